@@ -265,7 +265,7 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
     return culvert_ipsec.DatapathState(
         tun_name=settings.tun_name,
         udp_port=settings.udp_port,
-        mtu=min((sas.tunnel.mtu for sas in desired.tunnels), default=MTU_WITHOUT_TUNNEL),
+        mtu=max((sas.tunnel.mtu for sas in desired.tunnels), default=MTU_WITHOUT_TUNNEL),
         inner_addresses=frozenset(str(it) for sas in desired.tunnels for it in sas.tunnel.inner_addresses),
         blocked=frozenset(map(str, desired.blocked)),
         tunnels=tuple(map(_tunnel, desired.tunnels)),
@@ -306,6 +306,7 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
         remote_prefixes=tuple(map(str, tunnel.remote_prefixes)),
         outer_address=str(tunnel.outer_address),
         outer_port=tunnel.outer_port,
+        mtu=tunnel.mtu,
         inbound=tuple(map(_inbound, sas.inbound)),
         outbound=culvert_ipsec.OutboundSa(
             outbound.spi,

@@ -16,14 +16,15 @@ from culvert_client.controller.handshake import fault
 from culvert_client.controller.renewal import why_not_late
 from culvert_client.core import dns_wire
 from culvert_client.core.grant import Address, Tunnel
+from culvert_client.core.path_mtu import LENGTHS
 from culvert_client.core.profile import Profile
 from culvert_client.core.sealed import outer_length
 from culvert_client.ping import Ping, ping
 from culvert_client.state_dir import Identity
 from culvert_client.stub.upstream import Upstream
 
-# IP packets: Ethernet, PPPoE, tunnels in IPv4, in IPv6 and of WireGuard, mobile networks, what IPv6 needs, less.
-LENGTHS = (1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 576, 100)
+# Of a whole Ethernet and less.
+_LENGTHS = tuple(it for it in LENGTHS if it <= 1500)
 # Our tunable, of gateways, of tunnels and of names.
 AT_MOST = 16
 
@@ -47,7 +48,7 @@ async def examine(
     ahead, error, outside, inside, names = await asyncio.gather(
         clock_ahead(identity, reach),
         fault(identity, profile.device_name, reach),
-        _longest({it.name: (ip_address(reach(it.address)), LENGTHS) for it in gateways}),
+        _longest({it.name: (ip_address(reach(it.address)), _LENGTHS) for it in gateways}),
         _longest({it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying}),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
     )
@@ -90,7 +91,7 @@ async def _longest(targets: dict[str, tuple[Address, Iterable[int]]]) -> dict[st
 
 
 def _shorter(mtu: int) -> list[int]:
-    return [it for it in LENGTHS if it < mtu]
+    return [it for it in _LENGTHS if it < mtu]
 
 
 def _names(profile: Profile) -> list[str]:

@@ -65,6 +65,7 @@ from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
 from culvert_client.latency import Latencies
 from culvert_client.local.requests import Requests
+from culvert_client.path_mtus import PathMtus
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
 from culvert_client.stub.upstream import Upstream
@@ -144,6 +145,9 @@ class Organisation:
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
         )
         self._answering = Answering(self.client, self.latencies, self, self.post, self._now, host.ways.reach)
+        self.paths = PathMtus(
+            self.client, self.post, lambda: self.connection.agent, self._now, host.ways.reach
+        )
         self._asks: asyncio.Task[None] | None = None
         self._activity = Activity(host.log, number)
         self._unkept: Mapping[str, TunnelId] | None = None
@@ -167,6 +171,8 @@ class Organisation:
 
     def measure_round_trips(self) -> None:
         self._tasks.start(self.latencies.keep(lambda: self.client.profile.gateways))
+        self._tasks.start(self.paths.keep())
+        self._tasks.start(self.paths.keep_telling())
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -223,6 +229,7 @@ class Organisation:
     def moved(self) -> None:
         """This computer is somewhere else."""
         self.latencies.measure_anew()
+        self.paths.begin_anew()
         self.post(Moved())
 
     async def open_tunnel(self, name: str) -> str:
@@ -304,7 +311,7 @@ class Organisation:
             call,
             udp_port=self._host.settings.udp_port,
             legacy_suites=self._host.settings.legacy_suites,
-            distances=self.latencies.distances(self.client.gateways_in_use()),
+            distances=self.paths.distances(self.latencies.distances(self.client.gateways_in_use())),
             asked_at=self._now(),
             beside=self.beside,
             consent=lambda: self.consent,
@@ -314,7 +321,10 @@ class Organisation:
         return CallEnded(call.fqdn, tunnel.Failed(call.command.call, error))
 
     async def _end(self, call: Awaitable[CallEnded]) -> None:
-        self.post(await call)
+        ended = await call
+        if isinstance(ended.event, tunnel.TunnelOpened):
+            self.paths.expect(ended.event.tunnel)
+        self.post(ended)
 
     async def look_around(self) -> None:
         for other in self._host.others(self):

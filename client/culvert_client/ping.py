@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import math
 import secrets
 import socket
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from culvert_client.config import sockaddr
 from culvert_client.core import echo
@@ -15,11 +17,14 @@ from culvert_client.core.grant import Address
 
 PATIENCE = 1.0
 """Our tunable, in seconds."""
+# Our tunables: so many round trips after the first answer, and no less than that, the others of `probe` should have come.
+_ROUND_TRIPS, _AT_LEAST = 4, 0.25
 
 _SOCKETS = {4: (socket.AF_INET, socket.IPPROTO_ICMP), 6: (socket.AF_INET6, socket.IPPROTO_ICMPV6)}
 # linux/in.h, linux/in6.h: IP_MTU_DISCOVER, IPV6_MTU_DISCOVER; DF without what is known of the path.
 _DISCOVER = {4: (socket.IPPROTO_IP, 10), 6: (socket.IPPROTO_IPV6, 23)}
 _PROBE = 3
+_DONT_FRAGMENT = (socket.IPPROTO_IPV6, 62)
 _IP_HEADER = {4: 20, 6: 40}
 _TOKEN_BYTES = 16
 
@@ -32,15 +37,30 @@ class Ping:
     length: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """`round_trips` in seconds, of those that were answered. `too_long`: this computer's own link does not take them."""
+
+    round_trips: dict[Ping, float] = field(default_factory=dict[Ping, float])
+    too_long: set[Ping] = field(default_factory=set[Ping])
+
+
 async def ping(pings: Collection[Ping]) -> dict[Ping, float]:
     """The round trip in seconds of those that were answered. Raises OSError."""
-    found: dict[Ping, float] = {}
+    found = Answers()
     for version in _SOCKETS:
-        await _ping(version, [it for it in pings if it.address.version == version], found)
+        await _ping(version, [it for it in pings if it.address.version == version], found, together=False)
+    return found.round_trips
+
+
+async def probe(address: Address, lengths: Collection[int]) -> Answers:
+    """Pings of these lengths, all at once; does not wait long for the others after the first answer. Raises OSError."""
+    found = Answers()
+    await _ping(address.version, [Ping(address, it) for it in lengths], found, together=True)
     return found
 
 
-async def _ping(version: int, pings: Collection[Ping], found: dict[Ping, float]) -> None:
+async def _ping(version: int, pings: Collection[Ping], found: Answers, *, together: bool) -> None:
     if not pings:
         return
     loop = asyncio.get_running_loop()
@@ -49,16 +69,22 @@ async def _ping(version: int, pings: Collection[Ping], found: dict[Ping, float])
     family, protocol = _SOCKETS[version]
     with socket.socket(family, socket.SOCK_RAW, protocol) as raw:
         raw.setblocking(False)
+        # A message that says a packet was too long may be anybody's, so it changes nothing here.
         raw.setsockopt(*_DISCOVER[version], _PROBE)
+        if version == 6:
+            raw.setsockopt(*_DONT_FRAGMENT, 1)
         sent: dict[int, tuple[Ping, bytes, float]] = {}
         for sequence, one in enumerate(pings):
             payload = token.ljust(one.length - _IP_HEADER[version] - echo.HEADER_BYTES, b"\0")
-            # No way there, or none so wide: another network may have one.
-            with contextlib.suppress(OSError):
+            try:
                 raw.sendto(echo.request(version, ident, sequence, payload), sockaddr(str(one.address), 0))
                 sent[sequence] = (one, payload, loop.time())
+            except OSError as error:
+                # No way there: another network may have one.
+                if error.errno == errno.EMSGSIZE:
+                    found.too_long.add(one)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE) as patience:
                 while sent:
                     got = echo.reply(version, await loop.sock_recv(raw, 1 << 16))
                     if got is None or got.ident != ident or got.sequence not in sent:
@@ -66,4 +92,11 @@ async def _ping(version: int, pings: Collection[Ping], found: dict[Ping, float])
                     one, payload, at = sent[got.sequence]
                     if got.payload == payload:
                         del sent[got.sequence]
-                        found[one] = loop.time() - at
+                        if together and not found.round_trips:
+                            patience.reschedule(
+                                min(
+                                    loop.time() + max(_AT_LEAST, _ROUND_TRIPS * (loop.time() - at)),
+                                    patience.when() or math.inf,
+                                )
+                            )
+                        found.round_trips[one] = loop.time() - at

@@ -58,6 +58,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.answers.set()
         self.open: dict[str, int] = {}
         self.distances: dict[str, int] = {}
+        self.path_mtus: dict[str, int] = {}
         self.calls: list[str] = []
         self._opened = 0
         self._watchers: list[asyncio.Queue[agent_pb2.WatchResponse]] = []
@@ -97,7 +98,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.calls.append(f"open {request.fqdn}" + (f" for {request.asked}" if request.asked else ""))
         if not self.answers.is_set():
             await asyncio.Event().wait()
-        self.distances = {it.name: it.rtt_us for it in request.distances}
+        self.distances = {it.name: it.rtt_us for it in request.distances if it.rtt_us}
         refusal = self.refusals.get(request.fqdn, self.refusal)
         if refusal is not None:
             raise refusal
@@ -136,6 +137,13 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.calls.append(f"activate {request.tunnel_id} {request.generation}")
         self.open[request.tunnel_id] = request.generation
         return agent_pb2.ActivateSaResponse()
+
+    @unary
+    async def SetPathMtu(
+        self, request: agent_pb2.SetPathMtuRequest, _: Context
+    ) -> agent_pb2.SetPathMtuResponse:
+        self.path_mtus[request.tunnel_id] = request.mtu
+        return agent_pb2.SetPathMtuResponse()
 
     @unary
     async def CloseTunnel(

@@ -64,7 +64,7 @@ async def test_the_translator_is_used_where_there_is_no_ipv4() -> None:
     assert through.mtu == one.mtu - 20
     assert beside == six
     narrow = Desired(tunnels=(Sas(replace(one, mtu=1290), (inbound,), pair().outbound),))
-    assert found.over(narrow).tunnels[0].tunnel.mtu == 1280
+    assert found.over(narrow).tunnels[0].tunnel.mtu == 1270
     ipv4 = True
     assert await found.look()
     assert found.over(desired) == desired

@@ -176,6 +176,10 @@ class Agent:
         request = agent_pb2.ActivateSaRequest(tunnel_id=tunnel_id, generation=generation)
         await self._answer(self._stub.ActivateSa(request, timeout=CALL_TIMEOUT))
 
+    async def set_path_mtu(self, tunnel_id: str, mtu: int) -> None:
+        request = agent_pb2.SetPathMtuRequest(tunnel_id=tunnel_id, mtu=mtu)
+        await self._answer(self._stub.SetPathMtu(request, timeout=CALL_TIMEOUT))
+
     async def close_tunnel(self, tunnel_id: str, reason: Reason) -> None:
         request = agent_pb2.CloseTunnelRequest(tunnel_id=tunnel_id, reason=error_pb2.Reason.ValueType(reason))
         await self._answer(self._stub.CloseTunnel(request, timeout=CALL_TIMEOUT))

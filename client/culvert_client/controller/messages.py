@@ -169,12 +169,13 @@ def tunnel_from(
             outer_address=ip_address(message.outer_address),
             outer_port=_in(range(1, 1 << 16), message.outer_port),
             idle=float(message.idle_seconds),
-            # The least that IPv6 allows (RFC 8200 section 5); less is nonsense on IPv4 as well.
-            mtu=_in(range(1280, 1 << 16), message.inner_mtu),
+            # What the datapath has room for (RFC 791).
+            mtu=_in(range(576, 1 << 16), message.inner_mtu),
             inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
             selectors=tuple(_selector(it, message.remote_prefixes) for it in message.selectors),
             precedence=message.precedence,
             probe=_probe(message.probe) if message.HasField("probe") else None,
+            path_mtu=message.path_mtu,
         ),
     )
     check_prefixes(made.remote_prefixes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from culvert_proto import CulvertError, Reason
 
@@ -44,6 +45,7 @@ from culvert_client.core.client_events import (
     NameSeen,
     OpenAsked,
     PacketTrapped,
+    PathsMeasured,
     PauseAsked,
     PauseEnded,
     ProfileReceived,
@@ -61,12 +63,14 @@ from culvert_client.core.client_events import (
     Woke,
 )  # fmt: skip
 from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
-from culvert_client.core.grant import Tunnel, TunnelId
+from culvert_client.core.grant import Sas, Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
+from culvert_client.core.sealed import inner_length
 from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.source_addresses import SourceAddresses
+from culvert_client.core.suite import LEGACY
 from culvert_client.core.triggers import UNASKED, Triggers
 from culvert_client.core.tunnel_states import Closed, Closing, Opening
 
@@ -123,6 +127,7 @@ class Client:
         self._stopping = False
         self._silences = Silences()
         self._silent: Mapping[str, Reason] = {}
+        self._paths = PathsMeasured({}, frozenset())
 
     @property
     def last_fault(self) -> Fault | None:
@@ -231,10 +236,20 @@ class Client:
         closed = (it for fqdn, it in self._last.items() if fqdn not in found)
         return Desired(
             frozenset(self.profile.protected_prefixes),
-            tuple(sorted(found.values(), key=lambda sas: sas.tunnel.precedence, reverse=True)),
+            tuple(
+                sorted(map(self.fitted, found.values()), key=lambda sas: sas.tunnel.precedence, reverse=True)
+            ),
             tuple(sorted(closed, key=lambda it: it.precedence, reverse=True)),
             sources=self._sources.of(self.profile, self.gateway),
         )
+
+    def fitted(self, sas: Sas) -> Sas:
+        """With no longer packets than its path lets through."""
+        outer = sas.tunnel.outer_address
+        if (mtu := self._paths.mtus.get(outer)) is None:
+            return sas
+        longest = inner_length(mtu, outer.version, legacy=sas.outbound.suite in LEGACY)
+        return replace(sas, tunnel=replace(sas.tunnel, mtu=min(sas.tunnel.mtu, longest)))
 
     def _handle(self, event: Event, now: float) -> list[Command]:
         match event:
@@ -297,6 +312,9 @@ class Client:
                 return commands
             case GatewaysAsked(answered, silent, pinged):
                 self._silences.asked(answered, silent, pinged, now)
+                return []
+            case PathsMeasured():
+                self._paths = event
                 return []
             case Moved():
                 self._silences.forget()

@@ -172,6 +172,14 @@ class GatewaysAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class PathsMeasured:
+    """Bytes of the longest IP packet to send to each gateway's outer address; where even that is too long (path_mtu.py)."""
+
+    mtus: Mapping[Address, int]
+    narrow: frozenset[Address]
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """This computer is somewhere else."""
 
@@ -218,8 +226,8 @@ class Ticked:
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
     | GatewaySelected | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | TunnelLost | TunnelMoves
-    | SaExpiring | SaWorn | CodeProven | Measured | GatewaysAsked | Moved | Woke | Enrolled | Left | PauseAsked
-    | PauseEnded | Stopping | Ticked
+    | SaExpiring | SaWorn | CodeProven | Measured | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left
+    | PauseAsked | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ class Probe:
 class Tunnel:
     """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
 
+    `path_mtu`: what the controller was told of its path, in bytes of outer packet; 0 for nothing.
     Without `inner_address6` it carries IPv4 alone; without `selectors` everything to its prefixes.
     Of two that could carry a packet the one with the longer prefix for it does; of equal ones, that of higher `precedence`.
     """
@@ -85,6 +86,7 @@ class Tunnel:
     selectors: tuple[Selector, ...] = ()
     precedence: int = 0
     probe: Probe | None = None
+    path_mtu: int = 0
 
     @property
     def inner_addresses(self) -> tuple[Address, ...]:

@@ -23,8 +23,6 @@ _OCTETS = {
 }
 # An IPv6 header is so much longer than one of IPv4.
 _LONGER = 20
-# RFC 8200 section 5.
-_LEAST_MTU = 1280
 
 
 def embedded(address: IPv4Address, prefix: IPv6Network) -> IPv6Address:
@@ -54,4 +52,4 @@ def _through(tunnel: Tunnel, prefix: IPv6Network) -> Tunnel:
     far: Address = tunnel.outer_address
     if isinstance(far, IPv6Address):
         return tunnel
-    return replace(tunnel, outer_address=embedded(far, prefix), mtu=max(_LEAST_MTU, tunnel.mtu - _LONGER))
+    return replace(tunnel, outer_address=embedded(far, prefix), mtu=tunnel.mtu - _LONGER)

@@ -119,7 +119,7 @@ class Several:
         of = self._one(self._mine(uid, Act.EXAMINE), organisation)
         _, identity = of.connection.check()
         held = (it.desired() for it in of.client.machines.values() if it.is_up)
-        sas = Desired(frozenset(), tuple(it for it in held if it is not None))
+        sas = Desired(frozenset(), tuple(of.client.fitted(it) for it in held if it is not None))
         up = [it.tunnel for it in self._daemon.ways.over(sas).tunnels]
         watches = self._daemon.settings.dns_mode is DnsMode.WATCH
         probe = None if watches else self._daemon.resolver.new_probe()

@@ -42,7 +42,13 @@ impl Udp {
             set_option(&socket, libc::SOL_SOCKET, option, SOCKET_BUFFER)?;
         }
         set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        // A message that says a packet was too long may be anybody's: no packet is cut for it. The gateway takes no fragments.
+        let (option, value) = (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        set_option(&socket, libc::IPPROTO_IP, option, value)?;
         if v6 {
+            let (option, value) = (libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
+            set_option(&socket, libc::IPPROTO_IPV6, option, value)?;
+            set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
             set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         }
         // Zero for the socket: each message says its own.

@@ -68,6 +68,24 @@ def test_each_family_leaves_from_its_own_address() -> None:
     assert link.of({4, 6}) == link
 
 
+def test_a_tunnel_over_a_narrow_path_narrows_no_other_one() -> None:
+    wide = TunnelState("t1", str(A), (str(HOST),), "198.51.100.2", mtu=1438)
+    narrow = TunnelState("t2", str(A), ("10.20.0.11/32",), "198.51.100.3", mtu=1338)
+    link = wanted(DatapathState("tun0", 4500, 1438, tunnels=(wide, narrow)))
+    assert (link.mtu, link.mtus) == (1438, {ip_network("10.20.0.11/32"): 1338})
+    after = wanted(DatapathState("tun0", 4500, 1438, tunnels=(wide, replace(narrow, mtu=1438))))
+    assert list(steps(link, after)) == [ReplaceRoute(ip_network("10.20.0.11/32"), A)]
+    assert list(steps(after, link)) == [ReplaceRoute(ip_network("10.20.0.11/32"), A, 1338)]
+
+
+def test_ipv6_keeps_the_mtu_that_it_needs_beside_ipv4_that_has_less() -> None:
+    six, net = ip_address("2001:db8:99::2"), ip_network("2001:db8:20::/64")
+    both = TunnelState("t1", str(A), (str(HOST), str(net)), "198.51.100.2", inner_address6=str(six), mtu=1218)
+    link = wanted(DatapathState("tun0", 4500, 1218, tunnels=(both,)))
+    assert (link.mtu, link.mtus) == (1280, {HOST: 1218})
+    assert (link.of({4}).mtus, link.of({6}).mtus) == ({HOST: 1218}, {})
+
+
 def test_a_tunnel_to_a_blocked_prefix_takes_its_route() -> None:
     before, after = wanted(state()), wanted(state(str(SITE)))
     assert list(steps(before, after)) == [AddAddress(A), ReplaceRoute(SITE, A)]
@@ -141,7 +159,7 @@ def test_no_key_in_a_repr() -> None:
 
 def apply(link: Link, step: Step) -> Link:
     """What the kernel does; it also takes the routes of an address that goes."""
-    on_link = set(link.on_link)
+    on_link, mtus = set(link.on_link), dict(link.mtus)
     mtu, up, addresses, routes, rules, walls = (
         link.mtu,
         link.up,
@@ -160,9 +178,12 @@ def apply(link: Link, step: Step) -> Link:
             routes = {prefix: source for prefix, source in routes.items() if source != address}
         case AddRule(version):
             rules.add(version)
-        case ReplaceRoute(prefix, source):
+        case ReplaceRoute(prefix, source, new):
             assert source is None or source in addresses
             routes[prefix] = source
+            mtus.pop(prefix, None)
+            if new is not None:
+                mtus[prefix] = new
         case RemoveRoute(prefix):
             del routes[prefix]
         case AddWall(wall):
@@ -177,7 +198,14 @@ def apply(link: Link, step: Step) -> Link:
             on_link.remove(route)
     assert not routes.keys() & {it.prefix for it in on_link}
     return Link(
-        mtu, up, frozenset(addresses), routes, frozenset(rules), frozenset(walls), on_link=frozenset(on_link)
+        mtu,
+        up,
+        frozenset(addresses),
+        routes,
+        frozenset(rules),
+        frozenset(walls),
+        on_link=frozenset(on_link),
+        mtus={prefix: it for prefix, it in mtus.items() if prefix in routes},
     )
 
 

@@ -75,6 +75,8 @@ class TunnelState:
     inner_address6: str | None = None
     selectors: tuple[Selector, ...] = ()
     inbound_only: tuple[Selector, ...] = ()
+    mtu: int = 0
+    """Bytes of its largest inner packet; 0, and what is more, for the state's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,9 @@ _UDP_ENCAP, _UDP_ENCAP_ESPINUDP = 100, 2
 _KEEPALIVE = b"\xff"  # RFC 3948 section 2.3
 _PROBE_SPI = 0x100
 _LOOPBACK = IPv4Address("127.0.0.1")
+# linux/in.h, linux/in6.h: IP_MTU_DISCOVER, IPV6_MTU_DISCOVER; IP_PMTUDISC_INTERFACE, IPV6_PMTUDISC_INTERFACE.
+_DISCOVER = {socket.AF_INET: (socket.IPPROTO_IP, 10), socket.AF_INET6: (socket.IPPROTO_IPV6, 23)}
+_DISCOVER_BY_DEVICE = 4
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
@@ -352,6 +355,8 @@ def _udp_socket(family: socket.AddressFamily, port: int) -> socket.socket:
     try:
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # A message from the network that says a packet was too long may be anybody's: it changes nothing here.
+        opened.setsockopt(*_DISCOVER[family], _DISCOVER_BY_DEVICE)
         # What is not ESP waits here, unread: it shall not take memory.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         opened.bind(("", port))  # the address changes with the network

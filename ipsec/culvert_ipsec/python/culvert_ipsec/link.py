@@ -58,12 +58,13 @@ class KernelLink:
         return self._index
 
     def observe(self) -> Link:
-        device = self._netlink.device(self._index)
+        device, routes = self._netlink.device(self._index), self._routes()
         return Link(
             mtu=device.mtu,
             up=device.up,
             addresses=frozenset(self._addresses()),
-            routes=self._routes(),
+            routes={prefix: route.source for prefix, route in routes.items()},
+            mtus={prefix: route.mtu for prefix, route in routes.items() if route.mtu is not None},
             rules=_rules(self._netlink),
             walls=_walls(self._netlink),
             on_link=frozenset(it for it in _on_link(self._netlink) if it.device != self._index),
@@ -86,8 +87,10 @@ class KernelLink:
                 self._netlink.remove_route(self._local_route(address))
             case AddRule(version):
                 self._netlink.add_rule(_rule(version))
-            case ReplaceRoute(prefix, source):
-                self._netlink.replace_route(Route(prefix, ROUTE_TABLE, device=self._index, source=source))
+            case ReplaceRoute(prefix, source, mtu):
+                self._netlink.replace_route(
+                    Route(prefix, ROUTE_TABLE, device=self._index, source=source, mtu=mtu)
+                )
             case RemoveRoute(prefix):
                 self._netlink.remove_route(Route(prefix, ROUTE_TABLE, device=self._index))
             case AddOnLink(route):
@@ -130,9 +133,9 @@ class KernelLink:
             if route.kind == LOCAL:
                 yield route.device, route.prefix.network_address
 
-    def _routes(self) -> dict[Network, Address | None]:
+    def _routes(self) -> dict[Network, Route]:
         return {
-            route.prefix: route.source
+            route.prefix: route
             for version in _VERSIONS
             for route in self._netlink.routes(version, ROUTE_TABLE)
             if route.device == self._index and route.kind != BLACKHOLE

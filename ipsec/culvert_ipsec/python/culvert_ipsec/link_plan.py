@@ -17,7 +17,7 @@ our rules and our table: another program may remove these.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
@@ -37,6 +37,8 @@ strongSwan's is 220. Their default route would take what is protected."""
 # What the datapath has room for; the least that every IPv4 host takes (RFC 791).
 MAX_MTU = 9000
 MIN_MTU = 576
+LEAST_IPV6_MTU = 1280
+"""A device that takes no packets of this length has no IPv6 (RFC 8200 section 5)."""
 
 
 class Wall(NamedTuple):
@@ -66,6 +68,8 @@ class Link:
     kept: frozenset[Address] = frozenset()
     """Those of the addresses that only closed tunnels have."""
     on_link: frozenset[OnLinkRoute] = frozenset()
+    mtus: Mapping[Network, int] = field(default_factory=dict[Network, int])
+    """Of the routes that take shorter packets alone than the device."""
 
     def of(self, families: Collection[int]) -> Link:
         """What of it there is on a host that knows these IP versions."""
@@ -78,6 +82,7 @@ class Link:
             frozenset(wall for wall in self.walls if wall.prefix.version in families),
             frozenset(address for address in self.kept if address.version in families),
             frozenset(it for it in self.on_link if it.prefix.version in families),
+            {prefix: mtu for prefix, mtu in self.mtus.items() if prefix.version in families},
         )
 
     def spared(self, networks: Iterable[Network]) -> Link:
@@ -115,6 +120,7 @@ class AddRule:
 class ReplaceRoute:
     prefix: Network
     source: Address | None
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,7 @@ def wanted(state: DatapathState) -> Link:
         addresses.update(inner.values())
         prefixes = map(_network, tunnel.remote_prefixes)
         routes |= {prefix: inner.get(prefix.version) for prefix in prefixes}
+    mtu = max(state.mtu, LEAST_IPV6_MTU) if any(it.version == 6 for it in routes) else state.mtu
     in_use = {_address(it) for it in state.inner_addresses}
     in_use.update(address for tunnel in state.tunnels for address in _inner(tunnel).values())
     for tunnel in state.tunnels:
@@ -189,12 +196,22 @@ def wanted(state: DatapathState) -> Link:
     walls = walls_of(_network(prefix) for prefix in state.blocked)
     kept = frozenset(addresses - in_use)
     on_link = frozenset(it for it in map(_on_link, state.on_link) if it.prefix not in routes)
-    link = Link(state.mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link)
+    mtus = dict(_shorter(state.tunnels, mtu))
+    link = Link(mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link, mtus)
     return link.spared(ip_network(_address(tunnel.outer_address)) for tunnel in state.tunnels)
 
 
 def walls_of(blocked: Iterable[Network]) -> frozenset[Wall]:
     return frozenset(Wall(prefix, table) for prefix in blocked for table in (ROUTE_TABLE, MAIN_TABLE))
+
+
+def _shorter(tunnels: Iterable[TunnelState], mtu: int) -> Iterator[tuple[Network, int]]:
+    """The prefixes of tunnels that take shorter packets than the device. Of equal prefixes the last one counts."""
+    carrying = {_network(prefix): tunnel.mtu for tunnel in tunnels for prefix in tunnel.remote_prefixes}
+    for prefix, its in carrying.items():
+        least = LEAST_IPV6_MTU if prefix.version == 6 else MIN_MTU
+        if its and max(its, least) < mtu:
+            yield prefix, max(its, least)
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
@@ -211,8 +228,12 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
     for route in sorted(observed.on_link - desired.on_link, key=str):
         yield RemoveOnLink(route)
     for prefix, source in desired.routes.items():
-        if prefix not in observed.routes or observed.routes[prefix] != source:
-            yield ReplaceRoute(prefix, source)
+        mtu = desired.mtus.get(prefix)
+        if prefix not in observed.routes or (observed.routes[prefix], observed.mtus.get(prefix)) != (
+            source,
+            mtu,
+        ):
+            yield ReplaceRoute(prefix, source, mtu)
     for prefix in observed.routes.keys() - desired.routes.keys():
         yield RemoveRoute(prefix)
     for route in sorted(desired.on_link - observed.on_link, key=str):

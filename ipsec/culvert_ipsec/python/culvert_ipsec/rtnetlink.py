@@ -69,6 +69,7 @@ class Route:
     gateway: Address | None = None
     source: Address | None = None
     metric: int | None = None
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ def _route(version: int, table: int, read: Any) -> Route:
         found = read.get_attr(name)
         return None if found is None else ip_address(found)
 
+    metrics = read.get_attr("RTA_METRICS")
     every = IPv4Address(0) if version == 4 else IPv6Address(0)
     return Route(
         prefix=ip_network((address("RTA_DST") or every, read["dst_len"])),
@@ -210,6 +212,7 @@ def _route(version: int, table: int, read: Any) -> Route:
         gateway=address("RTA_GATEWAY"),
         source=address("RTA_PREFSRC"),
         metric=read.get_attr("RTA_PRIORITY"),
+        mtu=metrics and metrics.get_attr("RTAX_MTU"),
     )
 
 
@@ -228,6 +231,7 @@ def _route_payload(route: Route, protocol: int) -> bytes:
         "RTA_GATEWAY": route.gateway and str(route.gateway),
         "RTA_PREFSRC": route.source and str(route.source),
         "RTA_PRIORITY": route.metric,
+        "RTA_METRICS": route.mtu and {"attrs": [("RTAX_MTU", route.mtu)]},
     }
     return _payload(rtmsg, fields, attributes)
 
@@ -239,7 +243,7 @@ def _rule_payload(rule: Rule, protocol: int) -> bytes:
 
 
 def _payload(
-    message: type[nlmsg], fields: dict[str, int], attributes: Mapping[str, int | str | None] | None = None
+    message: type[nlmsg], fields: dict[str, int], attributes: Mapping[str, object] | None = None
 ) -> bytes:
     made = cast(Any, message)()
     made.update(fields)

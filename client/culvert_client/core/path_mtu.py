@@ -1,0 +1,157 @@
+"""How long IP packets may be on the way to a gateway, found by probes (RFC 8899). Pure; times are `now` values, in seconds.
+
+            some answered            longer ones failed PROBES times
+  Base ──────────────► Searching ───────────────────────────────────► Complete ─┐ RAISE_EVERY: Searching
+   ▲ │ none answered       ▲                                            │  ▲     │
+   │ └──► Silent ──────────┘                                            │  └─────┘ in use, CONFIRM_EVERY: probed again
+   └────────────────────────────────────────────────────────────────────┘
+      its length failed PROBES times, and shorter ones did not: packets disappear on the way (section 4.3)
+
+Only answers count: ICMP messages that say a packet was too long do not, since anybody can send these.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+
+LENGTHS = (9216, 9000, 4470, 2048, 1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 576, 100)
+"""Of IP packets: jumbo frames, Ethernet, PPPoE, tunnels (IPv4, IPv6, WireGuard), mobile networks, what IPv6 needs, less."""
+LEAST = 1280
+"""What a path must let through (RFC 8200 section 5). A path that lets only shorter ones through is narrow."""
+UNMEASURED = 1400
+"""Our tunable: what is sent at most where nothing answers probes. Lines with PPPoE and most tunnels let it through."""
+RAISE_EVERY = 600.0
+"""PMTU_RAISE_TIMER (RFC 8899 section 5.1.1)."""
+PROBES = 3
+"""MAX_PROBES (section 5.1.2)."""
+# Our tunables, in seconds.
+CONFIRM_EVERY = 5.0
+DOUBT_EVERY = 1.0
+SILENT_EVERY = 30.0
+
+# A search ends when so few bytes are left, which is what ESP aligns to; probes of one round.
+_STEP, _AT_ONCE = 4, 8
+_SHORT = min(LENGTHS)
+
+
+class Phase(enum.Enum):
+    BASE = enum.auto()
+    SEARCHING = enum.auto()
+    COMPLETE = enum.auto()
+    SILENT = enum.auto()
+
+
+class PathMtu:
+    """One path. `due`: when `probes` are to be sent."""
+
+    def __init__(self, now: float) -> None:
+        self.begin(now)
+
+    def begin(self, now: float) -> None:
+        """Nothing is known."""
+        self.phase, self.due = Phase.BASE, now
+        # The longest that was answered, and the shortest that is too long.
+        self._low, self._high = 0, max(LENGTHS) + 1
+        self._failures = 0
+        self._raise_at = self._confirmed_at = now
+
+    @property
+    def mtu(self) -> int:
+        """Bytes of the longest packet to send."""
+        match self.phase:
+            case Phase.BASE:
+                return LEAST
+            case Phase.SILENT:
+                return LEAST if self.is_narrow else UNMEASURED
+            case _:
+                return max(self._low, LEAST)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no longer packet is being searched for."""
+        return self.phase in (Phase.COMPLETE, Phase.SILENT)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether only packets shorter than LEAST pass."""
+        return 0 < self._low < LEAST
+
+    def probes(self, now: float) -> tuple[int, ...]:
+        """The lengths of the packets to send now, all at once."""
+        if self.phase is Phase.COMPLETE and now >= self._raise_at:
+            self.phase, self._high = Phase.SEARCHING, max(LENGTHS) + 1
+        match self.phase:
+            case Phase.SEARCHING:
+                return (self._low, *self._longer())
+            case Phase.COMPLETE:
+                return (_SHORT, self._low)
+            case _:
+                return LENGTHS
+
+    def probed(self, answered: Collection[int], too_long: Collection[int], now: float) -> None:
+        """Of the probes. `too_long`: this computer's own link does not take them."""
+        self._high = min((self._high, *too_long))
+        best = max(answered, default=0)
+        match self.phase:
+            case Phase.SEARCHING:
+                self._searched(best, too_long, now)
+            case Phase.COMPLETE:
+                self._confirmed(best, now)
+            case _:
+                self._based(best, now)
+
+    def used(self, now: float) -> None:
+        """Packets pass: whether long ones still do is worth a probe from time to time."""
+        if self.phase is Phase.COMPLETE:
+            self.due = min(self.due, self._confirmed_at + CONFIRM_EVERY)
+
+    def doubted(self, now: float) -> None:
+        """Packets that should have come have not."""
+        if self.phase is Phase.COMPLETE:
+            self.due = min(self.due, max(now, self._confirmed_at + DOUBT_EVERY))
+
+    def _based(self, best: int, now: float) -> None:
+        self.due = now
+        if best >= LEAST:
+            self._low, self._failures, self.phase = best, 0, Phase.SEARCHING
+            self._end_if_found(now)
+            return
+        self._failures += 1
+        if self._failures < PROBES:
+            return
+        self._failures, self._low = 0, best
+        # The longer packets of a narrow path are probed again as often as those of one where nothing answers.
+        self.phase, self.due = Phase.SILENT, now + SILENT_EVERY
+
+    def _searched(self, best: int, too_long: Collection[int], now: float) -> None:
+        self.due = now
+        if best > self._low:
+            self._low, self._failures = best, 0
+        elif not too_long:
+            self._failures += 1
+        if self._failures == PROBES:
+            self._failures = 0
+            # Without an answer to any length, nothing was learned of this one.
+            self._high = min(self._longer(), default=self._high) if best else self._low
+        self._end_if_found(now)
+
+    def _end_if_found(self, now: float) -> None:
+        if self._high - self._low <= _STEP:
+            self.phase, self._confirmed_at = Phase.COMPLETE, now
+            self.due = self._raise_at = now + RAISE_EVERY
+
+    def _confirmed(self, best: int, now: float) -> None:
+        self.due, self._confirmed_at = self._raise_at, now
+        # A path where nothing is answered is silent, which says nothing about lengths.
+        self._failures = self._failures + 1 if 0 < best < self._low else 0
+        if self._failures == PROBES:
+            self.begin(now)
+        elif self._failures:
+            self.due = now
+
+    def _longer(self) -> list[int]:
+        """What to try next above the longest that was answered: the usual lengths, then those between."""
+        usual = [it for it in LENGTHS if self._low < it < self._high]
+        step = max(1, -(-(self._high - self._low) // _AT_ONCE))
+        return usual or list(range(self._low + step, self._high, step))

@@ -1,0 +1,215 @@
+"""Searches the path to each gateway for the longest packets that pass (core/path_mtu.py), and tells the controller of it.
+
+                      pings of several lengths
+gateways, tunnels ─► PathMtu of each address ◄─────────► gateway's outer address
+                       │ PathsMeasured                 │ SetPathMtu, and with OpenTunnel
+                       ▼                               ▼
+                     core: what this side sends      controller: what the gateway sends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from culvert_proto import CulvertError, agent_pb2
+
+from culvert_client.controller.agent import Agent
+from culvert_client.core.client import Client
+from culvert_client.core.client_events import PathsMeasured
+from culvert_client.core.grant import Address, Tunnel, TunnelId
+from culvert_client.core.path_mtu import LEAST, PathMtu
+from culvert_client.core.tunnel_states import Carried
+from culvert_client.ping import probe
+
+log = logging.getLogger("culvertd")
+
+# Our tunables: seconds between two looks while a tunnel is up and while none is, and until the controller is told again;
+# the gateways that are looked at.
+LOOK_EVERY = 0.5
+LOOK_IDLE_EVERY = 2.0
+TELL_AGAIN = 5.0
+MOST_PATHS = 32
+# A stall: so many bytes in one look, and hardly any in the next; a packet that has gone unanswered for so many seconds.
+_FLOW, _TRICKLE, _UNANSWERED = 16_000, 1_000, 0.5
+# An IPv4 packet is so much longer when a NAT64 has made an IPv6 packet of it.
+_TRANSLATED = 20
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the controller knows of a tunnel's path. `mtu` 0: nothing."""
+
+    tunnel: Tunnel
+    mtu: int
+    again_at: float = 0.0
+
+
+class PathMtus:
+    """`post` passes results to the core. `reach` gives the address of a host in this network (ways.py)."""
+
+    def __init__(
+        self,
+        client: Client,
+        post: Callable[[PathsMeasured], None],
+        agent: Callable[[], Agent | None],
+        now: Callable[[], float],
+        reach: Callable[[str], str],
+    ) -> None:
+        self._client, self._post, self._agent = client, post, agent
+        self._now, self._reach = now, reach
+        self._paths: dict[Address, PathMtu] = {}
+        self._posted = PathsMeasured({}, frozenset())
+        self._told: dict[TunnelId, _Told] = {}
+        self._bytes: dict[Address, tuple[int, int]] = {}
+        self._permitted = True
+        self._moves = 0
+        self._look, self._news = asyncio.Event(), asyncio.Event()
+
+    def begin_anew(self) -> None:
+        """This computer is somewhere else."""
+        self._moves += 1
+        for path in self._paths.values():
+            path.begin(self._now())
+        self._tell_core()
+        self._look.set()
+
+    def expect(self, tunnel: Tunnel) -> None:
+        """It is about to be used: until its path is known, short packets go there."""
+        if tunnel.outer_address not in self._paths:
+            self._paths[tunnel.outer_address] = PathMtu(self._now())
+            self._tell_core()
+        self._paths[tunnel.outer_address].used(self._now())
+        self._look.set()
+
+    def distances(self, known: Iterable[agent_pb2.GatewayDistance]) -> list[agent_pb2.GatewayDistance]:
+        """As the controller is told with OpenTunnel: the round trips that are known, and the paths."""
+        by_name = {it.name: it for it in known}
+        for gateway in self._client.profile.gateways:
+            path = self._paths.get(ip_address(gateway.address))
+            if path is not None:
+                told = by_name.setdefault(gateway.name, agent_pb2.GatewayDistance(name=gateway.name))
+                told.path_mtu = self._as_the_gateway_sees(ip_address(gateway.address), path)
+        return list(by_name.values())
+
+    async def keep(self) -> None:
+        """For ever."""
+        while True:
+            self._follow()
+            now = self._now()
+            due = [address for address, path in self._paths.items() if path.due <= now]
+            if due and self._permitted:
+                await asyncio.gather(*(self._probe(it) for it in due))
+                self._tell_core()
+            if self._permitted and any(path.due <= self._now() for path in self._paths.values()):
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY if self._bytes else LOOK_IDLE_EVERY):
+                    await self._look.wait()
+            self._look.clear()
+
+    async def keep_telling(self) -> None:
+        """For ever."""
+        while True:
+            await self._tell_controller()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY if self._told else LOOK_IDLE_EVERY):
+                    await self._news.wait()
+            self._news.clear()
+
+    def _follow(self) -> None:
+        """Which paths there are, and which of them are in use."""
+        now = self._now()
+        online = [ip_address(it.address) for it in self._client.profile.gateways if it.online]
+        carried = {it.tunnel.outer_address: it for it in self._carried()}
+        wanted = dict.fromkeys((*carried, *online[:MOST_PATHS]))
+        if self._paths.keys() != wanted.keys():
+            self._paths = {it: self._paths.get(it) or PathMtu(now) for it in wanted}
+            self._tell_core()
+        counted: dict[Address, tuple[int, int]] = {}
+        for address, one in carried.items():
+            total = sum(
+                it.usage.bytes_in + it.usage.bytes_out
+                for it in self._carried()
+                if it.tunnel.outer_address == address
+            )
+            before, flow = self._bytes.get(address, (total, 0))
+            counted[address] = (total, total - before)
+            if total != before:
+                self._paths[address].used(now)
+            owed = one.unanswered_since is not None and now - one.unanswered_since >= _UNANSWERED
+            if owed or (flow >= _FLOW and total - before < _TRICKLE):
+                self._paths[address].doubted(now)
+        self._bytes = counted
+
+    def _carried(self) -> Iterator[Carried]:
+        for machine in self._client.machines.values():
+            if machine.carried is not None:
+                yield machine.carried
+
+    async def _probe(self, address: Address) -> None:
+        path, moves = self._paths[address], self._moves
+        try:
+            answers = await probe(ip_address(self._reach(str(address))), path.probes(self._now()))
+        except PermissionError as error:
+            log.info("paths are not probed: %s", error)
+            self._permitted = False
+            return
+        except OSError as error:
+            log.info("the path to %s is not probed: %s", address, error)
+            answers = None
+        if moves != self._moves:
+            return
+        before = path.mtu
+        answered = [it.length for it in answers.round_trips] if answers is not None else []
+        path.probed(
+            answered, [it.length for it in answers.too_long] if answers is not None else [], self._now()
+        )
+        if path.is_settled and path.mtu != before:
+            log.info("packets of up to %s bytes pass between here and %s", path.mtu, address)
+
+    def _tell_core(self) -> None:
+        found = PathsMeasured(
+            {address: path.mtu for address, path in self._paths.items()},
+            frozenset(address for address, path in self._paths.items() if path.is_narrow),
+        )
+        if found != self._posted:
+            self._posted = found
+            self._post(found)
+        self._news.set()
+
+    async def _tell_controller(self) -> None:
+        carried = {it.tunnel.tunnel_id: it.tunnel for it in self._carried()}
+        self._told = {
+            number: told
+            if (told := self._told.get(number)) and told.tunnel == tunnel
+            else _Told(tunnel, tunnel.path_mtu)
+            for number, tunnel in carried.items()
+        }
+        for told in self._told.values():
+            path = self._paths.get(told.tunnel.outer_address)
+            if path is None or told.again_at > self._now():
+                continue
+            mtu = self._as_the_gateway_sees(told.tunnel.outer_address, path)
+            # While longer ones are searched for, the gateway is told of shorter ones alone.
+            if mtu != told.mtu and (path.is_settled or not told.mtu or mtu < told.mtu):
+                await self._set(told, mtu)
+
+    async def _set(self, told: _Told, mtu: int) -> None:
+        agent = self._agent()
+        if agent is None:
+            return
+        try:
+            await agent.set_path_mtu(told.tunnel.tunnel_id, mtu)
+            told.mtu = mtu
+        except CulvertError as error:
+            log.info("the controller was not told of %s's path: %s", told.tunnel.fqdn, error)
+            told.again_at = self._now() + TELL_AGAIN
+
+    def _as_the_gateway_sees(self, address: Address, path: PathMtu) -> int:
+        translated = ip_address(self._reach(str(address))).version != address.version
+        return max(path.mtu - _TRANSLATED, LEAST) if translated else path.mtu

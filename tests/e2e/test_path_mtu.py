@@ -1,0 +1,261 @@
+"""A line between laptop and gateway that lets through shorter packets than Ethernet: DSL, a tunnel, the least of IPv6.
+
+laptop ──1500── router ──MTU── gateway, and back. The router says so by ICMP, which nothing here believes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from culvert_lab import laptop, parts
+from culvert_lab import topology as net
+from culvert_lab.office import Office
+from culvert_lab.topology import Site
+from culvert_proto import local_pb2
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+
+PORT = 9997
+PATIENCE = 20.0
+MEGABYTE = 1 << 20
+PAGE = 3000
+_SIDES = (("198.51.100.0/24", "gateway"), ("203.0.113.0/24", "laptop"))
+
+
+@asynccontextmanager
+async def line(office: Office, mtu: int) -> AsyncGenerator[None]:
+    """As long as the context lasts, the router forwards no longer packet, in either direction."""
+    await _routes(office, "mtu", "lock", str(mtu))
+    try:
+        yield
+    finally:
+        await _routes(office)
+
+
+async def _routes(office: Office, *metrics: str) -> None:
+    for prefix, device in _SIDES:
+        argv = ["ip", "route", "replace", prefix, "dev", device, "proto", "kernel", "scope", "link"]
+        argv += ["src", net.LAPTOP_ROUTER if device == "laptop" else "198.51.100.1", *metrics]
+        await office.lab.run(Site.INTERNET, argv)
+
+
+@asynccontextmanager
+async def served(
+    office: Office, serve: Callable[[threading.Event, threading.Event], None]
+) -> AsyncGenerator[None]:
+    """`serve` runs in the intranet; its first event says that it listens, its second that it is over."""
+    listens, over = threading.Event(), threading.Event()
+    serving = asyncio.create_task(office.lab.inside(Site.INTRANET).run(serve, listens, over))
+    await asyncio.to_thread(listens.wait, PATIENCE)
+    try:
+        yield
+    finally:
+        over.set()
+        await serving
+
+
+def _tcp(listens: threading.Event, over: threading.Event) -> None:
+    """Takes a length, takes so many bytes, and sends them back."""
+    with socket.create_server((net.WIKI_ADDRESS, PORT)) as server:
+        server.settimeout(0.1)
+        listens.set()
+        while not over.is_set():
+            with suppress(OSError):
+                connection, _ = server.accept()
+                with connection:
+                    connection.settimeout(PATIENCE)
+                    (length,) = struct.unpack("!I", _exactly(connection, 4))
+                    connection.sendall(_exactly(connection, length))
+
+
+def _exactly(end: socket.socket, length: int) -> bytes:
+    found = bytearray()
+    while len(found) < length:
+        part = end.recv(min(length - len(found), 1 << 16))
+        if not part:
+            raise ConnectionError
+        found += part
+    return bytes(found)
+
+
+def _exchange(length: int) -> bool:
+    """Up and down."""
+    data = (b"0123456789abcdef" * (length // 16 + 1))[:length]
+    with socket.create_connection((net.WIKI_ADDRESS, PORT), PATIENCE) as end:
+        end.settimeout(PATIENCE)
+        end.sendall(struct.pack("!I", length) + data)
+        return _exactly(end, length) == data
+
+
+def _udp(listens: threading.Event, over: threading.Event) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((net.WIKI_ADDRESS, PORT))
+        server.settimeout(0.1)
+        listens.set()
+        while not over.is_set():
+            # A datagram that was too long is told with the next call.
+            with suppress(OSError):
+                data, asker = server.recvfrom(1 << 16)
+                server.sendto(data, asker)
+
+
+def _echoed(length: int) -> int:
+    """How many datagrams were sent until one came back."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.settimeout(0.5)
+        end.connect((net.WIKI_ADDRESS, PORT))
+        for count in range(1, 10):
+            with suppress(OSError):
+                end.send(bytes([count]) * length)
+                while (answer := end.recv(1 << 16)) != bytes([count]) * length:
+                    assert answer
+                return count
+    raise TimeoutError(length)
+
+
+async def _mtu_here(office: Office) -> int:
+    """Of a packet to the wiki, as programs are told."""
+    found = await office.lab.run(Site.LAPTOP, ["ip", "-json", "route", "get", net.WIKI_ADDRESS])
+    (route,) = json.loads(found.stdout)
+    device = await office.lab.run(Site.LAPTOP, ["ip", "-json", "link", "show", route["dev"]])
+    for metrics in route.get("metrics", []):
+        if "mtu" in metrics:
+            return int(metrics["mtu"])
+    return int(json.loads(device.stdout)[0]["mtu"])
+
+
+async def _mtu_there(office: Office) -> int:
+    """Of a packet to the laptop, as the gateway's policy says."""
+    entries = (await office.joined.admin.get(f"/gateways/{parts.GATEWAY}/entries"))["entries"]
+    protected = [it["params"] for it in entries if it["table"] == "spd_out" and it["params"].get("sa_id")]
+    return max((int(it["inner_mtu"]) for it in protected), default=0)
+
+
+async def _until(office: Office, mtu: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await _mtu_here(office), await _mtu_there(office)) != (mtu, mtu):
+            # A tunnel that is not used would be closed.
+            assert (await office.fetch()).code == 0
+
+
+@pytest.mark.parametrize(("mtu", "inner"), [(1492, 1430), (1400, 1338), (1280, 1218)])
+async def test_pages_transfers_and_datagrams_pass_a_narrow_line(office: Office, mtu: int, inner: int) -> None:
+    try:
+        async with line(office, mtu):
+            # One that knows nothing of its paths.
+            await _restart(office)
+            page = await office.lab.run(Site.LAPTOP, _page(PAGE), seconds=15.0)
+            assert (page.code, page.stdout) == (0, str(PAGE)), page.stderr
+            await _until(office, inner)
+            assert (await laptop.status(office.lab)).state == local_pb2.STATE_CONNECTED
+            async with served(office, _tcp):
+                assert await office.lab.inside(Site.LAPTOP).run(_exchange, MEGABYTE)
+            async with served(office, _udp):
+                for length in (100, 1200, 1400, 3000):
+                    await office.lab.inside(Site.LAPTOP).run(_echoed, length)
+            found = await office.culvert("doctor", "--json")
+            assert [it for it in json.loads(found.stdout) if not it["good"]] == []
+    finally:
+        await _restart(office)
+
+
+async def _restart(office: Office) -> None:
+    await office.daemon.stop()
+    office.daemon = await laptop.start_daemon(office.lab, f"culvertd-{time.monotonic_ns()}")
+
+
+def _page(length: int) -> list[str]:
+    url = f"http://{net.WIKI_NAME}/download?bytes={length}"
+    return [
+        "curl",
+        "-sS",
+        "--max-time",
+        "10",
+        "--output",
+        "/dev/null",
+        "--write-out",
+        "%{size_download}",
+        url,
+    ]
+
+
+async def test_a_download_goes_on_when_the_line_becomes_narrow(office: Office) -> None:
+    assert (await office.fetch()).code == 0
+    await _until(office, 1438)
+    got: list[int] = []
+    async with served(office, _endless):
+        receiving = asyncio.create_task(office.lab.inside(Site.LAPTOP).run(_receive, got))
+        await _grows(got)
+        async with line(office, 1400):
+            await asyncio.sleep(0.5)
+            await _grows(got)
+            await _until(office, 1338)
+            await _grows(got)
+        got.append(-1)
+        await receiving
+
+
+def _endless(listens: threading.Event, over: threading.Event) -> None:
+    with socket.create_server((net.WIKI_ADDRESS, PORT)) as server:
+        server.settimeout(PATIENCE)
+        listens.set()
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.settimeout(PATIENCE)
+            while not over.wait(0.01):
+                connection.sendall(bytes(1 << 14))
+
+
+def _receive(got: list[int]) -> None:
+    with socket.create_connection((net.WIKI_ADDRESS, PORT), PATIENCE) as end:
+        end.settimeout(PATIENCE)
+        while got[-1:] != [-1]:
+            got.append(len(end.recv(1 << 16)))
+
+
+async def _grows(got: list[int]) -> None:
+    """By more than was on its way."""
+    before = sum(got)
+    async with asyncio.timeout(PATIENCE):
+        while sum(got) < before + MEGABYTE:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_what_anybody_says_by_icmp_changes_nothing(office: Office) -> None:
+    assert (await office.fetch()).code == 0
+    await _until(office, 1438)
+    stop = threading.Event()
+    forging = asyncio.create_task(office.lab.inside(Site.INTERNET).run(_forge, stop))
+    try:
+        async with served(office, _tcp):
+            assert await office.lab.inside(Site.LAPTOP).run(_exchange, 4 * MEGABYTE)
+        await asyncio.sleep(2)
+        assert (await _mtu_here(office), await _mtu_there(office)) == (1438, 1438)
+    finally:
+        stop.set()
+        await forging
+
+
+def _forge(stop: threading.Event) -> None:
+    """ "Fragmentation needed" about ESP from the laptop to the gateway (RFC 1191 section 4), from the router's side."""
+    quoted = struct.pack(
+        "!BBHHHBBH4s4s", 0x45, 0, 1500, 0, 0x4000, 63, 17, 0,
+        socket.inet_aton(net.LAPTOP_ADDRESS), socket.inet_aton(net.GATEWAY_ADDRESS),
+    )  # fmt: skip
+    quoted += struct.pack("!HHHH", net.ESP_PORT, net.ESP_PORT, 1480, 0)
+    unsummed = struct.pack("!BBHHH", 3, 4, 0, 0, 576) + quoted
+    total = sum(struct.unpack(f"!{len(unsummed) // 2}H", unsummed))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    message = unsummed[:2] + struct.pack("!H", ~total & 0xFFFF) + unsummed[4:]
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
+        while not stop.wait(0.02):
+            raw.sendto(message, (net.LAPTOP_ADDRESS, 0))
