@@ -13,6 +13,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 from culvert_client.cli.hops import txt
+from culvert_client.core.path_mtu import UNMEASURED
 from culvert_client.core.sealed import outer_length
 from culvert_client.ping import Ping, ping
 from culvert_proto import Reason, agent_pb2, local_pb2
@@ -21,12 +22,18 @@ from .controller import CODE, Controller, serving
 from .enrolment_server import accepts, enrolment_server
 from .name_server import Records, from_records, name_server
 from .pki import Authority
-from .running import free_port, running
+from .running import Running, free_port, running
 
 WIKI = "wiki.corp.example"
 RECORDS: Records = {(WIKI, "A"): ["10.20.0.10"], (WIKI, "TXT"): ['"ipsec-tunneling:yes"']}
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
+
+
+async def _measured(daemon: Running) -> None:
+    """Waits until the daemon knows the path of its tunnel."""
+    while (await daemon.local.Examine(local_pb2.ExamineRequest())).tunnels[0].outer != UNMEASURED:
+        pass
 
 
 @needs_root
@@ -45,6 +52,7 @@ async def test_each_hop_is_seen_as_it_is(tmp_path: Path, gateway_address: str) -
             await daemon.until(lambda status: status.state == local_pb2.STATE_NEEDS_CODE)
             await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
             await daemon.ask(WIKI)
+            await _measured(daemon)
             seen = await daemon.local.Examine(local_pb2.ExamineRequest())
             [probe] = (await daemon.ask(seen.probe_name)).answer
             assert probe == dns.rrset.from_text(probe.name, 0, "IN", "A", seen.probe_address)
@@ -55,8 +63,8 @@ async def test_each_hop_is_seen_as_it_is(tmp_path: Path, gateway_address: str) -
     assert not silent.HasField("clock_ahead")
     assert seen.certificate_from <= time.time() < seen.certificate_until
     assert [(it.name, it.mtu) for it in seen.gateways] == [("gw-berlin", 1500)]
-    # No packets flow here, so nothing inside answers.
-    assert [(it.fqdn, it.mtu, it.outer, it.answered) for it in seen.tunnels] == [(WIKI, 1438, 1500, 0)]
+    # No packets flow here, so neither the gateway nor anything inside answers.
+    assert [(it.fqdn, it.mtu, it.outer, it.answered) for it in seen.tunnels] == [(WIKI, 1338, UNMEASURED, 0)]
     assert {it.fqdn: (it.answered, it.marked) for it in seen.names} == {
         WIKI: (True, True),
         "git.corp.example": (True, False),
