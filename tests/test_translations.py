@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import string
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,13 @@ def test_every_text_is_there_in_german(file: str) -> None:
     said, told = SPOKEN[file]
     missing = sorted(text for text in said if not all(told.get(text, [""])))
     assert not missing, f"add to {file}: {missing}"
+
+
+@pytest.mark.parametrize("file", [file for file in SPOKEN if file.endswith(".po")])
+def test_a_text_is_translated_once(file: str) -> None:
+    """Of two translations, readers show the last one."""
+    texts = re.findall(r'^msgid (.*(?:\n".*")*)$', (ROOT / file).read_text("utf-8"), re.MULTILINE)
+    assert sorted(text for text, count in Counter(texts).items() if count > 1) == []
 
 
 @pytest.mark.parametrize("file", SPOKEN)
