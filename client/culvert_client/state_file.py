@@ -45,7 +45,8 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
                 _content(candidate, may_be_older=candidate == path and not os.path.lexists(copy_of(path)))
             )
         except FileNotFoundError:
-            continue
+            if candidate.is_symlink():
+                faults.append(unreadable(candidate, "it is a link that leads nowhere"))
         except OSError as error:
             faults.append(unreadable(candidate, error.strerror or "it cannot be read"))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:

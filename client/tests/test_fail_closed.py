@@ -17,7 +17,8 @@ from culvert_client.state_dir import StateDir
 from culvert_proto import agent_pb2
 
 from .computer import ADDRESSES, ELSEWHERE, PROTECTED, Computer, computer
-from .test_state_damage import enrolled
+from .running import FIRST
+from .test_state_damage import DAMAGES, MISSING, enrolled
 
 pytestmark = [
     pytest.mark.slow,
@@ -163,3 +164,35 @@ def test_what_another_program_removes_is_put_back(pc: Computer, removal: str, da
     assert "another program" in pc.said.lower()
     assert "Traceback" not in pc.said
     assert all(map(pc.reaches, ADDRESSES))
+
+
+# As systemd starts it: the mode of a file then holds for root, too.
+AS_THE_UNIT = ["setpriv", "--bounding-set", "-all,+net_admin,+net_raw,+net_bind_service"]
+
+
+def _forbid(path: Path) -> None:
+    path.chmod(0)
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, *MISSING, "forbidden"])
+def test_nothing_leaks_after_all_files_were_damaged_while_it_ran(pc: Computer, damage: str) -> None:
+    damaged = {"forbidden": _forbid} | DAMAGES | MISSING
+    with pc.daemon(under=AS_THE_UNIT):
+        pc.until(lambda: "ready" in pc.said)
+        with pc.sending():
+            for file in [it for it in (pc.state / FIRST).rglob("*") if it.is_file()]:
+                damaged[damage](file)
+    # It was killed: what it blocked stays so.
+    with pc.sending(), pc.daemon(under=AS_THE_UNIT) as daemon:
+        pc.until(lambda: pc.said.count("ready") == 2)
+        pc.until(lambda: "Blocked: no tunnel can be opened" in pc.status())
+        assert "cannot be read" in pc.status()
+        assert not any(map(pc.reaches, ADDRESSES))
+        assert pc.reaches(ELSEWHERE)
+        assert pc.leaked() == []
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    assert f"{pc.state / FIRST / 'profile.json'} cannot be read" in pc.said
+    # Of the identity, the first file that cannot be used.
+    assert f"{pc.state / FIRST}/identity/" in pc.said
+    assert "Traceback" not in pc.said

@@ -34,6 +34,14 @@ def _directory(path: Path) -> None:
     path.mkdir()
 
 
+def _link(to: str) -> Damage:
+    def damage(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(path.name if to == "itself" else to)
+
+    return damage
+
+
 DAMAGES: dict[str, Damage] = {
     "empty": lambda it: it.write_bytes(b""),
     "cut": lambda it: it.write_bytes(it.read_bytes()[: it.stat().st_size // 2]),
@@ -42,6 +50,8 @@ DAMAGES: dict[str, Damage] = {
     "one bit": lambda it: it.write_bytes(it.read_bytes()[:-9] + b"\x00" + it.read_bytes()[-8:]),
     "newer": lambda it: it.write_bytes(b"culvert-state 2 something\nelse"),
     "directory": _directory,
+    "dangling link": _link("nowhere"),
+    "looping link": _link("itself"),
 }
 MISSING: dict[str, Damage] = {"missing": lambda it: it.unlink()}
 FILES = (
