@@ -60,11 +60,11 @@ async def test_a_stub_whose_name_server_is_itself_is_not_flooded(tmp_path: Path)
         await _asked_in_a_loop(daemon)
 
 
-async def test_two_stubs_that_ask_each_other_are_not_flooded(tmp_path: Path) -> None:
+async def test_two_stubs_that_ask_each_other_are_not_flooded(place: Path) -> None:
     one, other = (Endpoint("127.0.0.1", free_port()) for _ in range(2))
     async with (
-        running(tmp_path / "one", other, dns_listen=one) as first,
-        running(tmp_path / "other", one, dns_listen=other) as second,
+        running(place / "one", other, dns_listen=one) as first,
+        running(place / "other", one, dns_listen=other) as second,
     ):
         await _asked_in_a_loop(first, second)
         await _asked_in_a_loop(second, first)
