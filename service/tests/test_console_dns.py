@@ -40,7 +40,7 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         }.items():
             await dialog.get_by_role("textbox", name=label, exact=True).fill(value)
         await dialog.get_by_role("button", name="Add it").click()
-        await expect(dialog.get_by_text("Must be a DNS name")).to_be_visible()
+        await expect(dialog.get_by_text("Each part of a name begins and ends with")).to_be_visible()
         await shown.picture("dns-zone")
         await dialog.get_by_role("textbox", name="Name server").fill("192.0.2.53")
         await dialog.get_by_role("button", name="Add it").click()
