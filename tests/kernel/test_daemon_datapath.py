@@ -97,7 +97,7 @@ def _goes_on(exchange: Exchange, own: str) -> None:
 
 
 async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event) -> None:
-    path = await open_datapath(_settings(DatapathChoice.KERNEL))
+    path = await open_datapath(_settings(DatapathChoice.KERNEL), print)
     try:
         await path.apply(_desired(pair))
         following = asyncio.create_task(follow(path.moved, lambda: None))
@@ -111,7 +111,7 @@ async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event)
 
 
 async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, SaWorn]:
-    path = await open_datapath(_settings(choice))
+    path = await open_datapath(_settings(choice), print)
     try:
         worn = asyncio.get_running_loop().create_future()
         path.on_soft_limit(worn.set_result)
