@@ -31,6 +31,7 @@ COLOURS = {
     IconKind.NEEDS_YOU: "#cc6410",
     IconKind.OFFLINE: "#d63c3c",
     IconKind.SILENT: "#a8842c",
+    IconKind.BLOCKED: "#c2408e",
 }
 
 
