@@ -23,6 +23,7 @@ from culvert_client.core.client import Client
 from culvert_client.core.client_events import PathsMeasured
 from culvert_client.core.grant import Address, Tunnel, TunnelId
 from culvert_client.core.path_mtu import LEAST, PathMtu
+from culvert_client.core.sealed import inner_length
 from culvert_client.core.tunnel_states import Carried
 from culvert_client.ping import probe
 
@@ -166,11 +167,24 @@ class PathMtus:
             return
         before = path.mtu
         answered = [it.length for it in answers.round_trips] if answers is not None else []
-        path.probed(
-            answered, [it.length for it in answers.too_long] if answers is not None else [], self._now()
-        )
+        too_long = [it.length for it in answers.too_long] if answers is not None else []
+        if 0 < max(answered, default=0) < LEAST and await self._passes_inside(address):
+            answered.append(LEAST)
+        path.probed(answered, too_long, self._now())
         if path.is_settled and path.mtu != before:
             log.info("packets of up to %s bytes pass between here and %s", path.mtu, address)
+
+    async def _passes_inside(self, address: Address) -> bool:
+        """Whether a packet of LEAST comes back through a tunnel: networks may drop long pings, and nothing else."""
+        tunnels = [it.tunnel for it in self._carried() if it.tunnel.outer_address == address]
+        version = ip_address(self._reach(str(address))).version
+        for tunnel in tunnels:
+            # A tunnel with port selectors carries no ping.
+            if not tunnel.selectors:
+                with suppress(OSError):
+                    if (await probe(tunnel.any_host, [inner_length(LEAST, version)])).round_trips:
+                        return True
+        return False
 
     def _tell_core(self) -> None:
         found = PathsMeasured(

@@ -20,6 +20,7 @@ from culvert_client.core.client_events import (
     Measured,
     Moved,
     OpenAsked,
+    PathsMeasured,
     ProfileReceived,
     Settle,
     Ticked,
@@ -55,6 +56,7 @@ def shown(world: World) -> tuple[int, int, int]:
 
 
 UP = (local_pb2.STATE_CONNECTED, local_pb2.TUNNEL_STATE_UP, 0)
+NARROW = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.PATH_NARROW)
 SILENT = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.GATEWAY_SILENT)
 
 
@@ -103,6 +105,26 @@ def test_one_that_does_not_answer_is_shown_so_until_it_does(how: str) -> None:
         case _:
             world.post(Moved())
     assert shown(world) == UP
+
+
+def test_a_path_for_small_packets_alone_is_never_shown_as_open() -> None:
+    world, outer = opened(), tunnel().outer_address
+    up = shown(world)
+    world.post(PathsMeasured({outer: 1280}, frozenset({outer})))
+    assert shown(world) == NARROW
+    world.post(OpenAsked(7, "wiki"))
+    [settle] = world.take(Settle)
+    assert settle.error is not None
+    assert settle.error.reason is Reason.PATH_NARROW
+    world.post(PathsMeasured({outer: 1400}, frozenset()))
+    assert shown(world) == up
+
+
+def test_a_tunnel_takes_no_longer_packets_than_its_path() -> None:
+    world, outer = opened(), tunnel().outer_address
+    for path, inner in ((1280, 1218), (1400, 1338), (1500, 1438), (9000, 1438)):
+        world.post(PathsMeasured({outer: path}, frozenset()))
+        assert [it.tunnel.mtu for it in world.client._desired().tunnels] == [inner]  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:

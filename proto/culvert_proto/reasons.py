@@ -118,6 +118,7 @@ class Reason(enum.IntEnum):
     HANDSHAKE_REFUSED = error_pb2.REASON_HANDSHAKE_REFUSED
     GATEWAY_SILENT = error_pb2.REASON_GATEWAY_SILENT
     TUNNEL_BLOCKED = error_pb2.REASON_TUNNEL_BLOCKED
+    PATH_NARROW = error_pb2.REASON_PATH_NARROW
     STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
     LOCAL_NETWORK_OPEN = error_pb2.REASON_LOCAL_NETWORK_OPEN
     LOCAL_NETWORK_BLOCKED = error_pb2.REASON_LOCAL_NETWORK_BLOCKED
@@ -531,6 +532,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "block UDP port {port} to {address}.",
         "Try another network, for example a mobile phone's. Culvert keeps trying; the tunnel works as soon as its packets "
         "come through.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.PATH_NARROW: Entry(
+        "Only small packets pass between here and the gateway {gateway}, so what {name} sends hangs.",
+        "Use another network, or tell the administrator of this one: packets of 1280 bytes must pass. Culvert tries again.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),

@@ -34,7 +34,7 @@ _COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
 _FILES = (Reason.STATE_UNREADABLE, Reason.STATE_UNWRITABLE, Reason.STATE_FORGOTTEN)
 _NAME_SERVICE = (Reason.DNS_SETTINGS_CONTESTED, Reason.DNS_SETTINGS_FAILED)
 # Judged with the gateways.
-_OF_GATEWAYS = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED})
+_OF_GATEWAYS = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW})
 # Our tunable: packets of which at least one should have been answered.
 _UNANSWERED = 10
 
@@ -171,7 +171,7 @@ def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
     silent = {it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT}
     error = CulvertError.from_proto(status.last_error)
     for gateway in sorted(silent):
-        if error.reason is Reason.TUNNEL_BLOCKED and error.fields["gateway"] == gateway:
+        if error.reason in (Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW) and error.fields["gateway"] == gateway:
             yield Verdict("gateway", False, error.message, error.remedy)
             continue
         said = _("{gateway} does not answer this computer.").format(gateway=gateway)

@@ -162,9 +162,9 @@ class Client:
         return machine is not None and machine.is_up
 
     def is_silent(self, fqdn: str) -> bool:
-        """Whether the name's tunnel is up and its gateway does not answer."""
+        """Whether the name's tunnel is up and its gateway does not answer, or not to packets of a useful length."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
-        return machine is not None and self._silences.covers(machine)
+        return machine is not None and (self._silences.covers(machine) or self._is_narrow(machine))
 
     def is_unproven(self, fqdn: str) -> bool:
         """Whether the name's tunnel is up, and whether its gateway answers is not known yet."""
@@ -174,9 +174,18 @@ class Client:
         return is_unproven(self.machines, machine.carried) and not self._silences.covers(machine)
 
     def silence(self, fqdn: str) -> CulvertError | None:
-        """What is wrong with the name's tunnel when its gateway does not answer."""
+        """What is wrong with the name's tunnel when `is_silent`."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
-        return self._silences.error(fqdn, machine) if machine is not None else None
+        if machine is None or machine.carried is None:
+            return None
+        error = self._silences.error(fqdn, machine)
+        if error is None and self._is_narrow(machine):
+            return CulvertError(Reason.PATH_NARROW, gateway=machine.carried.tunnel.gateway, name=fqdn)
+        return error
+
+    def _is_narrow(self, machine: Machine) -> bool:
+        carried = machine.carried
+        return machine.is_up and carried is not None and carried.tunnel.outer_address in self._paths.narrow
 
     def doubtful_gateways(self, now: float) -> frozenset[str]:
         """To be asked whether they answer."""

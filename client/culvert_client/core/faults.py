@@ -34,7 +34,7 @@ AWAY = frozenset(
 
 
 # What goes on until something cures it. All else is the answer to one demand, which is over.
-_SILENT = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED})
+_SILENT = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW})
 _LASTING = _CODE | AWAY | _SILENT | {Reason.CONSENT_NEEDED}
 
 

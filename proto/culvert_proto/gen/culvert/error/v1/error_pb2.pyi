@@ -138,6 +138,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """A tunnel is up, and its gateway does not answer."""
     REASON_TUNNEL_BLOCKED: _Reason.ValueType  # 148
     """The same, but the gateway answers pings outside of the tunnel."""
+    REASON_PATH_NARROW: _Reason.ValueType  # 149
+    """A tunnel is up, and the path to its gateway lets through small packets alone."""
     REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 150
     """A certificate that ended longer ago than the controller renews it."""
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
@@ -274,6 +276,8 @@ REASON_GATEWAY_SILENT: Reason.ValueType  # 147
 """A tunnel is up, and its gateway does not answer."""
 REASON_TUNNEL_BLOCKED: Reason.ValueType  # 148
 """The same, but the gateway answers pings outside of the tunnel."""
+REASON_PATH_NARROW: Reason.ValueType  # 149
+"""A tunnel is up, and the path to its gateway lets through small packets alone."""
 REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 150
 """A certificate that ended longer ago than the controller renews it."""
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
