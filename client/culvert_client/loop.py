@@ -102,6 +102,7 @@ class Daemon:
             self._post_dns,
             lambda: self.ways.translator,
             lambda label: several.full_name(self.profiles(), label),
+            self._addresses_of,
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use
@@ -208,6 +209,11 @@ class Daemon:
         profiles = self.profiles()
         profiles.pop(several.of_name(profiles, fqdn) or 0, None)
         return several.united(profiles.values())
+
+    def _addresses_of(self, fqdn: str) -> Collection[Address]:
+        profiles = self.profiles()
+        number = several.of_name(profiles, fqdn)
+        return profiles[number].addresses_of(fqdn) if number is not None else ()
 
     def _is_open(self, fqdn: str) -> bool:
         self.see_awake()

@@ -207,18 +207,61 @@ async def test_of_very_many_addresses_the_right_ones_are_given(
 
 
 async def test_names_that_lead_to_each_other_end(tmp_path: Path) -> None:
-    circle = records((WIKI, "CNAME", "a.corp.example."), ("a.corp.example", "CNAME", f"{WIKI}."))
-    async with daemon_behind(Lab(tmp_path), circle, WIKI) as daemon:
-        assert given(await daemon.ask(WIKI)) == set()
+    loop = "loop.corp.example"
+    circle = records((loop, "CNAME", "a.corp.example."), ("a.corp.example", "CNAME", f"{loop}."))
+    async with daemon_behind(Lab(tmp_path), circle, loop) as daemon:
+        assert given(await daemon.ask(loop)) == set()
 
 
-async def test_a_lie_about_a_known_name_is_left_out_and_its_tunnel_carries_no_more_for_it(
-    tmp_path: Path,
+def code(rcode: dns.rcode.Rcode) -> Lie:
+    def lie(query: bytes) -> bytes:
+        message = dns.message.make_response(dns.message.from_wire(query))
+        message.set_rcode(rcode)
+        return message.to_wire()
+
+    return lie
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        records((WIKI, "A", "203.0.113.66")),
+        records((WIKI, "CNAME", "portal.example.net."), ("portal.example.net", "A", "203.0.113.66")),
+        records(),
+        records((WIKI, "CNAME", "host.corp.example.")),
+        code(dns.rcode.NXDOMAIN),
+        code(dns.rcode.REFUSED),
+        code(dns.rcode.SERVFAIL),
+    ],
+    ids=["advertisement", "portal", "removed", "removed behind an alias", "nxdomain", "refused", "servfail"],
+)  # fmt: skip
+async def test_a_resource_has_the_controllers_addresses_whatever_the_network_says(
+    tmp_path: Path, lie: Lie
 ) -> None:
-    lie = records((WIKI, "A", "203.0.113.66"))
     async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:
         answer = await daemon.ask(WIKI)
-        assert (answer.rcode(), given(answer)) == (dns.rcode.NOERROR, set())
-        assert "203.0.113.66" in why(answer)
+        assert (answer.rcode(), given(answer)) == (dns.rcode.NOERROR, {"10.20.0.10"})
         for sas in daemon.datapath.applied[-1].tunnels:
             assert [str(it) for it in sas.tunnel.remote_prefixes] == ["10.20.0.10/32"]
+        # There is no address of the other family to give, and other names are not the controller's.
+        assert given(await daemon.ask(WIKI, "AAAA")) == set()
+        assert given(await daemon.ask("other.corp.example")) == set()
+
+
+async def test_another_hosts_address_in_the_intranet_is_left_out_for_a_resource(tmp_path: Path) -> None:
+    async with daemon_behind(Lab(tmp_path), records((WIKI, "A", "10.20.0.66")), WIKI) as daemon:
+        answer = await daemon.ask(WIKI)
+        assert (answer.rcode(), given(answer)) == (dns.rcode.NOERROR, set())
+        assert "10.20.0.66" in why(answer)
+
+
+async def test_a_silent_name_server_costs_a_resource_no_answer(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    async with (
+        lab.serving(),
+        name_server(lambda _: []) as (upstream, _),
+        running(lab.directory, upstream) as it,
+    ):
+        await lab.enroll(it)
+        await it.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        assert given(await it.ask(WIKI)) == {"10.20.0.10"}

@@ -1,4 +1,5 @@
-"""What of an answer is passed on: addresses that no tunnel carries, or that belong to other hosts, are left out.
+"""What of an answer is passed on: addresses that no tunnel carries, or that belong to other hosts, are left out. Where the
+name server has no right address of a resource, the controller's take its place.
 
 The rest of the answer stays. One family or one address must not take the name from programs that use another one: musl's
 resolver gives a name up when one of its two queries, A and AAAA, fails.
@@ -24,12 +25,15 @@ from dns.rdatatype import RdataType
 from dns.rdtypes.svcbbase import ParamKey
 
 from culvert_client.core.dns_wire import (
+    ADDRESS_TYPES,
     MALFORMED,
     WITH_ADDRESSES,
+    Found,
     addresses_in,
     explained,
     found_in,
     hints_of,
+    host_answer,
     question_bytes,
     question_of,
     unmapped,
@@ -53,6 +57,8 @@ _OF_WHOLE_ZONES = frozenset(
         RdataType.DNAME,
     }
 )
+# Our tunable, in seconds: for so long programs keep an address that the controller gave in place of the name server.
+_PROFILE_TTL = 30
 _HINTS = frozenset({ParamKey.IPV4HINT, ParamKey.IPV6HINT})
 # RFC 9460: their owner names the service, and their target the host.
 _SERVICES = frozenset({RdataType.HTTPS, RdataType.SVCB})
@@ -131,6 +137,28 @@ def _owners(reply: bytes) -> Iterator[tuple[dns.name.Name, int]]:
         rdtype, _, _, length = parser.get_struct("!HHIH")
         parser.get_bytes(length)
         yield owner, rdtype
+
+
+def corrected(
+    query: bytes, found: Found | None, known: Collection[Address], profile: Profile
+) -> bytes | None:
+    """The answer to a query for A or AAAA with the addresses that the controller gave for the name. None when the name
+    server's answer stays: it leads into the intranet, where the resource may have more addresses, or there is none of the
+    family.
+
+    `found` is None without an answer. Many home routers remove private addresses from answers (protection from DNS
+    rebinding), and other networks invent addresses, or do not know the zone.
+    """
+    question = question_of(query)
+    if question is None or question.rdclass != dns.rdataclass.IN:
+        return None
+    version = ADDRESS_TYPES.get(question.rdtype)
+    wanted = sorted((it for it in known if it.version == version), key=int)
+    if not wanted or (
+        found is not None and any(it in wanted or profile.protects(it) for it in found.addresses)
+    ):
+        return None
+    return host_answer(query, *map(str, wanted), ttl=_PROFILE_TTL)
 
 
 def detached(reply: bytes) -> bytes | None:

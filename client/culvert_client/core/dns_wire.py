@@ -71,6 +71,8 @@ def treatment(rdtype: int) -> Treatment:
 # For these types, addresses in the additional section count as well (RFC 9460 section 5).
 _WITH_ADDITIONAL = frozenset({_T.HTTPS, _T.SVCB, _T.ANY})
 WITH_ADDRESSES = frozenset({_T.A, _T.AAAA, _T.HTTPS, _T.SVCB})
+ADDRESS_TYPES: dict[int, int] = {_T.A: 4, _T.AAAA: 6}
+"""The IP version of the addresses that are asked for."""
 _ALIASES = frozenset({_T.CNAME, _T.DNAME})
 MOST_ALIASES = 16
 """Our tunable: names that are followed behind the asked one. BIND follows 11."""
@@ -416,14 +418,15 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
         return _HEADER.pack(id_of(query), flags, 0, 0, 0, 0)
 
 
-def host_answer(query: bytes, address: str) -> bytes:
-    """An answer in which the name has this IPv4 address and no other record; it is not to be kept."""
+def host_answer(query: bytes, *addresses: str, ttl: int = 0) -> bytes:
+    """An answer in which the name has these addresses and no other record. `ttl`: seconds for which it may be kept."""
     message = dns.message.make_response(
         dns.message.from_wire(query, ignore_trailing=True), recursion_available=True
     )
     asked = message.question[0]
-    if asked.rdtype == dns.rdatatype.A:
-        message.answer.append(dns.rrset.from_text(asked.name, 0, asked.rdclass, asked.rdtype, address))
+    asked_for = [it for it in addresses if ADDRESS_TYPES.get(asked.rdtype) == ip_address(it).version]
+    if asked_for:
+        message.answer.append(dns.rrset.from_text(asked.name, ttl, asked.rdclass, asked.rdtype, *asked_for))
     return message.to_wire()
 
 

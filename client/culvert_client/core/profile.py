@@ -98,6 +98,11 @@ class Profile:
         above = ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
         return next((it for it in above if it in self._tunnels), fqdn)
 
+    def addresses_of(self, fqdn: str) -> frozenset[Address]:
+        """Where a resource's name leads to; none of a name below a wildcard, which others publish."""
+        prefixes = (it for resource in self.resources if resource.fqdn == fqdn for it in resource.prefixes)
+        return frozenset(it.network_address for it in prefixes if it.num_addresses == 1)
+
     def protects(self, address: Address) -> bool:
         """Whether the address must never be reached outside of a tunnel."""
         return any(address in prefix for prefix in self.protected_prefixes)

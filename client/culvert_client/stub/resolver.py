@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Network
 
@@ -21,8 +22,11 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.core import dns_answer, dns_wire, short_names
 from culvert_client.core.client_events import Event, Fail, QueryHeld, Reply, UpstreamAnswered
 from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 from culvert_client.stub.upstream import Asker, Upstream
+
+log = logging.getLogger("culvertd")
 
 # Our tunable: more persons than look at one computer at once.
 _PROBES = 16
@@ -46,6 +50,7 @@ class Resolver:
 
     `profile` is of all organisations, `profile_beside` of those that a name does not belong to. `is_open`: a name's tunnel.
     `translator` is the prefix of the network's NAT64, where there is one. `full_name`: of a name without a dot.
+    `addresses_of`: those that the controller gave for a name.
     """
 
     def __init__(
@@ -57,8 +62,9 @@ class Resolver:
         post: Callable[[Event], None],
         translator: Callable[[], IPv6Network | None] = lambda: None,
         full_name: Callable[[str], str | None] = lambda _: None,
+        addresses_of: Callable[[str], Collection[Address]] = lambda _: (),
     ) -> None:
-        self._upstream, self._translator = upstream, translator
+        self._upstream, self._translator, self._addresses_of = upstream, translator, addresses_of
         self._profile, self._profile_beside = profile, profile_beside
         self._is_open, self._full_name = is_open, full_name
         self._post = post
@@ -66,6 +72,8 @@ class Resolver:
         self._held: dict[int, _Held] = {}
         self._asking: dict[int, Asker] = {}
         self._probes: OrderedDict[str, str] = OrderedDict()
+        # Of resources alone, so no more than the profile has.
+        self._told: set[str] = set()
 
     def new_probe(self) -> tuple[str, str]:
         """A name below the canary, which every way to the stub leads here, and the address that it has from now on."""
@@ -187,12 +195,26 @@ class Resolver:
         if reply is not None and found is not None and found.names_hosts:
             reply = dns_answer.with_own_addresses(reply, (held.fqdn, *found.aliases))
             found = dns_wire.found_in(reply) if reply is not None else None
+        if reply is None or found is not None:
+            aliases = found.aliases if found is not None else ()
+            profile = self._profile()
+            known = self._addresses_of(profile.reached((held.fqdn, *aliases)))
+            if (corrected := dns_answer.corrected(held.query, found, known, profile)) is not None:
+                self._tell_of(held.fqdn)
+                reply, found = corrected, dns_wire.found_in(corrected)
         held.reply = reply
         self._post(
             UpstreamAnswered(number, None)
             if found is None
             else UpstreamAnswered(number, found.addresses, found.aliases)
         )
+
+    def _tell_of(self, fqdn: str) -> None:
+        if fqdn not in self._told:
+            self._told.add(fqdn)
+            log.warning(
+                "the network's name server has no right address of %s: the controller's is used", fqdn
+            )
 
 
 def _silent(fqdn: str) -> CulvertError:
