@@ -204,12 +204,12 @@ async def test_a_device_may_call_any_controller(both: tuple[World, World]) -> No
     opened = await device.open()
     tunnel_id = opened.tunnel.tunnel_id
     assert len(opened.sas.inbound.key) == 36
-    assert await tunnel_entries(one) == 4
+    assert await tunnel_entries(one) == 5
     again = await device.open()
     assert (again.tunnel.tunnel_id, again.sas.generation) == (tunnel_id, 2)
     renewed = await device.renew(tunnel_id, 2)
     await device.activate(tunnel_id, renewed.generation)
-    await until(lambda: tunnel_entries(one), lambda count: count == 4)
+    await until(lambda: tunnel_entries(one), lambda count: count == 5)
     assert (await refused(device.renew(tunnel_id, 1))).reason is Reason.GENERATION_STALE
     other = await one.enrol()
     await other.prove()
@@ -261,9 +261,9 @@ async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World
     devices = [await one.enrol() for _ in range(12)]
     await asyncio.gather(*(device.prove() for device in devices))
     await asyncio.gather(*(device.open() for device in devices))
-    assert await tunnel_entries(one) == 48
+    assert await tunnel_entries(one) == 60
     assert await two.rest("POST", f"/devices/{devices[0].id}/revoke") == {"tunnels_closed": 1}
-    assert await tunnel_entries(one) == 44
+    assert await tunnel_entries(one) == 55
     assert await two.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 11}
     assert await tunnel_entries(one) == 0
 

@@ -56,7 +56,7 @@ async def test_tunnels_move_off_a_gateway_that_drains_before_they_end_there(
         again = (await device.open()).tunnel
         assert (again.gateway.name, again.tunnel_id != opened.tunnel_id) == ("gw-paris", True)
         # What is on its way still comes through.
-        assert await tunnel_entries(world, "gw-berlin") == 4
+        assert await tunnel_entries(world, "gw-berlin") == 5
         assert (await gateway_of_tunnel(world), (await shown(world))["tunnels"]) == ("gw-paris", 0)
         assert (await refused(device.renew(opened.tunnel_id, 1))).reason is Reason.TUNNEL_UNKNOWN
         other = await proven(world)
@@ -105,7 +105,7 @@ async def test_a_tunnel_that_leaves_goes_although_its_controller_dies(
         await device.open()
         await world.rest("POST", "/gateways/gw-berlin/drain")
         await device.open()
-        assert await tunnel_entries(world, "gw-berlin") == 4
+        assert await tunnel_entries(world, "gw-berlin") == 5
         monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.2)
         # As by another controller: its link begins with a reconciliation.
         switch.silent = True

@@ -181,4 +181,4 @@ async def test_a_link_that_breaks_moves_nothing_and_a_gateway_that_is_killed_eve
         await berlin.aclose()
         assert await heard(events, "gateway_moved")
         assert (await device.open()).tunnel.gateway.name == "gw-paris"
-        assert (await world.rest("GET", "/gateways/gw-paris/entries"))["tunnel_entries"] == 4
+        assert (await world.rest("GET", "/gateways/gw-paris/entries"))["tunnel_entries"] == 5

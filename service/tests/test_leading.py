@@ -76,7 +76,7 @@ async def test_a_gateway_that_is_taken_off_a_resource_keeps_its_tunnels_until_th
         moved = (await next_event(events, "gateway_moved")).gateway_moved
         assert (moved.tunnel_id, moved.why.reason) == (opened.tunnel_id, int(Reason.GATEWAY_REPLACED))
         assert "wiki.corp.example" in moved.why.message
-        assert await tunnel_entries(world, "gw-berlin") == 4
+        assert await tunnel_entries(world, "gw-berlin") == 5
         # A renewal that is under way goes on.
         renewed = await device.renew(opened.tunnel_id, 1)
         await device.activate(opened.tunnel_id, renewed.generation)
@@ -222,4 +222,4 @@ async def test_no_packet_is_lost_on_the_way_from_one_gateway_to_the_next(
             where, sealed = await next_udp(wires.wan)
             assert (where, int.from_bytes(sealed[:4])) == (HOME, it.sas.inbound.spi)
         await until(lambda: tunnel_entries(world, "gw-berlin"), lambda count: count == 0)
-        assert await tunnel_entries(world, "gw-paris") == 4
+        assert await tunnel_entries(world, "gw-paris") == 5

@@ -42,7 +42,7 @@ async def test_nobody_in_another_role_writes_what_is_the_controllers(
             device = await world.enrol()
             await device.prove()
             await device.open()
-            assert (await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"] == 4
+            assert (await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"] == 5
 
             own = authority(world, "infrastructure").issue_p4runtime_client()
             credentials = Credentials(authority(world, "gateway").pem, own.certificate.pem, own.key_pem).at(

@@ -66,11 +66,11 @@ async def test_a_tunnels_whole_life(
         await world.online("gw-berlin")
         opened = await device.open()
         tunnel_id = opened.tunnel.tunnel_id
-        assert await tunnel_entries(world) == 4
+        assert await tunnel_entries(world) == 5
         renewed = await device.renew(tunnel_id, opened.sas.generation)
-        assert await tunnel_entries(world) == 7
+        assert await tunnel_entries(world) == 8
         await device.activate(tunnel_id, renewed.generation)
-        await until(lambda: tunnel_entries(world), lambda count: count == 4)
+        await until(lambda: tunnel_entries(world), lambda count: count == 5)
         await agreed(world, {tunnel_id})
         await device.close(tunnel_id)
         assert await tunnel_entries(world) == 0
@@ -95,7 +95,7 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
                 assert event.tunnel_closed.why.reason == int(Reason.SA_LOST)
                 break
         # Filled again, before the device asks.
-        assert await tunnel_entries(world) == 4
+        assert await tunnel_entries(world) == 5
         assert (await device.open()).sas.generation == 2
         await agreed(world, {tunnel.tunnel_id})
 

@@ -60,7 +60,7 @@ async def test_open_programs_the_gateway_and_answers(world: World, device: Devic
     assert len(sas.inbound.key) == len(sas.outbound.key) == 36
     assert min(sas.inbound.spi, sas.outbound.spi) >= 256
     assert 0 < opened.decided_us < opened.programmed_us
-    assert await tunnel_entries(world) == 4
+    assert await tunnel_entries(world) == 5
 
 
 async def test_a_new_tunnel_is_one_request_to_the_gateway_and_new_keys_come_before_their_use(
@@ -79,7 +79,7 @@ async def test_equal_requests_at_once_share_one_tunnel_and_one_pair(world: World
     answers = await asyncio.gather(*(device.open() for _ in range(5)))
     assert len({answer.tunnel.tunnel_id for answer in answers}) == 1
     assert len({answer.sas.inbound.key for answer in answers}) == 1
-    assert (len(await tunnels(world)), await tunnel_entries(world)) == (1, 4)
+    assert (len(await tunnels(world)), await tunnel_entries(world)) == (1, 5)
 
 
 async def test_many_devices_at_once_get_addresses_and_numbers_of_their_own(
@@ -90,7 +90,7 @@ async def test_many_devices_at_once_get_addresses_and_numbers_of_their_own(
     answers = await asyncio.gather(*(one.open() for one in [device, *others]))
     assert len({answer.tunnel.inner_address for answer in answers}) == 9
     assert len({answer.sas.outbound.spi for answer in answers}) == 9
-    assert await tunnel_entries(world) == 36
+    assert await tunnel_entries(world) == 45
 
 
 async def test_an_open_tunnel_that_is_opened_again_gets_fresh_keys(world: World, device: Device) -> None:
@@ -99,8 +99,8 @@ async def test_an_open_tunnel_that_is_opened_again_gets_fresh_keys(world: World,
     assert second.tunnel.tunnel_id == first.tunnel.tunnel_id
     assert second.sas.generation > first.sas.generation
     assert second.sas.inbound.key != first.sas.inbound.key
-    assert await tunnel_entries(world) == 7
-    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+    assert await tunnel_entries(world) == 8
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
 
 
 async def test_rekey_is_make_before_break(world: World, device: Device, switch: Switch) -> None:
@@ -109,11 +109,11 @@ async def test_rekey_is_make_before_break(world: World, device: Device, switch: 
     new = await device.renew(tunnel_id, old.generation)
     assert new.generation == old.generation + 1
     assert {new.inbound.spi, new.inbound.key}.isdisjoint({old.inbound.spi, old.inbound.key})
-    assert await tunnel_entries(world) == 7
+    assert await tunnel_entries(world) == 8
     await device.activate(tunnel_id, new.generation)
     await device.activate(tunnel_id, new.generation)
-    assert await tunnel_entries(world) == 7
-    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+    assert await tunnel_entries(world) == 8
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
     assert (await refused(device.renew(tunnel_id, old.generation))).reason is Reason.GENERATION_STALE
     assert (await refused(device.activate(tunnel_id, old.generation))).reason is Reason.GENERATION_STALE
 
@@ -124,7 +124,7 @@ async def test_a_renewal_whose_answer_was_lost_can_be_asked_again(world: World, 
     lost = await device.renew(tunnel_id, generation)
     again = await device.renew(tunnel_id, generation)
     assert again.generation > lost.generation
-    await until(lambda: tunnel_entries(world), lambda count: count == 7)
+    await until(lambda: tunnel_entries(world), lambda count: count == 8)
     assert (await refused(device.activate(tunnel_id, lost.generation))).reason is Reason.GENERATION_STALE
     await device.activate(tunnel_id, again.generation)
 
@@ -134,7 +134,7 @@ async def test_renewals_at_once_each_get_a_pair_and_the_last_counts(world: World
     tunnel_id = opened.tunnel.tunnel_id
     renewed = await asyncio.gather(*(device.renew(tunnel_id, opened.sas.generation) for _ in range(4)))
     assert sorted(pair.generation for pair in renewed) == [2, 3, 4, 5]
-    assert await tunnel_entries(world) == 7
+    assert await tunnel_entries(world) == 8
     await device.activate(tunnel_id, 5)
 
 
@@ -177,7 +177,7 @@ async def test_a_refused_write_is_undone_and_a_retry_works(
     assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)
     switch.refuse_table = None
     await device.open()
-    assert await tunnel_entries(world) == 4
+    assert await tunnel_entries(world) == 5
 
 
 async def test_a_refused_renewal_and_a_refused_switch_leave_the_pair_in_use(
@@ -197,7 +197,7 @@ async def test_a_refused_renewal_and_a_refused_switch_leave_the_pair_in_use(
     assert switch.entries == both
     switch.refuse_table = None
     await device.activate(tunnel_id, renewed.generation)
-    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
 
 
 async def test_a_gateway_that_does_not_answer_fails_soon_and_leaves_nothing(
@@ -212,7 +212,7 @@ async def test_a_gateway_that_does_not_answer_fails_soon_and_leaves_nothing(
     switch.silent = False
     await world.online("gw-berlin")
     await device.open()
-    assert await tunnel_entries(world) == 4
+    assert await tunnel_entries(world) == 5
 
 
 async def test_a_link_that_ends_ends_the_calls_that_wait_for_it(
@@ -269,7 +269,7 @@ async def test_a_gateway_that_forgot_everything_is_filled_again_and_fresh_keys_w
     closed = (await next_event(events, "tunnel_closed")).tunnel_closed
     assert (closed.tunnel_id, closed.why.reason) == (opened.tunnel.tunnel_id, int(Reason.SA_LOST))
     # The pair that was renewed for nobody is not there again, and the SPI of the other is new.
-    assert (await tunnel_entries(world), len(set(switch.entries) & before)) == (4, len(before) - 4)
+    assert (await tunnel_entries(world), len(set(switch.entries) & before)) == (5, len(before) - 4)
     writes = len(switch.writes)
     restored = await device.open()
     assert (restored.tunnel.tunnel_id, restored.sas.generation) == (opened.tunnel.tunnel_id, 3)
@@ -292,7 +292,7 @@ async def test_a_number_that_is_anothers_is_drawn_again_and_no_tunnel_ends(
     drawn = iter([1001, 1002, 1001, 1003, *range(2001, 2005)])
     monkeypatch.setattr("culvert_service.sessions.restoring.draw_spi", lambda: next(drawn))
     await forgets(world, switch)
-    await until(lambda: tunnel_entries(world), lambda count: count == 8)
+    await until(lambda: tunnel_entries(world), lambda count: count == 10)
     assert {tunnel["id"] for tunnel in await tunnels(world)} == {one.tunnel.tunnel_id for one in opened}
     again = [await one.open() for one in (device, other)]
     assert {one.sas.outbound.spi for one in again} < set(range(2001, 2005))
@@ -320,7 +320,7 @@ async def test_after_a_gateways_restart_devices_that_watch_come_first(
     monkeypatch.setattr(restoring_rows, "lock", slow_for_it)
     before = len(switch.writes)
     await forgets(world, switch)
-    await until(lambda: tunnel_entries(world), lambda count: count == 4 * len(others))
+    await until(lambda: tunnel_entries(world), lambda count: count == 5 * len(others))
     written = [write.SerializeToString() for write in switch.writes[before:]]
     order = [place for write in written for place in places if place in write]
     assert order[0] == places[2]
@@ -397,7 +397,7 @@ async def test_a_tunnel_that_nobody_renews_is_closed_when_its_keys_are_over(
     switch.silent = False
     found = await until(lambda: tunnels(world), lambda found: len(found) == 1)
     assert found[0]["device_id"] == other.id
-    await until(lambda: tunnel_entries(world), lambda count: count == 4)
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
 
 
 async def test_a_soft_limit_on_the_gateway_reaches_the_device(
