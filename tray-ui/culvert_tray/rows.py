@@ -38,7 +38,7 @@ ACTIVITY_COLUMNS = (later("When"), later("What"))
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
     """Favourites first. Each word that is typed has to be somewhere in a row."""
     words = searched(typed).casefold().split()
-    gateways = {tunnel.fqdn: tunnel.gateway or tr("opening…") for tunnel in status.tunnels}
+    gateways = {tunnel.fqdn: _open_through(tunnel) for tunnel in status.tunnels}
     rows = [
         Row(
             it.fqdn,
@@ -55,6 +55,12 @@ def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple
     ]
     found = (row for row in rows if all(word in " ".join((*row.cells, row.key)).casefold() for word in words))
     return tuple(sorted(found, key=lambda row: (row.cells[0] == "", row.cells[2])))
+
+
+def _open_through(tunnel: local_pb2.Tunnel) -> str:
+    if tunnel.state == local_pb2.TUNNEL_STATE_SILENT:
+        return tr("{gateway} does not answer", gateway=tunnel.gateway)
+    return tunnel.gateway or tr("opening…")
 
 
 def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:

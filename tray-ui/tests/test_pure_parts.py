@@ -30,6 +30,7 @@ from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
 from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
+from culvert_tray.rows import resource_rows
 from culvert_tray.view import View, awaiting, duration, not_running
 from hypothesis import given
 from hypothesis import strategies as st
@@ -290,6 +291,8 @@ def test_a_gateway_that_does_not_answer_is_told_and_never_called_connected() -> 
     assert _heading(shown) == "gw-berlin does not answer"
     assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · does not answer"
     assert ("Last packet", "1 min ago") in details(silent, "t-wiki", NOW)
+    through = {row.cells[1]: row.cells[4] for row in resource_rows(silent, "", Preferences())}
+    assert (through["wiki"], through["mail"]) == ("gw-berlin does not answer", "")
     silent.tunnels[1].gateway = "gw-paris"
     assert _heading(menu(silent, NOW)) == "The gateways do not answer"
     [[], told, [], []] = _observe(
