@@ -182,7 +182,8 @@ def wanted(state: DatapathState) -> Link:
         addresses.update(inner.values())
         prefixes = map(_network, tunnel.remote_prefixes)
         routes |= {prefix: inner.get(prefix.version) for prefix in prefixes}
-    mtu = max(state.mtu, LEAST_IPV6_MTU) if any(it.version == 6 for it in routes) else state.mtu
+    # Below that, the kernel takes IPv6 from the device, and refuses to give it back.
+    mtu = max(state.mtu, LEAST_IPV6_MTU)
     in_use = {_address(it) for it in state.inner_addresses}
     in_use.update(address for tunnel in state.tunnels for address in _inner(tunnel).values())
     for tunnel in state.tunnels:
