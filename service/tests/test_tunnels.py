@@ -71,7 +71,8 @@ async def test_a_new_tunnel_is_one_request_to_the_gateway_and_new_keys_come_befo
     await device.open()
     tables = [[u.entity.table_entry.table_id for u in write.updates] for write in switch.writes[before:]]
     pair = ["sad_in", "spd_in", "sad_out"]
-    written = [[switch.table(name) for name in batch] for batch in ([*pair, "spd_out"], pair, ["spd_out"])]
+    policy = ["spd_out", "spd_out"]
+    written = [[switch.table(name) for name in batch] for batch in ([*pair, *policy], pair, policy)]
     assert tables == written
 
 
