@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class RememberingDatapath:
     error: CulvertError | None = None
     moves: int = 0
     refuses: Callable[[Desired], bool] = lambda _: False
+    _last: Desired | None = None
 
     def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
         self.worn = told
@@ -43,11 +44,18 @@ class RememberingDatapath:
     async def apply(self, desired: Desired) -> None:
         if self.error is not None:
             raise self.error
+        self._remember(desired)
         if self.refuses(desired):
             # A real one may have done half of it.
-            self.applied.append(desired)
             raise CulvertError(Reason.DATAPATH_FAILED, why="refused")
-        self.applied.append(desired)
+
+    def _remember(self, desired: Desired) -> None:
+        """Without the lengths of packets, and not when these alone have changed: the search for them ends at any time."""
+        tunnels = tuple(replace(it, tunnel=replace(it.tunnel, mtu=0)) for it in desired.tunnels)
+        remembered = replace(desired, tunnels=tunnels)
+        if desired == self._last or not self.applied or remembered != self.applied[-1]:
+            self.applied.append(remembered)
+        self._last = desired
 
     async def repair(self) -> None:
         pass

@@ -63,7 +63,7 @@ def test_a_site_is_spelled_in_one_way() -> None:
         {"address": "2001:db8:1::1"},
         {"pool": "2001:db8::/64"},
         {"wan": WAN | {"vlan": 4095}},
-        {"wan": WAN | {"mtu": 1399}},
+        {"wan": WAN | {"mtu": 1279}},
         {"wan": WAN | {"next_hop_mac": []}},
         {"wan": WAN | {"next_hop_mac": "somewhere"}},
         {"lan": LAN | {"mtu": 1279}},

@@ -183,3 +183,85 @@ def _page(length: int) -> list[str]:
         "%{size_download}",
         url,
     ]
+
+
+async def test_a_download_goes_on_when_the_line_becomes_narrow(office: Office) -> None:
+    assert (await office.fetch()).code == 0
+    await _until(office, 1438)
+    got: list[int] = []
+    stop = threading.Event()
+    try:
+        async with served(office, _endless):
+            receiving = asyncio.create_task(office.lab.inside(Site.LAPTOP).run(_receive, got, stop))
+            try:
+                await _grows(got)
+                async with line(office, 1400):
+                    await asyncio.sleep(0.5)
+                    await _grows(got)
+                    await _until(office, 1338)
+                    await _grows(got)
+            finally:
+                stop.set()
+                await receiving
+    finally:
+        await _restart(office)
+
+
+def _endless(listens: threading.Event, over: threading.Event) -> None:
+    with socket.create_server((net.WIKI_ADDRESS, PORT)) as server:
+        server.settimeout(PATIENCE)
+        listens.set()
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.settimeout(PATIENCE)
+            while not over.wait(0.01):
+                connection.sendall(bytes(1 << 14))
+
+
+def _receive(got: list[int], stop: threading.Event) -> None:
+    with socket.create_connection((net.WIKI_ADDRESS, PORT), PATIENCE) as end:
+        end.settimeout(PATIENCE)
+        while not stop.is_set():
+            got.append(len(end.recv(1 << 16)))
+
+
+async def _grows(got: list[int]) -> None:
+    """By more than was on its way."""
+    before = sum(got)
+    async with asyncio.timeout(PATIENCE):
+        while sum(got) < before + MEGABYTE:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_what_anybody_says_by_icmp_changes_nothing(office: Office) -> None:
+    assert (await office.fetch()).code == 0
+    await _until(office, 1438)
+    stop = threading.Event()
+    forging = asyncio.create_task(office.lab.inside(Site.INTERNET).run(_forge, stop))
+    try:
+        async with served(office, _tcp):
+            assert await office.lab.inside(Site.LAPTOP).run(_exchange, 4 * MEGABYTE)
+        # The laptop's kernel believes it.
+        believed = await office.lab.run(Site.LAPTOP, ["ip", "route", "get", net.GATEWAY_ADDRESS])
+        assert "mtu 576" in believed.stdout
+        assert (await _mtu_here(office), await _mtu_there(office)) == (1438, 1438)
+    finally:
+        stop.set()
+        await forging
+
+
+def _forge(stop: threading.Event) -> None:
+    """ "Fragmentation needed" about ESP from the laptop to the gateway (RFC 1191 section 4), from the router's side."""
+    quoted = struct.pack(
+        "!BBHHHBBH4s4s", 0x45, 0, 1500, 0, 0x4000, 63, 17, 0,
+        socket.inet_aton(net.LAPTOP_ADDRESS), socket.inet_aton(net.GATEWAY_ADDRESS),
+    )  # fmt: skip
+    quoted += struct.pack("!HHHH", net.ESP_PORT, net.ESP_PORT, 1480, 0)
+    unsummed = struct.pack("!BBHHH", 3, 4, 0, 0, 576) + quoted
+    total = sum(struct.unpack(f"!{len(unsummed) // 2}H", unsummed))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    message = unsummed[:2] + struct.pack("!H", ~total & 0xFFFF) + unsummed[4:]
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
+        while not stop.wait(0.02):
+            raw.sendto(message, (net.LAPTOP_ADDRESS, 0))
