@@ -207,7 +207,9 @@ class Classifier:
 
     def _icmp(self, interface: str, source: IPv4Address, target: IPv4Address, payload: bytes) -> Verdict:
         if payload[:1] and payload[0] in ICMP_ECHO and self._allowed.gateway in (source, target):
-            return INFRASTRUCTURE if len(payload) == PING else _clear(f"a ping of {len(payload)} bytes")
+            # A random token, and zeros as far as the path's length is probed.
+            is_probe = len(payload) >= PING and not payload[PING:].strip(b"\0")
+            return INFRASTRUCTURE if is_probe else _clear(f"a ping of {len(payload)} bytes")
         if len(payload) < 8 or payload[0] not in ICMP_ERRORS:
             return _clear(f"ICMP {source} → {target}")
         quoted = payload[8:]

@@ -40,6 +40,10 @@ ALLOWED: dict[str, tuple[Packet, Kind]] = {
     "plain ESP": (IP(**OUTBOUND) / ESP(spi=0x1234, seq=1, data=SEALED), Kind.ESP),
     "keepalive": (IP(**OUTBOUND) / UDP(sport=4500, dport=4500) / Raw(b"\xff"), Kind.INFRASTRUCTURE),
     "ping of the gateway": (IP(**OUTBOUND) / ICMP() / Raw(bytes(16)), Kind.INFRASTRUCTURE),
+    "a probe of the path's length": (
+        IP(**OUTBOUND) / ICMP() / Raw(SEALED[:16] + bytes(1456)),
+        Kind.INFRASTRUCTURE,
+    ),
     "DNS answer with an inner address": (
         IP(src=lab.DNS_ADDRESS, dst=lab.LAPTOP_ADDRESS)
         / UDP(sport=53, dport=40000)
@@ -85,6 +89,7 @@ CLEAR: dict[str, Packet] = {
     "no DNS on port 53": IP(src=lab.LAPTOP_ADDRESS, dst=lab.DNS_ADDRESS) / UDP(dport=53) / Raw(b"hello"),
     "a ping of somebody else": IP(src=lab.LAPTOP_ADDRESS, dst=lab.DNS_ADDRESS) / ICMP() / Raw(bytes(16)),
     "a ping that carries something": IP(**OUTBOUND) / ICMP() / Raw(SEALED),
+    "a probe that carries something at its end": IP(**OUTBOUND) / ICMP() / Raw(bytes(1471) + b"x"),
     "a fragment": IP(**OUTBOUND, flags="MF") / UDP(sport=4500, dport=4500) / Raw(SEALED),
     "ARP for an inner address": ARP(psrc="203.0.113.1", pdst=lab.WIKI_ADDRESS),
     "IPv6": IPv6(dst="2001:db8::1") / UDP(dport=53),
