@@ -147,6 +147,29 @@ def test_a_refusal_says_why_to_those_who_understand_it() -> None:
     assert plain.edns == -1
 
 
+_LABELS = st.lists(st.from_regex(rb"[ -~]{1,63}", fullmatch=True), min_size=1, max_size=9)
+
+
+@given(_LABELS, st.integers(0, 0xFFFF), st.booleans())
+@example([b"Wiki", b"Corp", b"example"], 1, True)
+@example([b"a" * 63] * 4, 1, True)
+def test_a_query_is_read_and_refused_as_a_whole_dns_library_does(
+    labels: list[bytes], rdtype: int, recursive: bool
+) -> None:
+    name = b"".join(bytes([len(it)]) + it for it in labels) + b"\0"
+    wire = struct.pack("!HHHHHH", 7, recursive << 8, 1, 0, 0, 0) + name + struct.pack("!HH", rdtype, 1)
+    question = dns_wire.classify(wire, PROFILE)
+    try:
+        read = dns.message.from_wire(wire)
+    except dns.exception.DNSException:
+        assert question.kind is Kind.FORMAT_ERROR
+        return
+    assert question.fqdn in ("", read.question[0].name.to_text(omit_final_dot=True).strip().lower())
+    response = dns.message.make_response(read, recursion_available=True)
+    response.set_rcode(dns.rcode.SERVFAIL)
+    assert dns_wire.refusal(wire, dns.rcode.SERVFAIL, ERROR) == response.to_wire()
+
+
 def test_a_long_answer_is_cut_to_the_records_that_fit_a_small_buffer() -> None:
     records = [(WIKI, "TXT", f'"{number:0200}"') for number in range(10)]
     wire = answer(WIKI, "TXT", *records)

@@ -89,9 +89,9 @@ async def disagreement(office: Office) -> object:
         return wanted, found
     if stray := [entry for entry in entries if entry["standing"] != "held"]:
         return stray
-    # One pair of SAs each, with its policies.
+    # One pair of SAs each, with its policies, and with the policy for answers to probes.
     counted = sum(entry["table"].startswith(("sad_", "spd_")) for entry in entries)
-    return None if counted == 4 * len(tunnels) else (tunnels, entries)
+    return None if counted == 5 * len(tunnels) else (tunnels, entries)
 
 
 async def agreed(office: Office, tunnel: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import re
 import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -82,10 +83,15 @@ _HEADER = struct.Struct("!HHHHHH")
 _RECORD = struct.Struct("!HHIH")
 # An OPT record's name and type, and its least length.
 _OPT, _OPT_LENGTH = b"\0\0\x29", 11
-_QR, _TC = 0x8000, 0x0200
+_QR, _TC, _RA = 0x8000, 0x0200, 0x0080
+# What an answer repeats of a query's flags: opcode and RD.
+_ECHOED = 0x7900
 # RFC 1035 sections 2.3.4, 4.1.2 and 4.2.1.
-_LONGEST_LABEL = 63
-_TYPE_AND_CLASS = 4
+_LONGEST_LABEL, _LONGEST_NAME = 63, 255
+_TYPE_CLASS = struct.Struct("!HH")
+_TYPE_AND_CLASS = _TYPE_CLASS.size
+# Labels whose text is their bytes.
+_PLAIN = re.compile(rb"[0-9A-Za-z_-]+")
 _ALWAYS_FITS = 512
 # What dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
 MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
@@ -153,7 +159,14 @@ def classify(wire: bytes, profile: Profile) -> Question:
 
 @functools.lru_cache(maxsize=1024)
 def _read(asked: bytes) -> tuple[str, int, int] | None:
-    """As `_named`, of `question_bytes`. The same few are asked again and again."""
+    """As `_named`, of `question_bytes`. The same few are asked again and again; a flood of others must not cost much."""
+    labels, at = list[bytes](), 0
+    while asked[at]:
+        labels.append(asked[at + 1 : at + 1 + asked[at]])
+        at += 1 + asked[at]
+    if 0 < at < _LONGEST_NAME and all(map(_PLAIN.fullmatch, labels)):
+        rdtype, rdclass = _TYPE_CLASS.unpack_from(asked, at + 1)
+        return b".".join(labels).decode().lower(), rdclass, rdtype
     return _named(question_of(_HEADER.pack(0, 0, 1, 0, 0, 0) + asked))
 
 
@@ -405,6 +418,11 @@ def explained(error: CulvertError) -> dns.edns.EDEOption:
 
 def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = None) -> bytes:
     """An answer without data. An asker that speaks EDNS is told why (RFC 8914); others get no OPT (RFC 6891 section 7)."""
+    query_id, flags, _, *records = _HEADER.unpack_from(query)
+    asked = question_bytes(query)
+    if asked is not None and not any(records):
+        # As below, for a flood of them.
+        return _HEADER.pack(query_id, _QR | (flags & _ECHOED) | _RA | rcode, 1, 0, 0, 0) + asked
     try:
         message = dns.message.make_response(
             dns.message.from_wire(query, ignore_trailing=True), recursion_available=True
@@ -414,8 +432,7 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
             message.use_edns(0, payload=OWN_SIZE, options=[explained(error)])
         return message.to_wire()
     except MALFORMED:
-        flags = _QR | (_HEADER.unpack_from(query)[1] & 0x7900) | rcode
-        return _HEADER.pack(id_of(query), flags, 0, 0, 0, 0)
+        return _HEADER.pack(query_id, _QR | (flags & _ECHOED) | rcode, 0, 0, 0, 0)
 
 
 def host_answer(query: bytes, *addresses: str, ttl: int = 0) -> bytes:
