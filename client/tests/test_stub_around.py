@@ -13,7 +13,7 @@ from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import CANARY, addresses_in
 from culvert_client.stub.upstream import Upstream
 
-from .name_server import Records, from_records, name_server
+from .name_server import Records, from_records, name_server, respond
 from .running import Running, free_port, running
 
 ELSEWHERE = "www.example.org"
@@ -86,3 +86,20 @@ async def test_a_query_that_is_on_its_way_is_not_sent_again_and_each_asker_has_a
         assert await upstream.exchange(query) is not None
         assert len(asked) == 2
     assert not upstream.under_way
+
+
+async def test_a_query_that_was_lost_is_sent_again_for_the_next_asker() -> None:
+    query = dns.message.make_query(ELSEWHERE, "A").to_wire()
+
+    def answer(wire: bytes) -> list[bytes]:
+        # Those of the first asker, in both of its rounds, are lost.
+        return [respond(wire, RECORDS)] if len(asked) > 2 else []
+
+    async with name_server(answer) as (server, asked):
+        upstream = Upstream(server)
+        first = asyncio.create_task(upstream.exchange(query))
+        async with asyncio.timeout(10):
+            while len(asked) < 2:  # noqa: ASYNC110 (nothing tells of it)
+                await asyncio.sleep(0.01)
+        assert await upstream.exchange(query) is not None
+        assert await first is not None

@@ -159,12 +159,18 @@ class Exchange:
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         now = self._loop.time()
         self._until = now + DEADLINE
+        self._again_at = now + self._patience
         if (trial := upstream.known.trial(now)) is not None:
             self._send(trial)
         self._ask_next()
 
     def join(self, asker: Asker) -> Asker:
+        """One more asks. The datagram may be lost, so it is sent again, but not more often than once in `_patience`."""
         self._askers[asker] = None
+        if (now := self._loop.time()) >= self._again_at:
+            self._again_at = now + self._patience
+            for server in list(self._ends):
+                self._send(server)
         return asker
 
     def leave(self, asker: Asker) -> None:
