@@ -53,7 +53,7 @@ async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, runn
             await page.get_by_role("link", name="gw-berlin").click()
             await expect(page.get_by_role("table", name="Tunnels")).to_contain_text("wiki.corp.example")
             tables = page.get_by_role("region", name="Tables")
-            await expect(tables).to_contain_text("4 of tunnels")
+            await expect(tables).to_contain_text("5 of tunnels")
             await expect(tables).to_contain_text("as they should be")
             await tables.get_by_role("button", name="sad_in").click()
             await expect(page.get_by_role("region", name="Entries of")).to_contain_text("spi")

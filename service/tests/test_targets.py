@@ -115,7 +115,7 @@ async def test_each_selector_has_its_entries_through_a_tunnels_life(world: World
     told = [(it.prefix, it.protocol, it.first_port, it.last_port) for it in first.tunnel.selectors]
     host, lan = "10.20.0.10/32", "10.20.0.8/29"
     assert told == [(host, 17, 53, 53), (host, 17, 8000, 8100), (lan, 17, 80, 80)]
-    pair, policy = ["sad_in", "sad_out", *["spd_in"] * 3], ["spd_out"] * 3
+    pair, policy = ["sad_in", "sad_out", *["spd_in"] * 3], ["spd_out"] * 4
     assert await tables(world) == sorted(pair + policy)
     renewed = await device.renew(first.tunnel.tunnel_id, 1)
     await device.activate(first.tunnel.tunnel_id, renewed.generation)

@@ -103,7 +103,7 @@ async def test_an_opening_is_one_trace_down_to_its_writes(
     steps = below(spans, opened)
     assert {step.trace_id for step in steps} == {opened.trace_id}
     [write] = [step for step in steps if step.name == "P4Runtime/Write"]
-    assert attributes(write) == {"culvert.gateway": "gw-berlin", "culvert.updates": 4}
+    assert attributes(write) == {"culvert.gateway": "gw-berlin", "culvert.updates": 5}
     assert {"SELECT", "INSERT", "COMMIT"} <= {step.name for step in steps}
     asked = [span for span in spans if span.name == "GET /gateways/{name}"]
     assert {attributes(span)["http.response.status_code"] for span in asked} == {200}
