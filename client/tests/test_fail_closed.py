@@ -193,6 +193,6 @@ def test_nothing_leaks_after_all_files_were_damaged_while_it_ran(pc: Computer, d
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(30) == 0
     assert f"{pc.state / FIRST / 'profile.json'} cannot be read" in pc.said
-    # Of the identity, the first file that cannot be used.
+    # The log names the identity's first file that cannot be used.
     assert f"{pc.state / FIRST}/identity/" in pc.said
     assert "Traceback" not in pc.said

@@ -90,7 +90,7 @@ class PathMtu:
                 return LENGTHS
 
     def probed(self, answered: Collection[int], too_long: Collection[int], now: float) -> None:
-        """Of the probes. `too_long`: this computer's own link does not take them."""
+        """Take the outcome of the probes, by length. `too_long`: lengths that this computer's own link does not take."""
         self._high = min((self._high, *too_long))
         best = max(answered, default=0)
         match self.phase:

@@ -93,7 +93,7 @@ class Path:
     link_mtu: int = 1500
     lan_mtu: int = 1500
     inner_address6: str | None = None
-    # Of the packets between the gateway and the device, as the device has measured; None when it has told nothing.
+    # The longest packet between gateway and device, in bytes, as the device measured it; None when it has told nothing.
     path_mtu: int | None = None
     probe: Probe | None = None
 

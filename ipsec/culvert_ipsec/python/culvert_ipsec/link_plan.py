@@ -69,7 +69,7 @@ class Link:
     """Those of the addresses that only closed tunnels have."""
     on_link: frozenset[OnLinkRoute] = frozenset()
     mtus: Mapping[Network, int] = field(default_factory=dict[Network, int])
-    """Of the routes that take shorter packets alone than the device."""
+    """The routes that take only shorter packets than the device, with these lengths in bytes."""
 
     def of(self, families: Collection[int]) -> Link:
         """What of it there is on a host that knows these IP versions."""
