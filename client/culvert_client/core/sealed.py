@@ -16,7 +16,10 @@ def outer_length(inner: int, outer_version: int) -> int:
 
 
 def inner_length(outer: int, outer_version: int, *, legacy: bool = False) -> int:
-    """The length of the longest packet that is at most `outer` long once it is sealed. A legacy suite may have room for more."""
+    """The length of the longest packet that is at most `outer` long once it is sealed.
+
+    A legacy suite may have room for a few bytes more.
+    """
     iv, aligned = (_LONGEST_IV, _LONGEST_ALIGNED) if legacy else (_IV, _ALIGNED)
     room = outer - _OUTER[outer_version] - _UDP - _ESP - iv - _ICV
     return room - room % aligned - _TRAILER
