@@ -67,7 +67,7 @@ impl Udp {
         Ok(self.socket.local_addr()?.port())
     }
 
-    /// Whether trains leave in one message. It ends for good when a route refuses them.
+    /// Whether trains leave in one message. It ends for good when a route refuses a train and takes its packets.
     pub fn segmentation(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.segmentation)
     }
@@ -133,9 +133,14 @@ impl Udp {
             }
             match self.send_some(trains, rest) {
                 Ok(sent) => rest = &rest[sent..],
-                // A device without checksums or a route through IPsec refuses trains, as does an MTU that needs fragments.
+                // A device without checksums or a route through IPsec refuses trains. A short MTU refuses their packets too.
                 Err(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if first.packets() > 1 => {
-                    self.segmentation.store(false, Ordering::Relaxed);
+                    let lost = self.send_apart(trains, first);
+                    if lost == 0 {
+                        self.segmentation.store(false, Ordering::Relaxed);
+                    }
+                    failed += lost;
+                    rest = &rest[1..];
                 }
                 Err(_) => {
                     failed += first.packets();
@@ -262,4 +267,31 @@ fn set_option(
         )
     })
     .map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esp::TrafficClass;
+
+    /// SO_NO_CHECK stands for a route that takes packets one by one alone: Linux refuses trains without checksums.
+    #[test]
+    fn packets_of_a_refused_train_leave_one_by_one() {
+        let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let udp = Udp::bind(0, true).unwrap();
+        set_option(&udp.socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        let mut trains = Trains::new();
+        for number in 0..3 {
+            trains.room(100).unwrap().fill(number);
+            trains.depart(100, sink.local_addr().unwrap(), TrafficClass(0));
+        }
+        assert_eq!(trains.trains().len(), 1);
+        assert_eq!(udp.send_trains(&trains), 0);
+        assert!(!udp.segmentation().load(Ordering::Relaxed));
+        for number in 0..3 {
+            let mut packet = [0; 200];
+            assert_eq!(sink.recv(&mut packet).unwrap(), 100);
+            assert_eq!(packet[0], number);
+        }
+    }
 }

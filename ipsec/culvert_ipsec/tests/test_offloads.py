@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -127,13 +128,24 @@ def test_an_end_without_offloads_carries_the_same_bytes(ends: tuple[End, End]) -
     assert drops(ends) == [{}, {}]
 
 
-def test_a_route_that_refuses_trains_gets_single_packets(ends: tuple[End, End]) -> None:
+def test_packets_too_long_for_the_route_are_dropped_and_trains_go_on(ends: tuple[End, End]) -> None:
     a, b = ends
     subprocess.run(["ip", "-n", a.namespace, "link", "set", "wire", "mtu", "1400"], check=True)
-    sent, received = transfer(a, b, 1 << 20)
+    with entered(a.namespace):
+        source = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    length = INNER_MTU - 28
+    source.setsockopt(socket.SOL_UDP, UDP_SEGMENT, length)
+    source.sendto(bytes(10 * length), (b.inner, 9000))
+    while drops(ends) != [{"send_failed": 10}, {}]:
+        time.sleep(0.01)
+    a.state = replace(a.state, tunnels=(replace(a.state.tunnels[0], mtu=1300),))
+    a.apply()
+    listener = tap(b, "wire")
+    sent, received = transfer(a, b, 4 << 20)
     assert received == sent
-    assert [end.datapath.offloads() for end in ends] == [replace(ALL, udp_segment=False), ALL]
-    assert drops(ends) == [{}, {}]
+    assert max(len(packet) for packet in heard(listener)) > 10 * WIRE_MTU
+    assert [end.datapath.offloads() for end in ends] == [ALL, ALL]
+    assert drops(ends) == [{"send_failed": 10}, {}]
 
 
 def test_datagrams_that_a_program_sends_in_one_call_arrive_each(ends: tuple[End, End]) -> None:
