@@ -63,6 +63,33 @@ def test_a_browsers_three_queries_open_one_tunnel_and_ask_txt_once() -> None:
     assert world.verdicts() == {2: None}
 
 
+def test_answers_of_a_page_wait_while_its_tunnels_open_one_after_the_other() -> None:
+    names = [f"part{number}.corp.example" for number in range(4)]
+    resources = tuple(Resource(name.partition(".")[0], name, ("10.20.0.10",)) for name in names)
+    world = World(replace(PROFILE, resources=resources))
+    for query, name in enumerate(names):
+        world.ask(query, WIKI_ADDRESS, fqdn=name)
+    calls = world.take(Call)
+    for call, name, world.now in zip(calls, names, (1.9, 3.8), strict=False):
+        world.post(CallEnded(name, on.TunnelOpened(call.command.call, tunnel(name, name), pair())))
+        world.settle_datapath()
+    world.post(Ticked())
+    assert world.verdicts() == {0: None, 1: None}
+    world.now = world.client.deadline() or 0.0
+    assert world.now == 4.0
+    world.post(Ticked())
+    assert world.verdicts() == {2: Reason.TIMEOUT, 3: Reason.TIMEOUT}
+
+
+def test_an_answer_waits_two_seconds_where_no_tunnel_opens() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    assert world.client.deadline() == 2.0
+    world.now = 2.0
+    world.post(Ticked())
+    assert world.verdicts() == {1: Reason.TIMEOUT}
+
+
 def test_a_stripped_txt_does_not_lead_to_cleartext() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)

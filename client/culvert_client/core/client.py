@@ -442,7 +442,7 @@ class Client:
         commands: list[Command] = [
             Settle(-query, fqdn) for query in sorted(queries) if self._asked.pop(query, None)
         ]
-        commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile), now)
+        commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile, now), now)
         if not self._waits(fqdn):
             self.clicks.end(fqdn)
         return commands
@@ -452,7 +452,7 @@ class Client:
         commands: list[Command] = [
             Settle(-query, fqdn, error) for query in sorted(queries) if self._asked.pop(query, None)
         ]
-        commands += self._follow(self._holds.refused(queries, error, self.profile), now)
+        commands += self._follow(self._holds.refused(queries, error, self.profile, now), now)
         self.clicks.end(fqdn, error)
         return commands
 

@@ -6,9 +6,12 @@
                     │  no:  TXT says nothing and the answer points elsewhere
                     ▼
         yes: Demanded ─► tunnel up ──────────────► Replied, without the addresses that it does not carry
-                         refused, silent for 2 s ─► Failed (SERVFAIL)
+                         refused, or out of time ─► Failed (SERVFAIL)
         no, or an answer without addresses: Replied as it is
         paused: Replied as it is, but Failed where a name of the profile would lead to an address that is not protected
+
+An answer has 2 s. One that waits for a tunnel has 2 s more from each tunnel that opens or is refused meanwhile, because
+the controller is then at work on a page of many names; 4 s in all, which is less than resolvers wait (decision 39).
 
 TXT only ever adds names (DESIGN D11): one that is stripped or silent opens nothing that the profile protects.
 
@@ -28,8 +31,8 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.profile import Profile
 
-HELD_AT_MOST = 2.0
-"""Seconds."""
+# Seconds.
+_PATIENCE, _LONGEST = 2.0, 4.0
 
 
 @dataclass(slots=True)
@@ -37,6 +40,7 @@ class Hold:
     """`addresses` is None until the name server has answered. Each name of `demanded` ends in a tunnel or a refusal."""
 
     fqdn: str
+    since: float
     until: float
     answered: bool = False
     addresses: frozenset[Address] | None = None
@@ -115,7 +119,7 @@ class Holds:
         self._txt: dict[str, str | None] = {}
 
     def hold(self, query: int, fqdn: str, profile: Profile, now: float) -> list[Outcome]:
-        self._holds[query] = Hold(fqdn, now + HELD_AT_MOST)
+        self._holds[query] = Hold(fqdn, now, now + _PATIENCE)
         return self._advance(query, profile)
 
     def asks_txt(self, fqdn: str) -> bool:
@@ -142,12 +146,16 @@ class Holds:
         hold.answered, hold.addresses, hold.aliases = True, addresses, aliases
         return self._advance(query, profile)
 
-    def opened(self, queries: frozenset[int], tunnel: Tunnel, profile: Profile) -> list[Outcome]:
+    def opened(self, queries: frozenset[int], tunnel: Tunnel, profile: Profile, now: float) -> list[Outcome]:
+        self._extend(now)
         for hold in self._found(queries):
             hold.tunnels.append(tunnel)
         return self._advance_all(queries, profile)
 
-    def refused(self, queries: frozenset[int], error: CulvertError, profile: Profile) -> list[Outcome]:
+    def refused(
+        self, queries: frozenset[int], error: CulvertError, profile: Profile, now: float
+    ) -> list[Outcome]:
+        self._extend(now)
         for hold in self._found(queries):
             hold.refusals.append(error)
         return self._advance_all(queries, profile)
@@ -165,6 +173,11 @@ class Holds:
 
     def deadline(self) -> float | None:
         return min((hold.until for hold in self._holds.values()), default=None)
+
+    def _extend(self, now: float) -> None:
+        for hold in self._holds.values():
+            if hold.waits:
+                hold.until = min(now + _PATIENCE, hold.since + _LONGEST)
 
     def _found(self, queries: frozenset[int]) -> list[Hold]:
         return [self._holds[query] for query in queries if query in self._holds]
