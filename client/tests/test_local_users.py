@@ -69,11 +69,14 @@ answered = 0
 for number in range(14):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         asker.settimeout(1.5)
-        asker.sendto(query("www.example.org", number), (host, port))
-        try:
-            answered += bytes([203, 0, 113, 80]) in asker.recv(4096)
-        except TimeoutError:
-            pass
+        # Where the flood takes more than a core, Linux drops datagrams of all users: resolvers ask again.
+        for _ in range(3):
+            asker.sendto(query("www.example.org", number), (host, port))
+            try:
+                answered += bytes([203, 0, 113, 80]) in asker.recv(4096)
+                break
+            except TimeoutError:
+                pass
 print(answered)
 """
 

@@ -62,7 +62,7 @@ def canonical(text: str) -> str:
     """As `parse`, of any text: what is no name is compared in lower case."""
     if text.isascii():
         # What the DNS carries is ASCII already, and each query comes through here.
-        return text.strip().rstrip(".").lower()
+        return text.strip().removesuffix(".").lower()
     try:
         return parse(text, wildcard=True)
     except NameInvalidError:

@@ -71,7 +71,7 @@ async def test_drain_and_failover_reach_a_device_whose_stream_is_at_another_cont
             assert (await device.open()).tunnel.gateway.name == "gw-berlin"
             assert await gateway_of_tunnel(two) == "gw-berlin"
             # Of both lives there, the second is left.
-            await until(lambda: entries_of("gw-berlin", one, two), lambda it: it == [4])
+            await until(lambda: entries_of("gw-berlin", one, two), lambda it: it == [5])
 
 
 async def entries_of(gateway: str, *controllers: World) -> list[int]:

@@ -113,7 +113,9 @@ async def test_a_group_opens_nothing_to_who_is_not_in_it(world: World, device: D
 
 async def test_a_group_opens_what_its_policies_say(world: World, device: Device, writers: None) -> None:
     await device.open()
-    assert await world.rest("DELETE", "/groups/writers/members/alice") == {"tunnels_closed": 1}
+    # The sweep may come before the call's own check: then the call counts no tunnel.
+    assert (await world.rest("DELETE", "/groups/writers/members/alice"))["tunnels_closed"] <= 1
+    assert await tunnels(world) == []
     assert (await refused(device.open())).reason is Reason.NO_POLICY
     await world.rest("PUT", "/groups/writers/members/alice")
     await device.open()

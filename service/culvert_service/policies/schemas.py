@@ -54,6 +54,7 @@ class PolicyOut(PolicyIn):
 
 
 class ClosedOut(BaseModel):
+    # Without those that a sweep, here or at another controller, closed before the call's own check.
     tunnels_closed: int
 
 
