@@ -58,7 +58,9 @@ def open_menu(desktop: Desktop, button: int = 3) -> None:
         if not desktop.menus(PROGRAM):
             # Once more: a balloon that has just come up takes the first click.
             desktop.click_tray(button)
-            time.sleep(2)
+            deadline = time.monotonic() + 2
+            while not desktop.menus(PROGRAM) and time.monotonic() < deadline:
+                time.sleep(0.1)
         return len(desktop.menus(PROGRAM)) == 1
 
     wait_until(opened, "no menu")
