@@ -223,7 +223,7 @@ async def test_a_change_whose_controller_died_after_the_commit_is_seen_to(
     await device.open()
     async with world.sessions.begin() as session:
         await session.execute(update(culvert_db.Policy).values(enabled=False))
-    await until(lambda: tunnels(world), lambda found: found == [], seconds=1.5)
+    await until(lambda: tunnels(world), lambda found: found == [])
     await until(lambda: tunnel_entries(world), lambda count: count == 0)
 
 
