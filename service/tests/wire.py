@@ -15,8 +15,12 @@ from culvert_service.sessions.roaming import Peer
 
 
 async def ip(*arguments: str) -> None:
-    process = await asyncio.create_subprocess_exec("ip", *arguments)
-    assert await process.wait() == 0, arguments
+    await _run("ip", *arguments)
+
+
+async def _run(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == 0, command
 
 
 @dataclass
@@ -38,8 +42,9 @@ async def laid() -> AsyncGenerator[Wires]:
     near, far = (f"cvw{number}", f"cvl{number}"), (f"cvx{number}", f"cvy{number}")
     for one, other in zip(near, far, strict=True):
         await ip("link", "add", one, "type", "veth", "peer", "name", other)
-        # A far end gets each packet by itself, not several in one frame for its kernel to segment.
-        await ip("link", "set", one, "up", "gso_max_segs", "1")
+        # The gateway sends datagrams of equal length in one frame. The kernel cuts it, so that a far end reads single ones.
+        await _run("ethtool", "-K", one, "tx-udp-segmentation", "off")
+        await ip("link", "set", one, "up")
         await ip("link", "set", other, "up")
     ends: list[socket.socket] = []
     for name in far:
