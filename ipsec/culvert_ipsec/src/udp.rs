@@ -276,22 +276,27 @@ mod tests {
 
     /// SO_NO_CHECK stands for a route that takes packets one by one alone: Linux refuses trains without checksums.
     #[test]
-    fn packets_of_a_refused_train_leave_one_by_one() {
-        let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let udp = Udp::bind(0, true).unwrap();
-        set_option(&udp.socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+    fn packets_of_a_refused_train_leave_one_by_one() -> io::Result<()> {
+        let sink = UdpSocket::bind("127.0.0.1:0")?;
+        sink.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let udp = Udp::bind(0, true)?;
+        set_option(&udp.socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)?;
         let mut trains = Trains::new();
         for number in 0..3 {
-            trains.room(100).unwrap().fill(number);
-            trains.depart(100, sink.local_addr().unwrap(), TrafficClass(0));
+            trains
+                .room(100)
+                .into_iter()
+                .for_each(|room| room.fill(number));
+            trains.depart(100, sink.local_addr()?, TrafficClass(0));
         }
         assert_eq!(trains.trains().len(), 1);
         assert_eq!(udp.send_trains(&trains), 0);
         assert!(!udp.segmentation().load(Ordering::Relaxed));
         for number in 0..3 {
             let mut packet = [0; 200];
-            assert_eq!(sink.recv(&mut packet).unwrap(), 100);
+            assert_eq!(sink.recv(&mut packet)?, 100);
             assert_eq!(packet[0], number);
         }
+        Ok(())
     }
 }
