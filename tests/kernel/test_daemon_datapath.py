@@ -78,8 +78,10 @@ def test_a_move_is_noticed_and_followed_under_running_traffic(site: Site, contro
                     assert waited(lambda: bool(exchange.answered))
                     subnet = "route replace 192.0.2.0/24 dev eth0 src"
                     ip([f"address add {moved}/24 dev eth0", f"{subnet} {moved}"], "peer")
-                    _goes_on(exchange, moved)
-                    ip([f"{subnet} {PEER[4]}", f"address delete {moved}/24 dev eth0"], "peer")
+                    try:
+                        _goes_on(exchange, moved)
+                    finally:
+                        ip([f"{subnet} {PEER[4]}", f"address delete {moved}/24 dev eth0"], "peer")
                     _goes_on(exchange, PEER[4])
             finally:
                 ended.set()

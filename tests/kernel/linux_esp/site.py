@@ -96,8 +96,10 @@ class Site:
         addresses = (f"address delete {INNER[4]}/32 dev lo", f"address delete {INNER[6]}/128 dev lo")
         routes = [f"route replace {OFFICE_PREFIX[v]} via {GATEWAY[v]}" for v in (4, 6)]
         ip([*addresses, *routes], "peer")
-        yield
-        self._give_inner_addresses()
+        try:
+            yield
+        finally:
+            self._give_inner_addresses()
 
     def _give_inner_addresses(self) -> None:
         addresses = _add((f"{INNER[4]}/32 dev lo", f"{INNER[6]}/128 dev lo"))
@@ -164,7 +166,7 @@ class Sluice:
         return self._process.wait(timeout=10)
 
 
-def waited(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def waited(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
