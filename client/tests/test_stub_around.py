@@ -92,7 +92,7 @@ async def test_a_query_that_was_lost_is_sent_again_for_the_next_asker() -> None:
     query = dns.message.make_query(ELSEWHERE, "A").to_wire()
 
     def answer(wire: bytes) -> list[bytes]:
-        # Those of the first asker, in both of its rounds, are lost.
+        # Both datagrams of the first asker are lost.
         return [respond(wire, RECORDS)] if len(asked) > 2 else []
 
     async with name_server(answer) as (server, asked):

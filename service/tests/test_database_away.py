@@ -149,7 +149,7 @@ async def test_callers_do_not_notice_that_connections_end(tmp_path: Path) -> Non
     async with one_gateway(tmp_path) as (world, postgres, device):
         async with under_use(world, device) as use:
             for _ in range(10):
-                # A call that each of its attempts loses to another round would be refused, and rightly.
+                # A call is rightly refused if it loses its connection each time: let calls succeed between two rounds.
                 made = use.made
                 while use.made < made + 4:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)

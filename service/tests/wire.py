@@ -42,7 +42,7 @@ async def laid() -> AsyncGenerator[Wires]:
     near, far = (f"cvw{number}", f"cvl{number}"), (f"cvx{number}", f"cvy{number}")
     for one, other in zip(near, far, strict=True):
         await ip("link", "add", one, "type", "veth", "peer", "name", other)
-        # The gateway sends datagrams of equal length in one frame. The kernel cuts it, so that a far end reads single ones.
+        # The gateway sends datagrams of equal length in one frame. Let the kernel split it: a far end reads single ones.
         await _run("ethtool", "-K", one, "tx-udp-segmentation", "off")
         await ip("link", "set", one, "up")
         await ip("link", "set", other, "up")

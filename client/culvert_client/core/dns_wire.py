@@ -84,7 +84,7 @@ _RECORD = struct.Struct("!HHIH")
 # An OPT record's name and type, and its least length.
 _OPT, _OPT_LENGTH = b"\0\0\x29", 11
 _QR, _TC, _RA = 0x8000, 0x0200, 0x0080
-# What an answer repeats of a query's flags: opcode and RD.
+# The flags that an answer copies from its query: opcode and RD.
 _ECHOED = 0x7900
 # RFC 1035 sections 2.3.4, 4.1.2 and 4.2.1.
 _LONGEST_LABEL, _LONGEST_NAME = 63, 255
@@ -421,7 +421,7 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
     query_id, flags, _, *records = _HEADER.unpack_from(query)
     asked = question_bytes(query)
     if asked is not None and not any(records):
-        # As below, for a flood of them.
+        # The same as below, but cheap enough for a flood of queries.
         return _HEADER.pack(query_id, _QR | (flags & _ECHOED) | _RA | rcode, 1, 0, 0, 0) + asked
     try:
         message = dns.message.make_response(

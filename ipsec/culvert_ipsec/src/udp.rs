@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use esp::TrafficClass;
 
-    /// SO_NO_CHECK stands for a route that takes packets one by one alone: Linux refuses trains without checksums.
+    /// SO_NO_CHECK stands for a route that takes single packets only: Linux refuses trains without checksums.
     #[test]
     fn packets_of_a_refused_train_leave_one_by_one() -> io::Result<()> {
         let sink = UdpSocket::bind("127.0.0.1:0")?;

@@ -54,7 +54,7 @@ class PolicyOut(PolicyIn):
 
 
 class ClosedOut(BaseModel):
-    # Without those that a sweep, here or at another controller, closed before the call's own check.
+    # Tunnels that a sweep closed before the call's own check are not counted.
     tunnels_closed: int
 
 
