@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 import pytest
 from culvert_ipsec import DatapathError, Limits, Selector, SoftLimit
+from culvert_ipsec.xfrm_values import Replay, SaName
 from linux_esp.controller import Controller
 from linux_esp.entries import GATEWAY, INNER, OFFICE, PEER, WAN, Pair, entry, prefix
 from linux_esp.laptop import DEVICE, GCM, NUMBERS, PORT, PREFIXES, Laptop
@@ -23,6 +24,7 @@ from linux_esp.xfrm import ip
 pytestmark = pytest.mark.slow
 
 ALL_FRAMES = 3
+MOVED = "192.0.2.3"
 FOREIGN = "src 10.77.0.0/16 dst 10.78.0.0/16 dir out"
 
 
@@ -174,6 +176,20 @@ def test_what_others_removed_is_put_back_or_asked_for_anew(site: Site, laptop: L
     assert ping("peer", OFFICE[4]) == 3
 
 
+def test_a_key_whose_sa_others_removed_is_not_used_again(site: Site, laptop: Laptop) -> None:
+    """Nor when a packet came afterwards, for which the kernel notes under the same SPI that it has asked for an SA."""
+    laptop.open(Pair(GCM))
+    opened = laptop.state
+    assert ping("peer", OFFICE[4]) == 3
+    ip(["xfrm state flush"], "peer")
+    assert ping("peer", OFFICE[4]) == 0
+    laptop.block()
+    laptop.apply(opened)
+    assert "aead" not in ip(["xfrm state"], "peer")
+    laptop.rekey()
+    assert ping("peer", OFFICE[4]) == 3
+
+
 def test_a_key_that_comes_back_goes_on_after_its_numbers(site: Site, laptop: Laptop) -> None:
     laptop.open(Pair(GCM))
     opened = laptop.state
@@ -191,19 +207,45 @@ def test_the_tunnel_follows_to_another_address_and_back(
 ) -> None:
     laptop.open(Pair(GCM))
     assert ping("peer", OFFICE[4]) == 3
-    moved = "192.0.2.3"
-    way = entry("route", {"dst": str(prefix(moved))}, "via", nexthop_id=WAN)
+    way = entry("route", {"dst": str(prefix(MOVED))}, "via", nexthop_id=WAN)
     controller.insert([way])
-    ip([f"address add {moved}/24 dev eth0"], "peer")
+    ip([f"address add {MOVED}/24 dev eth0"], "peer")
     try:
-        for own in (moved, PEER[4]):
+        for own in (MOVED, PEER[4]):
             ip([f"route replace 192.0.2.0/24 dev eth0 src {own}"], "peer")
             site.peer.call(laptop.path.follow)
             assert f"src {own} dst {GATEWAY[4]}" in ip(["xfrm state"], "peer")
             assert ping("peer", OFFICE[4]) == 3
     finally:
-        ip([f"address delete {moved}/24 dev eth0"], "peer")
+        ip([f"address delete {MOVED}/24 dev eth0"], "peer")
         controller.delete([way])
+
+
+def test_a_packet_that_meets_no_sa_does_not_keep_the_next_one_out(
+    site: Site, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A move replaces the outbound SA. For a packet in between the kernel notes that it has asked for one."""
+    laptop.open(Pair(GCM))
+    assert ping("peer", OFFICE[4]) == 3
+    remove = laptop.path._xfrm.remove_sa
+
+    def remove_and_send(name: SaName) -> None:
+        remove(name)
+        assert ping("peer", OFFICE[4]) == 0
+
+    monkeypatch.setattr(laptop.path._xfrm, "remove_sa", remove_and_send)
+    ip([f"address add {MOVED}/24 dev eth0", f"route replace 192.0.2.0/24 dev eth0 src {MOVED}"], "peer")
+    try:
+        site.peer.call(laptop.path.follow)
+        assert f"src {MOVED} dst {GATEWAY[4]}" in ip(["xfrm state"], "peer")
+        # An SA that is there keeps its place.
+        with pytest.raises(FileExistsError):
+            laptop.path._xfrm.add_sa(next(iter(laptop.path._known.sas.values())), Replay())
+    finally:
+        ip(
+            [f"route replace 192.0.2.0/24 dev eth0 src {PEER[4]}", f"address delete {MOVED}/24 dev eth0"],
+            "peer",
+        )
 
 
 @pytest.mark.parametrize("outer", [4, 6])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Self
 
 from pyroute2.netlink import NETLINK_XFRM, NLM_F_CREATE, NLM_F_EXCL
@@ -34,14 +37,25 @@ class XfrmSocket(NetlinkSocket):
         super().__init__(NETLINK_XFRM)
 
     def add_sa(self, sa: Sa, after: Replay) -> None:
+        """Also in the place of the kernel's note that a packet has asked for this SA. Raises FileExistsError for an SA."""
         body, attributes = wire.state(sa, after)
-        self._tell(Kind.NEWSA, body, attributes, NLM_F_CREATE | NLM_F_EXCL)
+        try:
+            self._tell(Kind.NEWSA, body, attributes, NLM_F_CREATE | NLM_F_EXCL)
+        except FileExistsError:
+            with suppress(ProcessLookupError):
+                self.sa(sa.name)
+                raise
+            self._tell(Kind.UPDSA, body, attributes)
 
     def remove_sa(self, name: SaName) -> None:
         self._tell(Kind.DELSA, wire.state_id(name))
 
     def sa(self, name: SaName) -> SaSeen:
-        return wire.read_state(*self._ask(Kind.GETSA, Kind.NEWSA, wire.state_id(name)))
+        """Raises ProcessLookupError also for the kernel's note that a packet has asked for this SA: it holds no count."""
+        body, attributes = self._ask(Kind.GETSA, Kind.NEWSA, wire.state_id(name))
+        if not wire.ALGORITHMS & attributes.keys():
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+        return wire.read_state(body, attributes)
 
     def sas(self) -> list[SaSeen]:
         return [wire.read_state(*it) for it in self._all(Kind.GETSA, Kind.NEWSA)]

@@ -75,6 +75,7 @@ class Kind(enum.IntEnum):
     ACQUIRE = 0x17
     EXPIRE = 0x18
     UPDPOLICY = 0x19
+    UPDSA = 0x1A
     NEWPOLICY = 0x13
 
 
@@ -86,6 +87,8 @@ _ATTRIBUTES = {
     "XFRMA_ALG_AUTH_TRUNC": 20,
     "XFRMA_REPLAY_ESN_VAL": 23,
 }
+ALGORITHMS = frozenset({"XFRMA_ALG_CRYPT", "XFRMA_ALG_AEAD", "XFRMA_ALG_AUTH_TRUNC"})
+"""Every SA has at least one of them."""
 
 
 class _Message(nlmsg):  # pyright: ignore[reportUntypedBaseClass]
@@ -128,6 +131,7 @@ class _SpiWanted(_Message):
 
 _BODIES: dict[Kind, type[_Message]] = {
     Kind.NEWSA: _State,
+    Kind.UPDSA: _State,
     Kind.DELSA: _StateId,
     Kind.GETSA: _StateId,
     Kind.NEWPOLICY: _Policy,
