@@ -16,7 +16,7 @@ from linux_esp.xfrm import ip
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(
         fxsave.is_needed(),
         reason="PostgreSQL 18 takes AVX-512 for its checksums, which the machine lacks here",

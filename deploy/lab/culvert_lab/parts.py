@@ -53,7 +53,8 @@ async def start_controller(
     env = _controller_environment() | dict(settings or {})
     argv = [str(PROGRAMS / "culvert-controller"), "serve"]
     program = await lab.start(name, Site.CONTROLLER, argv, env=env)
-    await program.ready(r"\bready\b", 60.0)
+    # In User Mode Linux on a busy machine, a minute is not enough.
+    await program.ready(r"\bready\b", 240.0)
     state = lab.run_directory(Site.CONTROLLER) / "controller"
     token = (state / "admin-token").read_text().strip()
     return Controller(
