@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import functools
+import gc
 import os
 import secrets
 import socket
@@ -35,6 +37,7 @@ from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
 from culvert_service.controller import Controller, database
 from culvert_service.pki.authority import Authority
+from fastapi.dependencies import models as dependencies
 from finsy.proto import p4r_grpc
 from pyotp import parse_uri
 from sqlalchemy import text
@@ -275,6 +278,20 @@ async def running(settings: Settings) -> AsyncGenerator[World]:
         async with Controller(settings, sessions), administering(settings, sessions) as world:
             yield world
         assert connections_in_use(sessions) == 0
+    _forget_endpoints()
+
+
+def _forget_endpoints() -> None:
+    """FastAPI remembers each endpoint for the process's life, and with it the whole controller: 20,000 objects a test."""
+    for classified in vars(dependencies).values():
+        if isinstance(classified, functools._lru_cache_wrapper):
+            classified.cache_clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seldom_collected() -> None:
+    """Each controller is some 20,000 objects, and the search for garbage looks through those of all modules as well."""
+    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.fixture(scope="session", autouse=True)

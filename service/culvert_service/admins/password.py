@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
@@ -12,15 +13,17 @@ from argon2.profiles import RFC_9106_LOW_MEMORY
 _AT_ONCE = 2
 
 
+_HASHER = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
+
+
 class Passwords:
     def __init__(self) -> None:
-        self._hasher = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
         self._turn = asyncio.Semaphore(_AT_ONCE)
-        self._nobodys = self._hasher.hash("")
+        self._nobodys = _nobodys()
 
     async def hash(self, password: str) -> str:
         async with self._turn:
-            return await asyncio.to_thread(self._hasher.hash, password)
+            return await asyncio.to_thread(_HASHER.hash, password)
 
     async def match(self, stored: str | None, password: str) -> bool:
         """Takes the same time when there is no account."""
@@ -31,6 +34,11 @@ class Passwords:
 
     def _match(self, stored: str, password: str) -> bool:
         try:
-            return self._hasher.verify(stored, password)
+            return _HASHER.verify(stored, password)
         except VerifyMismatchError:
             return False
+
+
+@cache
+def _nobodys() -> str:
+    return _HASHER.hash("")
