@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from culvert_client.cli import words
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.client_events import (
     Call,
@@ -56,7 +57,7 @@ def shown(world: World) -> tuple[int, int, int]:
 
 
 UP = (local_pb2.STATE_CONNECTED, local_pb2.TUNNEL_STATE_UP, 0)
-NARROW = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.PATH_NARROW)
+NARROW = (local_pb2.STATE_PATH_NARROW, local_pb2.TUNNEL_STATE_NARROW, Reason.PATH_NARROW)
 SILENT = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.GATEWAY_SILENT)
 
 
@@ -107,15 +108,24 @@ def test_one_that_does_not_answer_is_shown_so_until_it_does(how: str) -> None:
     assert shown(world) == UP
 
 
-def test_a_path_for_small_packets_alone_is_never_shown_as_open() -> None:
+def test_a_path_for_small_packets_alone_is_never_shown_as_open(capsys: pytest.CaptureFixture[str]) -> None:
     world, outer = opened(), tunnel().outer_address
     up = shown(world)
     world.post(PathsMeasured({outer: 1280}, frozenset({outer})))
     assert shown(world) == NARROW
+    words.say_status(world.status())
+    said = capsys.readouterr()
+    assert "● Only small packets reach the gateway" in said.out
+    assert "small packets only" in said.out
+    assert "does not answer" not in said.out + said.err
     world.post(OpenAsked(7, "wiki"))
     [settle] = world.take(Settle)
     assert settle.error is not None
     assert settle.error.reason is Reason.PATH_NARROW
+    world.post(GatewaysAsked(NONE, BERLIN))
+    assert shown(world) == SILENT
+    world.post(GatewaysAsked(BERLIN, NONE))
+    assert shown(world) == NARROW
     world.post(PathsMeasured({outer: 1400}, frozenset()))
     assert shown(world) == up
 

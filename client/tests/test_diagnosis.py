@@ -159,6 +159,10 @@ def _blocked_tunnel(case: Case) -> None:
     case.status.last_error.CopyFrom(CulvertError(Reason.TUNNEL_BLOCKED, **fields).to_proto())
 
 
+def _small_packets_alone(case: Case) -> None:
+    case.status.tunnels[0].state = local_pb2.TUNNEL_STATE_NARROW
+
+
 def _narrow_path(case: Case) -> None:
     case.examined.gateways[0].mtu = 1400
 
@@ -234,6 +238,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("gateway", _chosen_is_offline, "gw-rome"),
     ("gateway", _silent_gateway, "gw-berlin does not answer"),
     ("gateway", _blocked_tunnel, "UDP port 4500"),
+    ("gateway", _small_packets_alone, "Only small packets pass"),
     ("MTU", _narrow_path, "1400"),
     ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_OPEN), "10.20.99.0/24"),
     ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_BLOCKED), "10.20.99.0/24"),

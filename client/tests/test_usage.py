@@ -1,7 +1,8 @@
-"""How the command line is used, as a German reads it: no English word of Typer's is left."""
+"""How the command line is used, as a German reads it: no English word of Typer's is left. And its tables."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,9 @@ import subprocess
 import sys
 
 import pytest
+from culvert_client.cli import words
+from culvert_proto import local_pb2
+from rich.console import Console
 
 # Texts are translated as the modules are imported: a language takes a process, here one for all calls.
 _CALLS = """
@@ -70,3 +74,19 @@ def test_english_stays_as_typer_has_it() -> None:
     assert code == 2
     assert "Usage: culvert open [OPTIONS]" in text
     assert "Missing argument 'name'." in text
+
+
+@pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 40), (True, 200)])
+def test_no_cell_of_a_table_is_cut(monkeypatch: pytest.MonkeyPatch, terminal: bool, columns: int) -> None:
+    text = io.StringIO()
+    out = Console(file=text, force_terminal=terminal, width=columns, soft_wrap=True, highlight=False)
+    monkeypatch.setattr(words, "out", out)
+    cells = ["wiki.corp.example", "gateway-of-the-branch-office-in-berlin", "fd00:99::7", "up"]
+    [name, gateway, address, _] = cells
+    tunnel = local_pb2.Tunnel(
+        fqdn=name, gateway=gateway, inner_address=address, state=local_pb2.TUNNEL_STATE_UP
+    )
+    words.say_tunnels(local_pb2.Status(tunnels=[tunnel]))
+    assert all(map(text.getvalue().__contains__, cells))
+    lines = text.getvalue().splitlines()
+    assert len(lines) == 2 or max(map(len, lines)) <= 60

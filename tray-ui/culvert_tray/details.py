@@ -15,6 +15,7 @@ STATES = {
     local_pb2.TUNNEL_STATE_REKEYING: later("up, changing keys"),
     local_pb2.TUNNEL_STATE_CLOSING: later("closing"),
     local_pb2.TUNNEL_STATE_SILENT: later("the gateway does not answer"),
+    local_pb2.TUNNEL_STATE_NARROW: later("only small packets pass"),
 }
 
 

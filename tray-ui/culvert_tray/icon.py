@@ -6,7 +6,7 @@ connecting  violet arch, three dots       a tunnel is being opened
 connected   green full arch, check        at least one tunnel carries packets
 needs you   orange disc, "!"              enrol, or type a code (now, or within half an hour)
 offline     red diamond, cross            there is no connection with the controller
-silent      yellow triangle, one dash     tunnels are up, and no gateway of them answers
+silent      yellow triangle, one dash     tunnels are up, and through none come packets of a useful length
 blocked     magenta octagon, padlock      no tunnel can be opened before something is mended on this computer
 """
 
@@ -51,7 +51,7 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.NEEDS_YOU
     if view.awaiting_prefixes:
         return IconKind.NEEDS_YOU
-    if view.state == local_pb2.STATE_GATEWAY_SILENT:
+    if view.state in (local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW):
         return IconKind.SILENT
     # "Connected" is shown for what is up; only who may not see the tunnels has to take the daemon's word.
     connected = any(is_up(tunnel) for tunnel in view.tunnels) or (

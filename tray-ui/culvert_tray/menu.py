@@ -55,10 +55,10 @@ from culvert_tray.view import (
     code_ends_soon,
     code_needed,
     duration,
+    gateways_of,
     is_redacted,
     is_up,
     named,
-    silent_gateways,
 )
 
 # UX: longer lists belong into a window with a search.
@@ -179,10 +179,15 @@ def _headline(view: View, now: float) -> str:
             until = view.paused_until
             return tr("Paused until {time}", time=clock(until, now)) if until else tr("Paused")
         case local_pb2.STATE_GATEWAY_SILENT:
-            silent = silent_gateways(view)
-            if len(silent) == 1:
-                return tr("{gateway} does not answer", gateway=silent[0])
+            gateways = gateways_of(view, local_pb2.TUNNEL_STATE_SILENT)
+            if len(gateways) == 1:
+                return tr("{gateway} does not answer", gateway=gateways[0])
             return tr("The gateways do not answer")
+        case local_pb2.STATE_PATH_NARROW:
+            gateways = gateways_of(view, local_pb2.TUNNEL_STATE_NARROW)
+            if len(gateways) == 1:
+                return tr("Only small packets reach {gateway}", gateway=gateways[0])
+            return tr("Only small packets reach the gateways")
         case local_pb2.STATE_CONNECTED if is_redacted(view):
             return tr("Connected")
         case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
@@ -244,6 +249,7 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         local_pb2.TUNNEL_STATE_OPENING: tr("opening…"),
         local_pb2.TUNNEL_STATE_CLOSING: tr("closing…"),
         local_pb2.TUNNEL_STATE_SILENT: tr("does not answer"),
+        local_pb2.TUNNEL_STATE_NARROW: tr("small packets only"),
     }
     entries: list[Entry] = []
     if is_up(tunnel):

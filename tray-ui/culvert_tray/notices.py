@@ -23,7 +23,7 @@ from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, i
 
 # Our tunable, in seconds: what comes and goes within this time is one piece of news.
 FLAPPING = 300.0
-_COME_AND_GO = (local_pb2.STATE_OFFLINE, local_pb2.STATE_GATEWAY_SILENT)
+_COME_AND_GO = (local_pb2.STATE_OFFLINE, local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW)
 
 
 @dataclass(frozen=True, slots=True)

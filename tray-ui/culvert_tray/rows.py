@@ -60,6 +60,8 @@ def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple
 def _open_through(tunnel: local_pb2.Tunnel) -> str:
     if tunnel.state == local_pb2.TUNNEL_STATE_SILENT:
         return tr("{gateway} does not answer", gateway=tunnel.gateway)
+    if tunnel.state == local_pb2.TUNNEL_STATE_NARROW:
+        return tr("Only small packets reach {gateway}", gateway=tunnel.gateway)
     return tunnel.gateway or tr("opening…")
 
 

@@ -46,10 +46,9 @@ def is_up(tunnel: Tunnel) -> bool:
     return tunnel.state in _CARRYING
 
 
-def silent_gateways(status: Status) -> tuple[str, ...]:
-    """The gateways that do not answer, of tunnels that are up."""
-    silent = (it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT)
-    return tuple(sorted(set(silent)))
+def gateways_of(status: Status, state: local_pb2.TunnelState.ValueType) -> tuple[str, ...]:
+    """The gateways of the tunnels in this state."""
+    return tuple(sorted({it.gateway for it in status.tunnels if it.state == state}))
 
 
 def is_redacted(status: Status) -> bool:

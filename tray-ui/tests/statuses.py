@@ -73,6 +73,16 @@ def silent(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def narrow(*, now: float = NOW) -> local_pb2.Status:
+    """One tunnel, and only small packets pass between here and its gateway."""
+    found = status(local_pb2.STATE_PATH_NARROW, now=now)
+    found.tunnels.append(tunnel("wiki", local_pb2.TUNNEL_STATE_NARROW, now=now))
+    found.tunnels[0].heard_ms = int((now - 2) * 1000)
+    error = CulvertError(Reason.PATH_NARROW, gateway="gw-berlin", name="wiki.corp.example")
+    found.last_error.CopyFrom(error.to_proto())
+    return found
+
+
 def two_organisations(*, now: float = NOW) -> local_pb2.Status:
     """One with a tunnel up; another that needs a code, and whose gateway has the same name."""
     found = status(local_pb2.STATE_CONNECTED, now=now)

@@ -303,6 +303,24 @@ def test_a_gateway_that_does_not_answer_is_told_and_never_called_connected() -> 
     ]
 
 
+def test_a_path_for_small_packets_alone_is_not_called_a_gateway_that_does_not_answer() -> None:
+    narrow = statuses.narrow()
+    assert icon_kind(narrow, NOW) is IconKind.SILENT
+    shown = menu(narrow, NOW)
+    assert _heading(shown) == "Only small packets reach gw-berlin"
+    assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · small packets only"
+    assert ("State", "only small packets pass") in details(narrow, "t-wiki", NOW)
+    through = {row.cells[1]: row.cells[4] for row in resource_rows(narrow, "", Preferences())}
+    assert through["wiki"] == "Only small packets reach gw-berlin"
+    narrow.tunnels.append(statuses.tunnel("git", local_pb2.TUNNEL_STATE_NARROW))
+    narrow.tunnels[1].gateway = "gw-paris"
+    assert _heading(menu(narrow, NOW)) == "Only small packets reach the gateways"
+    [[], told, [], []] = _observe(statuses.connected(), narrow, narrow, statuses.connected())
+    assert [notice.title for notice in told] == [
+        "Only small packets pass between here and the gateway gw-berlin, so what wiki.corp.example sends hangs."
+    ]
+
+
 def test_a_tunnel_that_goes_another_way_is_told() -> None:
     before, between, after = statuses.connected(), statuses.connected(), statuses.connected()
     between.tunnels[0].state = local_pb2.TUNNEL_STATE_OPENING

@@ -31,6 +31,7 @@ ENGLISH = {
     "denied": "⚠ No policy lets alice reach git.corp.example.",
     "offline": "Offline — controller cannot be reached, 2 tunnels up",
     "silent": "gw-berlin does not answer",
+    "narrow": "Only small packets reach gw-berlin",
     "blocked": "⚠ charon (process 812) has UDP port 4500, which tunnels need. Protected addresses stay blocked.",
     "paused": "Resume now",
     "asking": "Public networks wait for your answer…",
@@ -46,6 +47,7 @@ GERMAN = {
     "denied": "⚠ Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
     "offline": "Offline — Controller nicht erreichbar, 2 Tunnel offen",
     "silent": "gw-berlin antwortet nicht",
+    "narrow": "Nur kleine Pakete erreichen gw-berlin",
     "blocked": "⚠ charon (Prozess 812) hat den UDP-Port 4500 belegt, den Tunnel brauchen. "
     "Geschützte Adressen bleiben gesperrt.",
     "paused": "Jetzt fortsetzen",

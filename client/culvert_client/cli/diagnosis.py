@@ -168,16 +168,21 @@ def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
 
 
 def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
+    narrow = {it.gateway: it.fqdn for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_NARROW}
+    for gateway, fqdn in sorted(narrow.items()):
+        error = CulvertError(Reason.PATH_NARROW, gateway=gateway, name=fqdn)
+        yield Verdict("gateway", False, error.message, error.remedy)
     silent = {it.gateway for it in status.tunnels if it.state == local_pb2.TUNNEL_STATE_SILENT}
     error = CulvertError.from_proto(status.last_error)
     for gateway in sorted(silent):
-        if error.reason in (Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW) and error.fields["gateway"] == gateway:
+        if error.reason is Reason.TUNNEL_BLOCKED and error.fields["gateway"] == gateway:
             yield Verdict("gateway", False, error.message, error.remedy)
             continue
         said = _("{gateway} does not answer this computer.").format(gateway=gateway)
         yield Verdict("gateway", False, said, _("Try another network, or tell your administrator."))
-    online = [gateway.name for gateway in status.gateways if gateway.online and gateway.name not in silent]
-    if status.selected_gateway and status.selected_gateway not in (*online, *silent):
+    told = silent | narrow.keys()
+    online = [gateway.name for gateway in status.gateways if gateway.online and gateway.name not in told]
+    if status.selected_gateway and status.selected_gateway not in (*online, *told):
         yield Verdict(
             "gateway",
             False,
@@ -186,7 +191,7 @@ def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
         )
     elif online:
         yield Verdict("gateway", True, _("Online: {gateways}.").format(gateways=", ".join(online)))
-    elif not silent:
+    elif not told:
         yield Verdict("gateway", False, _("No gateway is online."), _("Tell your administrator."))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
 from culvert_proto.organisations import is_enrolled, parts
 from culvert_proto.shown import clock, decimal, round_trip
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
@@ -27,6 +27,7 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_OFFLINE: (_("The controller cannot be reached"), "red"),
     local_pb2.STATE_PAUSED: (_("Paused"), "yellow"),
     local_pb2.STATE_GATEWAY_SILENT: (_("The gateway does not answer"), "red"),
+    local_pb2.STATE_PATH_NARROW: (_("Only small packets reach the gateway"), "red"),
     local_pb2.STATE_BLOCKED: (_("Blocked: no tunnel can be opened"), "red"),
 }
 _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
@@ -35,6 +36,7 @@ _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_REKEYING: _("up, new keys"),
     local_pb2.TUNNEL_STATE_CLOSING: _("closing"),
     local_pb2.TUNNEL_STATE_SILENT: _("no answer"),
+    local_pb2.TUNNEL_STATE_NARROW: _("small packets only"),
 }
 # Without a reason where the daemon tells the caller none.
 _UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
@@ -121,7 +123,7 @@ def say_awaiting(prefixes: Iterable[str]) -> None:
 
 
 def say_tunnels(status: local_pb2.Status) -> None:
-    table = _table(
+    columns = (
         _("NAME"),
         _("GATEWAY"),
         _("STATE"),
@@ -131,8 +133,8 @@ def say_tunnels(status: local_pb2.Status) -> None:
         _("OUT"),
         _("DROPPED"),
     )
-    for tunnel in status.tunnels:
-        table.add_row(
+    rows = [
+        (
             shown(tunnel.fqdn),
             tunnel.gateway,
             _TUNNEL_STATES.get(tunnel.state, _("unknown")),
@@ -142,18 +144,21 @@ def say_tunnels(status: local_pb2.Status) -> None:
             _bytes(tunnel.bytes_out),
             ", ".join(f"{count} {cause}" for cause, count in sorted(tunnel.drops.items()) if count) or "-",
         )
-    out.print(table)
+        for tunnel in status.tunnels
+    ]
+    _say_table(columns, rows)
 
 
 def say_resources(status: local_pb2.Status) -> None:
     if not status.resources:
         out.print(_("No resource is known. Your administrator can give you access to some."))
         return
-    table = _table(_("RESOURCE"), _("NAME"), _("ADDRESSES"), *_whose(status.resources))
-    for resource in status.resources:
-        whose = filter(None, [resource.organisation])
-        table.add_row(resource.name, shown(resource.fqdn), ", ".join(resource.addresses), *whose)
-    out.print(table)
+    columns = (_("RESOURCE"), _("NAME"), _("ADDRESSES"), *_whose(status.resources))
+    rows = [
+        (it.name, shown(it.fqdn), ", ".join(it.addresses), *filter(None, [it.organisation]))
+        for it in status.resources
+    ]
+    _say_table(columns, rows)
 
 
 def say_gateways(status: local_pb2.Status) -> None:
@@ -161,7 +166,7 @@ def say_gateways(status: local_pb2.Status) -> None:
         out.print(_("No gateway is known."))
         return
     columns = (_("GATEWAY"), _("ADDRESS"), _("STATE"), _("ROUND TRIP"), _("CHOSEN"))
-    table = _table(*columns, *_whose(status.gateways))
+    rows: list[tuple[str, ...]] = []
     for _of, part in parts(status):
         for gateway in part.gateways:
             chosen = _("by you") if gateway.name == part.selected_gateway else ""
@@ -169,8 +174,8 @@ def say_gateways(status: local_pb2.Status) -> None:
                 chosen = _("automatically")
             state = _("online") if gateway.online else _("offline")
             whose = filter(None, [gateway.organisation])
-            table.add_row(gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen, *whose)
-    out.print(table)
+            rows.append((gateway.name, gateway.address, state, round_trip(gateway) or "-", chosen, *whose))
+    _say_table((*columns, *_whose(status.gateways)), rows)
 
 
 def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
@@ -210,11 +215,20 @@ def _whose(ones: Iterable[local_pb2.Resource | local_pb2.Gateway]) -> list[str]:
     return [_("ORGANISATION")] if any(it.organisation for it in ones) else []
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
+def _say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """No cell is cut. On a terminal that is too narrow for the table each row is a list."""
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    if out.is_terminal and sum(widths) + 2 * (len(widths) - 1) > out.width:
+        widest = max(map(cell_len, columns))
+        for first, *rest in rows:
+            out.print(first, style="bold", markup=False)
+            for column, cell in zip(columns[1:], rest, strict=True):
+                if cell:
+                    out.print(f"  {set_cell_size(column, widest)}  {cell}", markup=False)
+        return
+    for row in (columns, *rows):
+        line = "  ".join(map(set_cell_size, row, widths)).rstrip()
+        out.print(line, style="bold" if row is columns else None, markup=False)
 
 
 def _heard(tunnel: local_pb2.Tunnel, now: float) -> str:

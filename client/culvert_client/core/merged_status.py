@@ -17,6 +17,7 @@ from culvert_client.core.clicks import KEPT
 _READINESS = (
     local_pb2.STATE_CONNECTING,
     local_pb2.STATE_CONNECTED,
+    local_pb2.STATE_PATH_NARROW,
     local_pb2.STATE_GATEWAY_SILENT,
     local_pb2.STATE_READY,
     local_pb2.STATE_NEEDS_CODE,

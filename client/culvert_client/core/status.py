@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_client.core.clicks import Click
 from culvert_client.core.client import Client
@@ -93,14 +93,17 @@ def _state(client: Client, *, enrolled: bool, unix_now: float) -> local_pb2.Stat
     unproven = any(map(client.is_unproven, client.machines))
     if unproven or any(isinstance(machine.state, Opening | Installing | Moving) for machine in machines):
         return local_pb2.STATE_CONNECTING
-    up = {fqdn for fqdn, machine in client.machines.items() if machine.is_up}
-    if any(not client.is_silent(fqdn) for fqdn in up):
+    wrong = [client.silence(fqdn) for fqdn, machine in client.machines.items() if machine.is_up]
+    if not wrong:
+        return local_pb2.STATE_READY
+    if None in wrong:
         return local_pb2.STATE_CONNECTED
-    return local_pb2.STATE_GATEWAY_SILENT if up else local_pb2.STATE_READY
+    narrow = any(error is not None and error.reason is Reason.PATH_NARROW for error in wrong)
+    return local_pb2.STATE_PATH_NARROW if narrow else local_pb2.STATE_GATEWAY_SILENT
 
 
 def _tunnel(client: Client, fqdn: str, machine: Machine, epoch: float) -> local_pb2.Tunnel:
-    state = _tunnel_state(machine, silent=client.is_silent(fqdn))
+    state = _tunnel_state(machine, client.silence(fqdn))
     if client.is_unproven(fqdn):
         state = local_pb2.TUNNEL_STATE_OPENING
     shown = local_pb2.Tunnel(fqdn=fqdn, state=state)
@@ -125,12 +128,13 @@ def _fill(shown: local_pb2.Tunnel, carried: Carried, epoch: float) -> None:
     shown.generation = carried.pair.generation
 
 
-def _tunnel_state(machine: Machine, *, silent: bool) -> local_pb2.TunnelState.ValueType:
+def _tunnel_state(machine: Machine, wrong: CulvertError | None) -> local_pb2.TunnelState.ValueType:
     match machine.state:
         case Opening() | Installing() | Moving():
             return local_pb2.TUNNEL_STATE_OPENING
-        case _ if silent:
-            return local_pb2.TUNNEL_STATE_SILENT
+        case _ if wrong is not None:
+            narrow = wrong.reason is Reason.PATH_NARROW
+            return local_pb2.TUNNEL_STATE_NARROW if narrow else local_pb2.TUNNEL_STATE_SILENT
         case Renewing() | Switching() | Activating():
             return local_pb2.TUNNEL_STATE_REKEYING
         case Closing():

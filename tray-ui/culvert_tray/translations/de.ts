@@ -249,12 +249,28 @@
         <translation>Die Gateways antworten nicht</translation>
     </message>
     <message>
+        <source>Only small packets reach {gateway}</source>
+        <translation>Nur kleine Pakete erreichen {gateway}</translation>
+    </message>
+    <message>
+        <source>Only small packets reach the gateways</source>
+        <translation>Nur kleine Pakete erreichen die Gateways</translation>
+    </message>
+    <message>
         <source>does not answer</source>
         <translation>antwortet nicht</translation>
     </message>
     <message>
+        <source>small packets only</source>
+        <translation>nur kleine Pakete</translation>
+    </message>
+    <message>
         <source>the gateway does not answer</source>
         <translation>das Gateway antwortet nicht</translation>
+    </message>
+    <message>
+        <source>only small packets pass</source>
+        <translation>nur kleine Pakete kommen durch</translation>
     </message>
     <message>
         <source>Last packet</source>

@@ -44,6 +44,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """Tunnels are up, and the gateway of none of them answers."""
     STATE_BLOCKED: _State.ValueType  # 9
     """No tunnel can be opened before the first of the warnings, or last_error, is mended. Protected prefixes are blocked."""
+    STATE_PATH_NARROW: _State.ValueType  # 10
+    """Tunnels are up, and none is of use: packets of a useful length do not pass between here and a gateway that answers."""
 
 class State(_State, metaclass=_StateEnumTypeWrapper): ...
 
@@ -63,6 +65,8 @@ STATE_GATEWAY_SILENT: State.ValueType  # 8
 """Tunnels are up, and the gateway of none of them answers."""
 STATE_BLOCKED: State.ValueType  # 9
 """No tunnel can be opened before the first of the warnings, or last_error, is mended. Protected prefixes are blocked."""
+STATE_PATH_NARROW: State.ValueType  # 10
+"""Tunnels are up, and none is of use: packets of a useful length do not pass between here and a gateway that answers."""
 Global___State: _TypeAlias = State  # noqa: Y015
 
 class _TunnelState:
@@ -78,6 +82,8 @@ class _TunnelStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TunnelSta
     TUNNEL_STATE_CLOSING: _TunnelState.ValueType  # 4
     TUNNEL_STATE_SILENT: _TunnelState.ValueType  # 5
     """It is up, and its gateway does not answer. It goes on as soon as the gateway does."""
+    TUNNEL_STATE_NARROW: _TunnelState.ValueType  # 6
+    """It is up, and only small packets pass between here and its gateway."""
 
 class TunnelState(_TunnelState, metaclass=_TunnelStateEnumTypeWrapper): ...
 
@@ -88,6 +94,8 @@ TUNNEL_STATE_REKEYING: TunnelState.ValueType  # 3
 TUNNEL_STATE_CLOSING: TunnelState.ValueType  # 4
 TUNNEL_STATE_SILENT: TunnelState.ValueType  # 5
 """It is up, and its gateway does not answer. It goes on as soon as the gateway does."""
+TUNNEL_STATE_NARROW: TunnelState.ValueType  # 6
+"""It is up, and only small packets pass between here and its gateway."""
 Global___TunnelState: _TypeAlias = TunnelState  # noqa: Y015
 
 class _ActivityKind:
