@@ -71,14 +71,14 @@ class Tray(QObject):
         self._view: View = starting()
         self._memory = Memory(announced=frozenset(self._preferences.recent))
         self._dialogs: dict[str, QDialog] = {}
-        self._balloon: commands.Command | None = None
+        self._balloon: Notice | None = None
         self._early: list[Notice] | None = []
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
         self._icon = QSystemTrayIcon()
         self._icon.setContextMenu(self._menu)
         connect(self._icon.activated, self._activated)
-        connect(self._icon.messageClicked, lambda: self._notice_clicked(self._balloon))
+        connect(self._icon.messageClicked, self._balloon_clicked)
         self._notifications = Notifications()
         connect(self._notifications.clicked, self._notice_clicked)
         connect(self._notifications.replied, self._code_typed)
@@ -128,6 +128,10 @@ class Tray(QObject):
             self._early = (
                 [it for it in self._early if self._holds(it, now)] if self._early is not None else None
             )
+            if self._balloon is not None and not self._holds(self._balloon, now):
+                self._balloon = None
+                # Qt takes the balloon away for an empty one.
+                self._icon.showMessage("", "")
         self._memory, news = notices.observe(self._memory, self._view, now)
         for notice in news:
             if notice.kind not in self._preferences.muted:
@@ -155,13 +159,16 @@ class Tray(QObject):
             self._notifications.show(notice)
         else:
             kinds = QSystemTrayIcon.MessageIcon
-            self._balloon = notice.command
+            self._balloon = notice
             kind = kinds.Warning if notice.warning else kinds.Information
             self._icon.showMessage(notice.title, notice.text, kind)
         self._window.show_notice(notice)
 
     def _holds(self, notice: Notice, now: float) -> bool:
         return notice.cause is None or notices.holds(notice.cause, self._view, now)
+
+    def _balloon_clicked(self) -> None:
+        self._notice_clicked(self._balloon.command if self._balloon is not None else None)
 
     def _notice_clicked(self, command: commands.Command | None) -> None:
         self._do(command or commands.ShowWindow())

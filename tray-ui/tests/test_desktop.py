@@ -294,6 +294,23 @@ def test_a_refused_page_says_why_and_whom_to_ask(
     assert "Ask bob@corp.example, who owns it." in names
 
 
+def test_a_balloon_goes_when_its_cause_ends(
+    desktop: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    def is_told() -> bool:
+        names = [node.name for node in _nodes(desktop, f"balloon-{time.monotonic_ns()}") if node.showing]
+        return any("gw-berlin does not answer: nothing comes back" in name for name in names)
+
+    canned.show(statuses.connected(now=time.time()))
+    start_tray(desktop)
+    _wait_for(desktop, IconKind.CONNECTED)
+    canned.show(statuses.silent(now=time.time()))
+    wait_until(is_told, "no balloon")
+    canned.show(statuses.connected(now=time.time()))
+    # By itself it would go after 10 s.
+    wait_until(lambda: not is_told(), "the balloon stays", 5.0)
+
+
 def test_details_follow_the_tunnel(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
     status = statuses.connected(now=time.time())
     canned.show(status)
