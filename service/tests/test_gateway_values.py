@@ -107,6 +107,15 @@ def test_a_probe_goes_where_the_gateway_forwards(prefixes: list[str], probe: Pro
     assert replace(SITE, lan=lan).probe(prefixes) == probe
 
 
+def test_a_probe_goes_over_ipv6_where_devices_have_it() -> None:
+    probe = replace(SITE, pool6="fd99::/64").probe(["2001:db8:20::10/128"])
+    assert probe == Probe("2001:db8:20::10", "2001:db8:20::1")
+    tunnel = replace(path(Suite.AES_GCM_256), probe=probe)
+    assert list(tunnel.answers()) == []
+    [answer] = replace(tunnel, inner_address6="fd99::1").answers()
+    assert answer == Selector("2001:db8:20::1", 58).back_to("fd99::1")
+
+
 def test_the_gateways_answers_to_probes_of_one_device_differ_by_tunnel() -> None:
     probe = Probe("10.20.0.10", "10.20.0.1")
     tunnels = [replace(path(Suite.AES_GCM_256), probe=probe) for _ in range(3)]

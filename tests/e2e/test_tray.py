@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,8 +26,8 @@ SCREENS = parts.ROOT / "build/screens"
 
 async def test_the_tray_shows_the_tunnel_that_carries_the_page(office: Office, tmp_path: Path) -> None:
     assert (await office.fetch()).code == 0
-    socket = office.lab.run_directory(Site.LAPTOP) / "culvert/culvertd.sock"
-    await asyncio.to_thread(_look, tmp_path, socket)
+    with _tray(tmp_path, office) as desktop:
+        await asyncio.to_thread(_look, desktop)
 
 
 async def test_a_pause_closes_the_tunnel_and_keeps_its_name_blocked_until_it_ends(office: Office) -> None:
@@ -47,28 +50,62 @@ async def test_the_round_trip_to_the_gateway_is_known(office: Office) -> None:
     assert gateway.rtt_us < 1_000_000
 
 
-def _look(directory: Path, socket: Path) -> None:
+async def test_the_tray_names_a_gateway_that_does_not_answer_until_it_does(
+    office: Office, tmp_path: Path
+) -> None:
+    fqdn = await office.add_resource("patient", idle_seconds=300)
+    assert (await office.fetch(fqdn)).code == 0
+    rule = ["to", net.GATEWAY_ADDRESS, "blackhole"]
+    with _tray(tmp_path, office) as desktop:
+        desktop.click_tray(1)
+
+        async def shows(text: str) -> None:
+            await asyncio.to_thread(wait_until, lambda: text in _named(desktop), f"{text!r} is not shown")
+
+        await shows("Connected — ")
+        assert (await office.lab.run(Site.INTERNET, ["ip", "rule", "add", *rule])).code == 0
+        try:
+            assert (await office.fetch(fqdn, seconds=5)).code != 0
+            await shows(f"{parts.GATEWAY} does not answer")
+            desktop.screenshot(SCREENS / "window-silent-with-daemon.png")
+            assert "Connected" not in _named(desktop)
+        finally:
+            await office.lab.run(Site.INTERNET, ["ip", "rule", "delete", *rule])
+        await shows("Connected — ")
+        assert "does not answer" not in _named(desktop)
+    assert (await office.fetch(fqdn)).code == 0
+
+
+@contextmanager
+def _tray(directory: Path, office: Office) -> Generator[Desktop]:
+    """A desktop with a tray beside the laptop's daemon."""
     SCREENS.mkdir(parents=True, exist_ok=True)
+    socket = office.lab.run_directory(Site.LAPTOP) / "culvert/culvertd.sock"
     with Desktop(directory) as desktop:
         tray = subprocess.Popen(
             [sys.executable, "-m", "culvert_tray.app", "--socket", str(socket)], env=desktop.env
         )
         try:
             desktop.wait_for_tray_icon()
-            desktop.click_tray(3)
-            wait_until(lambda: len(desktop.menus("culvert-tray")) == 1, "no menu")
-            desktop.screenshot(SCREENS / "tray-with-daemon.png")
-            desktop.key("Escape")
-            desktop.click_tray(1)
-            bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], "e2e")
-
-            def named() -> str:
-                return "\n".join(node.name for node in bus.nodes("culvert-tray") if node.showing)
-
-            wait_until(lambda: net.WIKI_NAME in named(), "the window does not show the tunnel")
-            desktop.screenshot(SCREENS / "window-with-daemon.png")
-            assert "alice" in named()
-            assert parts.GATEWAY in named()
+            yield desktop
         finally:
             tray.terminate()
             assert tray.wait(10) == 0
+
+
+def _named(desktop: Desktop) -> str:
+    """Every text that the tray shows."""
+    bus = AccessibilityBus(desktop.env["DBUS_SESSION_BUS_ADDRESS"], f"e2e-{time.monotonic_ns()}")
+    return "\n".join(node.name for node in bus.nodes("culvert-tray") if node.showing)
+
+
+def _look(desktop: Desktop) -> None:
+    desktop.click_tray(3)
+    wait_until(lambda: len(desktop.menus("culvert-tray")) == 1, "no menu")
+    desktop.screenshot(SCREENS / "tray-with-daemon.png")
+    desktop.key("Escape")
+    desktop.click_tray(1)
+    wait_until(lambda: net.WIKI_NAME in _named(desktop), "the window does not show the tunnel")
+    desktop.screenshot(SCREENS / "window-with-daemon.png")
+    assert "alice" in _named(desktop)
+    assert parts.GATEWAY in _named(desktop)

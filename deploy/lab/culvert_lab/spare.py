@@ -13,6 +13,7 @@ from culvert_lab.process import Running
 from culvert_lab.topology import Site
 
 NAME = "gw-paris"
+ADDRESS = "198.51.100.3"
 POOL, POOL6 = "10.99.1.0/24", "fd99:1::/64"
 WIKI_ADDRESS6, PREFIX6 = "fd20::10", "fd20::/64"
 _PORT = net.P4RUNTIME_PORT + 1
@@ -27,7 +28,7 @@ async def start(lab: Lab, admin: Admin) -> Running:
         {
             "name": NAME,
             "kind": target.name,
-            "address": "198.51.100.3",
+            "address": ADDRESS,
             "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{_PORT}",
             "device_id": 1,
             "pool": POOL,
