@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -100,6 +103,34 @@ async def test_a_damaged_file_opens_nothing_and_is_named(tmp_path: Path, name: s
     if name.startswith("identity/"):
         shown = status.last_error.message
         assert f"{kept / name} cannot be read" in shown
+        assert status.last_error.remedy
+
+
+@contextmanager
+def _broken(path: Path) -> Generator[None]:
+    """Reading it is an I/O error (EIO), as the first byte of a process's memory is."""
+    subprocess.run(["mount", "--bind", f"/proc/{os.getpid()}/mem", path], check=True)
+    try:
+        with pytest.raises(OSError, match="Input/output error"):
+            path.read_bytes()
+        yield
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file")
+@pytest.mark.parametrize("name", FILES)
+async def test_a_file_that_the_disk_does_not_give_opens_nothing_and_is_named(
+    tmp_path: Path, name: str
+) -> None:
+    kept = enrolled(tmp_path)
+    with _broken(kept / name):
+        assert covers(blocked_on_disk(tmp_path / "state"))
+        async with running(tmp_path, NOBODY) as daemon:
+            assert covered(daemon)
+            status = await daemon.status()
+    if name.startswith("identity/"):
+        assert f"{kept / name} cannot be read" in status.last_error.message
         assert status.last_error.remedy
 
 
