@@ -85,6 +85,9 @@ def fails(word):
     ended = subprocess.run(daemon, capture_output=True, text=True)
     assert ended.returncode == 1 and word in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
     assert blocked(), ended.stderr
+    asked = [sys.executable, "-c", "from culvert_client.cli import app; app()", "--socket", str(here / "run/culvertd.sock")]
+    status = subprocess.run([*asked, "status"], capture_output=True, text=True)
+    assert status.returncode == 4 and "journalctl -u culvertd" in status.stderr, status
     clean_up("success")
     assert not blocked() and resolv.read_text() == BEFORE
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken, socket.socket() as taken_too:

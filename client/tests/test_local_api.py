@@ -585,4 +585,5 @@ async def test_usage_and_a_daemon_that_does_not_run_have_codes_of_their_own(daem
     ended = await culvert(daemon, ALICE, "status")
     assert ended.code == 4
     assert "does not answer" in ended.err
+    assert "journalctl -u culvertd" in ended.err
     assert "Traceback" not in ended.err

@@ -29,6 +29,13 @@ def test_the_unit_is_sound_and_confined(tmp_path: Path) -> None:
     assert float(exposure[1]) <= MAX_EXPOSURE
 
 
+def test_a_start_that_failed_is_tried_again_for_ever() -> None:
+    found = dict(re.findall(r"^(Restart\w*|StartLimitIntervalSec)=(.*)$", UNIT.read_text(), re.MULTILINE))
+    # Status 2 is a bad configuration.
+    assert (found["Restart"], found["RestartPreventExitStatus"]) == ("on-failure", "2")
+    assert found["StartLimitIntervalSec"] == "0"
+
+
 def test_the_unit_starts_and_cleans_up_with_the_same_settings(tmp_path: Path) -> None:
     settings = tmp_path / "culvertd.toml"
     settings.write_text("udp_port = 4501\n")

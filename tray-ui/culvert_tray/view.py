@@ -37,7 +37,11 @@ def starting() -> Down:
 def not_running() -> Down:
     return Down(
         tr("The Culvert daemon is not running"),
-        tr("Start it: {command}", command="sudo systemctl start culvertd"),
+        tr(
+            "Start it: {command}. If it ends again, see why: {log}",
+            command="sudo systemctl start culvertd",
+            log="journalctl -u culvertd",
+        ),
     )
 
 

@@ -98,7 +98,8 @@ def test_gateways() -> None:
 def test_without_the_daemon_the_remedy_is_told_and_nothing_that_would_fail_is_offered() -> None:
     shown = menu(not_running(), NOW)
     assert _heading(shown) == "The Culvert daemon is not running"
-    assert _labels(shown) == ["Start it: sudo systemctl start culvertd"]
+    remedy = "Start it: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd"
+    assert _labels(shown) == [remedy]
     assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
 
 

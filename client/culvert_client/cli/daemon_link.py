@@ -53,7 +53,10 @@ class DaemonLink:
     def _fail(self, error: grpc.aio.AioRpcError) -> NoReturn:
         if error.code() is grpc.StatusCode.UNAVAILABLE and not error.trailing_metadata():
             told = _("The daemon does not answer at {socket}.").format(socket=self._socket)
-            raise FailureError("DAEMON_DOWN", told, _("Start culvertd as root."), EXIT_NO_DAEMON) from None
+            remedy = _(
+                "Start it: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd"
+            )
+            raise FailureError("DAEMON_DOWN", told, remedy, EXIT_NO_DAEMON) from None
         refusal = from_rpc_error(error, peer="the Culvert daemon")
         code = EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED
         raise FailureError(

@@ -639,8 +639,8 @@
         <translation>Der Culvert-Dienst läuft nicht</translation>
     </message>
     <message>
-        <source>Start it: {command}</source>
-        <translation>Ihn starten: {command}</translation>
+        <source>Start it: {command}. If it ends again, see why: {log}</source>
+        <translation>Ihn starten: {command}. Endet er wieder, steht der Grund in: {log}</translation>
     </message>
     <message>
         <source>less than a minute</source>
