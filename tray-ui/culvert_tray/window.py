@@ -14,7 +14,7 @@ from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QTabWidget, QVBoxL
 from culvert_tray import menu as menus
 from culvert_tray.commands import Command, Page
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu
-from culvert_tray.notices import Notice, holds
+from culvert_tray.notices import DaemonDown, Notice, Refused, holds
 from culvert_tray.pages import AboutPage, ActivityPage, DiagnosticsPage, ResourcesPage, TunnelsPage
 from culvert_tray.preferences import Preferences
 from culvert_tray.signals import connect
@@ -75,6 +75,9 @@ class StatusWindow(QWidget):
         self._tabs.setCurrentWidget(self._pages[page])
 
     def show_notice(self, notice: Notice) -> None:
+        if isinstance(notice.cause, Refused | DaemonDown):
+            # The head says it as long as it lasts.
+            return
         self._notice = notice
         self._notice_text.setText(f"{notice.title}\n{notice.text}".strip())
         self._notice_text.show()

@@ -186,6 +186,20 @@ def test_a_notice_leaves_the_window_when_its_cause_ends(
     bare.screenshot(SCREENS / "window-notice-over.png")
 
 
+def test_what_the_head_says_is_not_said_once_more(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    start_tray(bare, "--window")
+    _wait_for(bare, "Connected — 2 tunnels up")
+    canned.show(statuses.silent(now=time.time()))
+    _wait_for(bare, "gw-berlin does not answer")
+    time.sleep(0.5)
+    bare.screenshot(SCREENS / "window-silent.png")
+    said = [node.name for node in _nodes(bare) if node.showing and "nothing comes back" in node.name]
+    assert len(said) == 1
+
+
 def test_the_answer_to_a_click_goes_with_the_next_click(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
