@@ -10,6 +10,8 @@ CONTROLLER, DATAPATH = "controller", "datapath"
 """What a fault can be about besides a name."""
 REFUSAL_AGE = 600.0
 """Our tunable, in seconds: how long what a demand was refused with is shown."""
+REFUSALS_KEPT = 64
+"""Our tunable: a local user may ask for any number of names, and each event looks at the refusals."""
 
 _CODE = frozenset(
     {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
@@ -68,6 +70,9 @@ class Faults:
             # It has not ended since.
             fault = Fault(error, before.at)
         self._faults[about] = fault
+        refused = [name for name, it in self._faults.items() if _ages(name, it)]
+        for name in refused[:-REFUSALS_KEPT]:
+            del self._faults[name]
 
     def cure(self, about: str) -> None:
         self._faults.pop(about, None)

@@ -1,0 +1,124 @@
+"""One socket sends more than the stub serves: the kernel drops most of it, and the other users are served in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Collection
+
+import pytest
+from culvert_client.config import Endpoint
+from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.faults import CONTROLLER, REFUSALS_KEPT, Faults
+from culvert_client.stub.listener import Listener
+from culvert_client.stub.sender_filter import LAST_LEVEL, SENDERS_AT_MOST, SenderFilter
+from culvert_proto import CulvertError, Reason
+
+from .running import free_port
+
+HOSTS = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+SENT = 500
+
+
+def a_socket(family: int, host: str) -> socket.socket:
+    end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    end.bind((host, 0))
+    return end
+
+
+def received(receiver: socket.socket, sender: socket.socket) -> int:
+    """How many of SENT datagrams pass."""
+    for _ in range(SENT):
+        sender.sendto(b"", receiver.getsockname())
+    count = 0
+    while True:
+        try:
+            receiver.recv(1)
+        except BlockingIOError:
+            return count
+        count += 1
+
+
+@pytest.mark.parametrize(("family", "host"), HOSTS)
+def test_the_kernel_drops_most_of_a_sender_that_is_too_fast_and_nothing_of_others(
+    family: int, host: str
+) -> None:
+    ends = [a_socket(family, host) for _ in range(SENDERS_AT_MOST + 2)]
+    receiver, *too_fast, slow = ends
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    senders = SenderFilter(receiver)
+    for _ in range(LAST_LEVEL):
+        for sender in too_fast:
+            senders.too_fast(sender.getsockname())
+        senders.end_window()
+    senders.apply()
+    assert all(received(receiver, it) < SENT / 4 for it in (too_fast[0], too_fast[-1]))
+    assert received(receiver, slow) == SENT
+    for _ in range(LAST_LEVEL):
+        assert senders.is_used
+        senders.end_window()
+    senders.apply()
+    assert not senders.is_used
+    assert received(receiver, too_fast[0]) == SENT
+    for end in ends:
+        end.close()
+
+
+class Order:
+    """Serves each query at once, and remembers the order."""
+
+    def __init__(self) -> None:
+        self.served: list[bytes] = []
+
+    def owners(self) -> Collection[int]:
+        return ()
+
+    def sort(self, query: bytes) -> Question:
+        return Question(Kind.FORWARD)
+
+    def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
+        self.served.append(query)
+        answer(None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="plays several users: needs root")
+async def test_a_query_does_not_wait_behind_all_queries_of_another_user() -> None:
+    resolver, endpoint = Order(), Endpoint("127.0.0.1", free_port())
+    stub = Listener(resolver, resolver)
+    await stub.open(endpoint)
+    many = 150
+    senders: list[socket.socket] = []
+    try:
+        # The stub reads nothing before the first await.
+        for uid, query, count in ((1001, b"many", many), (1002, b"single", 1)):
+            os.seteuid(uid)
+            try:
+                sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            finally:
+                os.seteuid(0)
+            senders.append(sender)
+            for _ in range(count):
+                sender.sendto(query, (endpoint.host, endpoint.port))
+        async with asyncio.timeout(10):
+            while len(resolver.served) < many + 1:  # noqa: ASYNC110  there is no event to wait for
+                await asyncio.sleep(0.01)
+    finally:
+        await stub.close()
+        for sender in senders:
+            sender.close()
+    assert resolver.served.index(b"single") == 1
+
+
+def test_refused_names_are_forgotten_beyond_a_limit_and_other_faults_stay() -> None:
+    faults = Faults()
+    faults.note(CONTROLLER, CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c"), 0)
+    faults.note("code.example", CulvertError(Reason.CODE_NEEDED), 0)
+    names = [f"n{number}.example" for number in range(3 * REFUSALS_KEPT)]
+    for name in names:
+        faults.note(name, CulvertError(Reason.DNS_UPSTREAM_FAILED, name=name), 1)
+    kept = [name for name in names if faults.of(name) is not None]
+    assert kept == names[-REFUSALS_KEPT:]
+    assert faults.of(CONTROLLER) is not None
+    assert faults.of("code.example") is not None
