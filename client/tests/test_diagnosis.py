@@ -137,8 +137,17 @@ def _unrenewed(case: Case) -> None:
     case.examined.certificate_until = round(NOW) + 60
 
 
+def _expired(case: Case) -> None:
+    case.status.state = local_pb2.STATE_NEEDS_CODE
+    case.fail(Reason.CERTIFICATE_EXPIRED, age=100)
+    case.examined.certificate_until = round(NOW) - 60
+    case.examined.controller_error.CopyFrom(case.status.last_error)
+
+
 def _no_code(case: Case) -> None:
+    case.status.state = local_pb2.STATE_NEEDS_CODE
     case.status.code_valid_until = round(NOW)
+    case.fail(Reason.CODE_NEEDED, age=100, name=WIKI)
 
 
 def _no_gateway(case: Case) -> None:
@@ -233,6 +242,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("pause", _paused, "paused"),
     ("clock", _slow_clock, "3600 s behind"),
     ("certificate", _unrenewed, "was not renewed"),
+    ("certificate", _expired, "has expired"),
     ("code", _no_code, "No valid code"),
     ("gateway", _no_gateway, "No gateway is online"),
     ("gateway", _chosen_is_offline, "gw-rome"),
@@ -306,6 +316,17 @@ def test_a_blocked_tunnel_is_told_once() -> None:
     case = Case()
     _blocked_tunnel(case)
     assert [it.hop for it in case.verdicts() if not it.good] == ["gateway"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "hops"), [(_expired, ["controller", "certificate"]), (_no_code, ["code"])]
+)
+def test_what_a_hop_tells_is_not_the_last_refusal_too(
+    broken: Callable[[Case], None], hops: list[Hop]
+) -> None:
+    case = Case()
+    broken(case)
+    assert [it.hop for it in case.verdicts() if not it.good] == hops
 
 
 def test_another_gateway_that_is_silent_does_not_hide_those_that_answer() -> None:

@@ -33,8 +33,16 @@ class Seen:
 _COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
 _FILES = (Reason.STATE_UNREADABLE, Reason.STATE_UNWRITABLE, Reason.STATE_FORGOTTEN)
 _NAME_SERVICE = (Reason.DNS_SETTINGS_CONTESTED, Reason.DNS_SETTINGS_FAILED)
-# Judged with the gateways.
-_OF_GATEWAYS = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW})
+# Told by the verdict on the gateway, the certificate or the code.
+_TOLD = frozenset(
+    {
+        Reason.GATEWAY_SILENT,
+        Reason.TUNNEL_BLOCKED,
+        Reason.PATH_NARROW,
+        Reason.CERTIFICATE_EXPIRED,
+        Reason.CODE_NEEDED,
+    }
+)
 # Our tunable: packets of which at least one should have been answered.
 _UNANSWERED = 10
 
@@ -98,7 +106,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             _("Look at them and decide: culvert agree."),
         )
     yield from _drops(status)
-    if error is not None and status.state != local_pb2.STATE_OFFLINE and error.reason not in _OF_GATEWAYS:
+    if error is not None and status.state != local_pb2.STATE_OFFLINE and error.reason not in _TOLD:
         yield _last_refusal(error, status.last_error_at, now)
 
 
