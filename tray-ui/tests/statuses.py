@@ -36,9 +36,16 @@ def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NO
     )  # fmt: skip
 
 
-def expired() -> local_pb2.Status:
+def wrong_clock(*, now: float = NOW) -> local_pb2.Status:
+    """No connection, because this computer's clock is two hours ahead."""
+    found = status(local_pb2.STATE_OFFLINE, now=now)
+    found.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, seconds=7200).to_proto())
+    return found
+
+
+def expired(*, now: float = NOW) -> local_pb2.Status:
     """The certificate has expired, though the last code has not."""
-    found = status(local_pb2.STATE_NEEDS_CODE)
+    found = status(local_pb2.STATE_NEEDS_CODE, now=now)
     found.last_error.CopyFrom(CulvertError(Reason.CERTIFICATE_EXPIRED).to_proto())
     return found
 

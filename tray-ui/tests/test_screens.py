@@ -30,6 +30,8 @@ ENGLISH = {
     "code-ending": "Enter code now…",
     "denied": "⚠ No policy lets alice reach git.corp.example.",
     "offline": "Offline — controller cannot be reached, 2 tunnels up",
+    "expired": "⚠ This computer's certificate has expired.",
+    "clock": "Offline — not connected to the controller",
     "silent": "gw-berlin does not answer",
     "narrow": "Only small packets reach gw-berlin",
     "blocked": "⚠ charon (process 812) has UDP port 4500, which tunnels need. Protected addresses stay blocked.",
@@ -46,6 +48,8 @@ GERMAN = {
     "code-ending": "Code jetzt eingeben…",
     "denied": "⚠ Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
     "offline": "Offline — Controller nicht erreichbar, 2 Tunnel offen",
+    "expired": "⚠ Das Zertifikat dieses Computers ist abgelaufen.",
+    "clock": "Offline — nicht mit dem Controller verbunden",
     "silent": "gw-berlin antwortet nicht",
     "narrow": "Nur kleine Pakete erreichen gw-berlin",
     "blocked": "⚠ charon (Prozess 812) hat den UDP-Port 4500 belegt, den Tunnel brauchen. "
