@@ -23,6 +23,7 @@ from culvert_lab.topology import Site
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
 PORT = 9997
+REFUSED = 3
 PATIENCE = 20.0
 MEGABYTE = 1 << 20
 PAGE = 3000
@@ -183,6 +184,26 @@ def _page(length: int) -> list[str]:
         "%{size_download}",
         url,
     ]
+
+
+async def test_a_line_for_small_packets_alone_is_told_and_never_called_open(office: Office) -> None:
+    try:
+        async with line(office, 1000):
+            await _restart(office)
+            async with asyncio.timeout(PATIENCE):
+                while (opened := await office.culvert("open", net.WIKI_NAME)).code == 0:  # noqa: ASYNC110  nothing tells of it
+                    await asyncio.sleep(0.1)
+            assert opened.code == REFUSED
+            told = f"Only small packets pass between here and the gateway {parts.GATEWAY}"
+            assert told in opened.stderr
+            status = (await office.culvert("status")).stdout
+            assert "● Only small packets reach the gateway" in status
+            assert "Connected" not in status
+            found = json.loads((await office.culvert("doctor", "--json")).stdout)
+            assert [told in it["what"] for it in found if it["hop"] == "gateway"] == [True]
+    finally:
+        await _restart(office)
+    assert (await office.culvert("open", net.WIKI_NAME)).code == 0
 
 
 async def test_a_download_goes_on_when_the_line_becomes_narrow(office: Office) -> None:
