@@ -253,6 +253,8 @@ async def test_an_auditor_sees_what_the_controller_is_and_who_administers_it(
         await expect(page.get_by_role("table", name="This controller")).to_contain_text(facts["version"])
         late = page.get_by_role("row", name="Expired certificates")
         await expect(late).to_contain_text("renewed by a code for 30 days after their end")
+        await late.scroll_into_view_if_needed()
+        await shown.picture("narrow-settings-expired-certificates")
         certificates = page.get_by_role("table", name="Certificates")
         assert [one["kind"] for one in facts["certificates"]] == ["ca", "ca", "ca", "server", "client"]
         await expect(certificates.get_by_role("row")).to_have_count(5)
