@@ -226,4 +226,4 @@ class PathMtus:
 
     def _as_the_gateway_sees(self, address: Address, path: PathMtu) -> int:
         translated = ip_address(self._reach(str(address))).version != address.version
-        return max(path.mtu - _TRANSLATED, LEAST) if translated else path.mtu
+        return max(path.told - _TRANSLATED, LEAST) if translated else path.told

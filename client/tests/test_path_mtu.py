@@ -124,6 +124,7 @@ def test_where_nothing_answers_a_cautious_length_is_taken_and_asked_again() -> N
     path = Path(1500, answers=False)
     search = path.searched()
     assert (search.phase, search.mtu, search.is_narrow) == (Phase.SILENT, UNMEASURED, False)
+    assert search.told == LEAST
     path.answers = True
     assert path.searched(search).mtu == 1500
 

@@ -206,6 +206,27 @@ async def test_a_line_for_small_packets_alone_is_told_and_never_called_open(offi
     assert (await office.culvert("open", net.WIKI_NAME)).code == 0
 
 
+async def test_pages_and_transfers_pass_a_narrow_line_that_answers_no_ping(office: Office) -> None:
+    silent = "add table inet deaf; add chain inet deaf forward { type filter hook forward priority 0; }; "
+    silent += "add rule inet deaf forward meta l4proto icmp drop"
+    try:
+        async with line(office, 1280):
+            await office.lab.run(Site.INTERNET, ["nft", silent])
+            await _restart(office)
+            page = await office.lab.run(Site.LAPTOP, _page(PAGE), seconds=30.0)
+            assert (page.code, page.stdout) == (0, str(PAGE)), page.stderr
+            # Three rounds of probes without an answer.
+            async with asyncio.timeout(PATIENCE):
+                while await _mtu_here(office) != 1338:
+                    assert (await office.fetch()).code == 0
+            assert await _mtu_there(office) == 1218
+            async with served(office, _tcp):
+                assert await office.lab.inside(Site.LAPTOP).run(_exchange, MEGABYTE)
+    finally:
+        await office.lab.run(Site.INTERNET, ["nft", "delete table inet deaf"])
+        await _restart(office)
+
+
 async def test_a_download_goes_on_when_the_line_becomes_narrow(office: Office) -> None:
     assert (await office.fetch()).code == 0
     await _until(office, 1438)

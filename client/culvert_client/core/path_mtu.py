@@ -20,7 +20,7 @@ LENGTHS = (9216, 9000, 4470, 2048, 1500, 1492, 1480, 1460, 1440, 1420, 1400, 138
 LEAST = 1280
 """What a path must let through (RFC 8200 section 5). A path that lets only shorter ones through is narrow."""
 UNMEASURED = 1400
-"""Our tunable: what is sent at most where nothing answers probes. Lines with PPPoE and most tunnels let it through."""
+"""Our tunable: the longest datagram where nothing answers probes. Lines with PPPoE and most tunnels let it through."""
 RAISE_EVERY = 600.0
 """PMTU_RAISE_TIMER (RFC 8899 section 5.1.1)."""
 PROBES = 3
@@ -66,6 +66,11 @@ class PathMtu:
                 return LEAST if self.is_narrow else UNMEASURED
             case _:
                 return max(self._low, LEAST)
+
+    @property
+    def told(self) -> int:
+        """What the gateway is told: no longer packets than are known to pass. It holds TCP in both directions to that."""
+        return LEAST if self.phase is Phase.SILENT else self.mtu
 
     @property
     def is_settled(self) -> bool:
