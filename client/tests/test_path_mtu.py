@@ -129,6 +129,13 @@ def test_where_nothing_answers_a_cautious_length_is_taken_and_asked_again() -> N
     assert path.searched(search).mtu == 1500
 
 
+def test_where_nothing_answers_what_the_own_link_takes_is_not_exceeded() -> None:
+    search = PathMtu(0)
+    for now in range(PROBES):
+        search.probed((), [it for it in search.probes(now) if it > 1320], now)
+    assert (search.phase, search.mtu) == (Phase.SILENT, 1359)
+
+
 @pytest.mark.parametrize("mtu", [100, 576, 1279])
 def test_a_path_for_small_packets_alone_is_told_and_ends_by_itself(mtu: int) -> None:
     path = Path(mtu)

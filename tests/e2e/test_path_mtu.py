@@ -11,13 +11,16 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
-from culvert_lab import laptop, parts
+import pytest_asyncio
+from culvert_lab import laptop, parts, spare
 from culvert_lab import topology as net
-from culvert_lab.office import Office
+from culvert_lab.mobile import DNS64, mobile, only_mobile
+from culvert_lab.office import Office, opened
 from culvert_lab.topology import Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
@@ -28,6 +31,25 @@ PATIENCE = 20.0
 MEGABYTE = 1 << 20
 PAGE = 3000
 _SIDES = (("198.51.100.0/24", "gateway"), ("203.0.113.0/24", "laptop"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office() -> AsyncGenerator[Office]:
+    """With IPv6 inside, too."""
+    prefixes = f"{net.PROTECTED_PREFIX},{spare.PREFIX6}"
+    async with opened(settings={"CULVERT_PROTECTED_PREFIXES": prefixes}) as office:
+        yield office
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def six(office: Office) -> str:
+    """A name with an IPv6 address alone."""
+    await spare.start(office.lab, office.joined.admin)
+    name = f"six.{net.ZONE}"
+    resource: dict[str, object] = {"name": "six", "fqdn": name, "targets": [{"prefix": spare.WIKI_ADDRESS6}]}
+    resource |= {"gateways": [spare.NAME], "users": ["alice"], "owner": f"bob@{net.ZONE}"}
+    await office.joined.admin.post("/resources", resource)
+    return name
 
 
 @asynccontextmanager
@@ -62,9 +84,9 @@ async def served(
         await serving
 
 
-def _tcp(listens: threading.Event, over: threading.Event) -> None:
+def _tcp(address: str, listens: threading.Event, over: threading.Event) -> None:
     """Takes a length, takes so many bytes, and sends them back."""
-    with socket.create_server((net.WIKI_ADDRESS, PORT)) as server:
+    with socket.create_server((address, PORT), family=_family(address)) as server:
         server.settimeout(0.1)
         listens.set()
         while not over.is_set():
@@ -74,6 +96,10 @@ def _tcp(listens: threading.Event, over: threading.Event) -> None:
                     connection.settimeout(PATIENCE)
                     (length,) = struct.unpack("!I", _exactly(connection, 4))
                     connection.sendall(_exactly(connection, length))
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _exactly(end: socket.socket, length: int) -> bytes:
@@ -86,18 +112,18 @@ def _exactly(end: socket.socket, length: int) -> bytes:
     return bytes(found)
 
 
-def _exchange(length: int) -> bool:
+def _exchange(address: str, length: int) -> bool:
     """Up and down."""
     data = (b"0123456789abcdef" * (length // 16 + 1))[:length]
-    with socket.create_connection((net.WIKI_ADDRESS, PORT), PATIENCE) as end:
+    with socket.create_connection((address, PORT), PATIENCE) as end:
         end.settimeout(PATIENCE)
         end.sendall(struct.pack("!I", length) + data)
         return _exactly(end, length) == data
 
 
-def _udp(listens: threading.Event, over: threading.Event) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind((net.WIKI_ADDRESS, PORT))
+def _udp(address: str, listens: threading.Event, over: threading.Event) -> None:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as server:
+        server.bind((address, PORT))
         server.settimeout(0.1)
         listens.set()
         while not over.is_set():
@@ -107,11 +133,11 @@ def _udp(listens: threading.Event, over: threading.Event) -> None:
                 server.sendto(data, asker)
 
 
-def _echoed(length: int) -> int:
+def _echoed(address: str, length: int) -> int:
     """How many datagrams were sent until one came back."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as end:
         end.settimeout(0.5)
-        end.connect((net.WIKI_ADDRESS, PORT))
+        end.connect((address, PORT))
         for count in range(1, 10):
             with suppress(OSError):
                 end.send(bytes([count]) * length)
@@ -155,13 +181,48 @@ async def test_pages_transfers_and_datagrams_pass_a_narrow_line(office: Office, 
             page = await office.lab.run(Site.LAPTOP, _page(PAGE), seconds=15.0)
             assert (page.code, page.stdout) == (0, str(PAGE)), page.stderr
             await _until(office, inner)
-            async with served(office, _tcp):
-                assert await office.lab.inside(Site.LAPTOP).run(_exchange, MEGABYTE)
-            async with served(office, _udp):
+            async with served(office, partial(_tcp, net.WIKI_ADDRESS)):
+                assert await office.lab.inside(Site.LAPTOP).run(_exchange, net.WIKI_ADDRESS, MEGABYTE)
+            async with served(office, partial(_udp, net.WIKI_ADDRESS)):
                 for length in (100, 1200, 1400, 3000):
-                    await office.lab.inside(Site.LAPTOP).run(_echoed, length)
+                    await office.lab.inside(Site.LAPTOP).run(_echoed, net.WIKI_ADDRESS, length)
             found = await office.culvert("doctor", "--json")
             assert [it for it in json.loads(found.stdout) if not it["good"]] == []
+    finally:
+        await _restart(office)
+
+
+@pytest.mark.parametrize(("mtu", "lengths"), [(1400, (100, 1200, 1400, 3000)), (1280, (100,))])
+async def test_ipv6_in_a_tunnel_passes_a_narrow_line(
+    office: Office, six: str, mtu: int, lengths: Sequence[int]
+) -> None:
+    """On a line of 1,280, less than IPv6 needs is left for datagrams; TCP passes."""
+    try:
+        async with line(office, mtu):
+            await _restart(office)
+            assert (await office.culvert("open", six)).code == 0
+            async with served(office, partial(_tcp, spare.WIKI_ADDRESS6)):
+                assert await office.lab.inside(Site.LAPTOP).run(_exchange, spare.WIKI_ADDRESS6, MEGABYTE)
+            async with served(office, partial(_udp, spare.WIKI_ADDRESS6)):
+                for length in lengths:
+                    await office.lab.inside(Site.LAPTOP).run(_echoed, spare.WIKI_ADDRESS6, length)
+    finally:
+        await _restart(office)
+
+
+async def test_transfers_pass_a_narrow_network_that_has_ipv6_alone(office: Office) -> None:
+    """Its NAT64 answers no ping."""
+    await office.daemon.stop()
+    try:
+        async with mobile(office.lab, mtu=1300):
+            office.daemon = await laptop.start_daemon(office.lab, "culvertd-narrow", upstream=f"[{DNS64}]:53")
+            assert (await office.fetch()).code == 0
+            with only_mobile():
+                assert (await office.culvert("open", net.WIKI_NAME)).code == 0
+                page = await office.lab.run(Site.LAPTOP, _page(PAGE), seconds=30.0)
+                assert (page.code, page.stdout) == (0, str(PAGE)), page.stderr
+                async with served(office, partial(_tcp, net.WIKI_ADDRESS)):
+                    assert await office.lab.inside(Site.LAPTOP).run(_exchange, net.WIKI_ADDRESS, MEGABYTE)
     finally:
         await _restart(office)
 
@@ -220,8 +281,8 @@ async def test_pages_and_transfers_pass_a_narrow_line_that_answers_no_ping(offic
                 while await _mtu_here(office) != 1338:
                     assert (await office.fetch()).code == 0
             assert await _mtu_there(office) == 1218
-            async with served(office, _tcp):
-                assert await office.lab.inside(Site.LAPTOP).run(_exchange, MEGABYTE)
+            async with served(office, partial(_tcp, net.WIKI_ADDRESS)):
+                assert await office.lab.inside(Site.LAPTOP).run(_exchange, net.WIKI_ADDRESS, MEGABYTE)
     finally:
         await office.lab.run(Site.INTERNET, ["nft", "delete table inet deaf"])
         await _restart(office)
@@ -281,8 +342,8 @@ async def test_what_anybody_says_by_icmp_changes_nothing(office: Office) -> None
     stop = threading.Event()
     forging = asyncio.create_task(office.lab.inside(Site.INTERNET).run(_forge, stop))
     try:
-        async with served(office, _tcp):
-            assert await office.lab.inside(Site.LAPTOP).run(_exchange, 4 * MEGABYTE)
+        async with served(office, partial(_tcp, net.WIKI_ADDRESS)):
+            assert await office.lab.inside(Site.LAPTOP).run(_exchange, net.WIKI_ADDRESS, 4 * MEGABYTE)
         # The laptop's kernel believes it.
         believed = await office.lab.run(Site.LAPTOP, ["ip", "route", "get", net.GATEWAY_ADDRESS])
         assert "mtu 576" in believed.stdout

@@ -63,7 +63,7 @@ class PathMtu:
             case Phase.BASE:
                 return LEAST
             case Phase.SILENT:
-                return LEAST if self.is_narrow else UNMEASURED
+                return LEAST if self.is_narrow else max(LEAST, min(UNMEASURED, self._high - 1))
             case _:
                 return max(self._low, LEAST)
 

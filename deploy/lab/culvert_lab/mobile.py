@@ -63,7 +63,7 @@ ns A    192.0.0.170
 
 
 @asynccontextmanager
-async def mobile(lab: Lab) -> AsyncGenerator[None]:
+async def mobile(lab: Lab, mtu: int = 1500) -> AsyncGenerator[None]:
     """In a lab that is up: the laptop has this network beside its wire, with a default route of IPv6. Needs socat(1)."""
     directory = lab.work / "mobile"
     directory.mkdir(mode=0o777)
@@ -77,7 +77,7 @@ async def mobile(lab: Lab) -> AsyncGenerator[None]:
         for kind, far, port, fork in _RELAYED
     ]
     try:
-        await asyncio.to_thread(_build)
+        await asyncio.to_thread(_build, mtu)
         for number, argv in enumerate((["named", "-f", "-c", str(bind)], *relays)):
             log = lab.work / "logs" / f"mobile-{number}.log"
             programs.append(await process.start(argv[0], [*inside, *argv], os.environ, log))
@@ -98,7 +98,7 @@ def only_mobile() -> Generator[None]:
         plug_in()
 
 
-def _build() -> None:
+def _build(mtu: int) -> None:
     _remove()
     netns.create(_ROUTER)
     _ip(f"link add mobile netns {Site.LAPTOP} type veth peer name lan netns {_ROUTER}")
@@ -107,6 +107,8 @@ def _build() -> None:
     _ip(f"-n {_ROUTER} address add 198.18.64.2/24 dev wan")
     _ip(f"-n {Site.INTERNET} address add 198.18.64.1/24 dev mobile")
     _ip(f"-n {Site.LAPTOP} address add 2001:db8:64::10/64 dev mobile nodad")
+    _ip(f"-n {_ROUTER} link set lan mtu {mtu}")
+    _ip(f"-n {Site.LAPTOP} link set mobile mtu {mtu}")
     for site, name in (
         (_ROUTER, "lan"),
         (_ROUTER, "wan"),
