@@ -261,7 +261,7 @@ async def test_a_line_for_small_packets_alone_is_told_and_never_called_open(offi
             assert "● Only small packets reach the gateway" in status
             assert "Connected" not in status
             found = json.loads((await office.culvert("doctor", "--json")).stdout)
-            assert [told in it["what"] for it in found if it["hop"] == "gateway"] == [True]
+            assert any(told in it["what"] for it in found if it["hop"] == "gateway")
     finally:
         await _restart(office)
     assert (await office.culvert("open", net.WIKI_NAME)).code == 0
