@@ -102,15 +102,18 @@ def postmaster(tmp_path: Path) -> int:
 
 
 async def backends(url: str) -> list[int]:
+    """As soon as the server takes connections: it may be in recovery from the death before."""
+    asked = text(
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
     engine = create_engine(url)
     try:
-        async with engine.connect() as connection:
-            found = await connection.execute(
-                text(
-                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-                )
-            )
-            return [row.pid for row in found]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                with suppress(DBAPIError, OSError):
+                    async with engine.connect() as connection:
+                        return [row.pid for row in await connection.execute(asked)]
+                await asyncio.sleep(0.1)
     finally:
         await engine.dispose()
 
