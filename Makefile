@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-controller test-others test-target test-e2e test-chaos chaos test-deb deb check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb deb check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: e
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)
-test: setup-test test-fast test-rust test-parts test-kernel test-e2e test-chaos ## Every test (TARGET=bmv2: those that a gateway's switch passes)
+test: setup-test test-fast test-rust test-parts test-system test-chaos ## Every test (TARGET=bmv2: those that a gateway's switch passes)
 else
 test: setup-test test-target test-e2e
 endif
@@ -52,6 +52,9 @@ test-others: build/p4runtime-shell/installed ## Of these, all others
 	$(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
 test-target: build/p4runtime-shell/installed ## One switch against the gateway's program: conformance
 	$(ROOT) $(PYTEST) -m slow switch-targets/conformance switch-targets/$(TARGET)
+# The kernel is a machine of its own, on one core.
+test-system: ## The kernel's tests and the lab's, at once
+	+@$(MAKE) -j2 --no-print-directory --output-sync=target test-kernel test-e2e
 test-kernel: ## Our ESP and the gateway beside Linux's ESP
 	$(ROOT) $(PYTEST) -m slow tests/kernel
 test-e2e: ## All parts joined, in the lab
