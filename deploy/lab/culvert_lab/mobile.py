@@ -64,7 +64,10 @@ ns A    192.0.0.170
 
 @asynccontextmanager
 async def mobile(lab: Lab, mtu: int = 1500) -> AsyncGenerator[None]:
-    """In a lab that is up: the laptop has this network beside its wire, with a default route of IPv6. Needs socat(1)."""
+    """In a lab that is up: the laptop has this network beside its wire, with a default route of IPv6. Needs socat(1).
+
+    `mtu`: of the link between laptop and router, in bytes.
+    """
     directory = lab.work / "mobile"
     directory.mkdir(mode=0o777)
     bind = directory / "named.conf"

@@ -12,7 +12,6 @@ from argon2.profiles import RFC_9106_LOW_MEMORY
 # Each takes 64 MiB and a core for its time: whoever floods sign-in waits for others who do.
 _AT_ONCE = 2
 
-
 _HASHER = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
 
 
@@ -41,4 +40,5 @@ class Passwords:
 
 @cache
 def _nobodys() -> str:
+    """What the password of an unknown account is compared with: made once, because each hash is a tenth of a second."""
     return _HASHER.hash("")
