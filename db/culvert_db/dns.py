@@ -17,6 +17,7 @@ class DnsState(enum.StrEnum):
     LIVE = "live"
     REFUSED = "refused"
     FOREIGN = "foreign"
+    OCCLUDED = "occluded"
     UNREACHABLE = "unreachable"
 
 

@@ -19,7 +19,7 @@ _CHANGES_BYTES = 60_000
 # RFC 1035 §3.2.1: type, class, TTL and RDATA's length. With what a name is longer by on the wire than in text.
 _RECORD_BYTES = 10 + 2
 
-# Our tunable: so many refused in a row, none accepted, and the zone refuses us, not a name.
+# Our tunable: so many refused and none accepted, and the rest is left for the next time.
 _HOPELESS = 8
 
 Batch = tuple[Change, ...]
@@ -42,28 +42,35 @@ def batches(changes: Iterable[Change]) -> list[Batch]:
 class Dispatch:
     """What is still to be sent: `next` gives it, `accepted` and `refused` take the answer to it."""
 
-    def __init__(self, changes: Iterable[Change]) -> None:
+    def __init__(self, changes: Iterable[Change], *, is_welcome: bool = False) -> None:
+        """`is_welcome`: the server has accepted an update of this key before."""
         self._waiting = deque(batches(changes))
-        self._refused_in_row = 0
+        self._is_welcome = is_welcome
+        self._refused = 0
 
     def next(self) -> Batch | None:
-        return self._waiting.popleft() if self._waiting else None
+        return self._waiting.popleft() if self._waiting and not self.is_hopeless else None
 
     def accepted(self) -> None:
-        self._refused_in_row = 0
+        self._is_welcome = True
 
-    def refused(self, batch: Batch) -> Batch:
-        """The changes that will not be sent again: of a longer message none yet, because its halves are tried."""
+    def refused(self, batch: Batch) -> bool:
+        """Whether the change is found that is to blame: of a longer message the halves are tried."""
         if len(batch) > 1:
             middle = len(batch) // 2
             self._waiting.extendleft((batch[middle:], batch[:middle]))
-            return ()
-        self._refused_in_row += 1
-        if self._refused_in_row < _HOPELESS:
-            return batch
-        given_up = (*batch, *(change for left in self._waiting for change in left))
-        self._waiting.clear()
-        return given_up
+            return False
+        self._refused += 1
+        return True
+
+    @property
+    def is_hopeless(self) -> bool:
+        """The zone refuses us, and not a name."""
+        return self._refused >= _HOPELESS and not self._is_welcome
+
+    def untried(self) -> Batch:
+        """What is given up for now."""
+        return tuple(change for left in self._waiting for change in left) if self.is_hopeless else ()
 
 
 def _bytes(change: Change) -> int:

@@ -2,19 +2,23 @@
 
                          name has no record    name has records
     owner mark absent    publish               foreign: left alone, refused
-    owner mark ours      replace               live, or replace; foreign beside CNAME, DNAME or NS
+    owner mark ours      replace               live, or replace; foreign beside CNAME or DNAME
     owner mark other's   foreign               foreign
 
+The zone's apex always has records: there, addresses alone are foreign. A name at or below a delegation, or below a DNAME,
+is occluded, whatever it has: nobody is given its records, and none is written.
+
 A name that carries our mark and is no longer desired is withdrawn. Of an owned name we own the address RRsets,
-the tunnel mark and the owner mark; whatever else somebody put beside them stays. Each change is guarded by
-prerequisites, so that what happens between our reading and our writing makes it fail, not harm. Changes are of one
-name each, and independent: any number of them can share an RFC 2136 message, which is atomic.
+the tunnel mark and the owner mark; whatever else somebody put beside them stays. A change touches only RRsets that
+differ: a key may be forbidden the others. Each change is guarded by prerequisites, so that what happens between our reading
+and our writing makes it fail, not harm. Changes are of one name each, and independent: any number of them can share an
+RFC 2136 message, which is atomic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from culvert_dns_updater.records import (
@@ -28,8 +32,8 @@ from culvert_dns_updater.records import (
     rrtype,
 )
 
-# Beside these a name can't hold address records (RFC 1034 §3.6.2, RFC 6672 §2.4), or they are not served (RFC 1034 §4.2.1).
-_EXCLUSIVE = frozenset({"CNAME", "DNAME", "NS"})
+# Beside a CNAME a name can't hold address records (RFC 1034 §3.6.2); a DNAME is another's service (RFC 6672 §2.4).
+_EXCLUSIVE = frozenset({"CNAME", "DNAME"})
 _ADDRESS_TYPES = ("A", "AAAA")
 
 
@@ -38,6 +42,14 @@ class NameFree:
     """RFC 2136 §2.4.5."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RrsetAbsent:
+    """RFC 2136 §2.4.3."""
+
+    name: str
+    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,42 +88,105 @@ class DeleteRecord:
     rdata: str
 
 
+Edit = Add | DeleteRrset | DeleteRecord
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     kind: Literal["withdraw", "replace", "publish"]
     name: str
-    prerequisites: tuple[NameFree | RrsetIs, ...]
-    edits: tuple[Add | DeleteRrset | DeleteRecord, ...]
+    prerequisites: tuple[NameFree | RrsetAbsent | RrsetIs, ...]
+    edits: tuple[Edit, ...]
+
+    @property
+    def rrsets(self) -> tuple[tuple[str, str], ...]:
+        """(name, type) of each RRset that the key must be allowed to write."""
+        return tuple(dict.fromkeys((edit.name, edit.type) for edit in self.edits))
+
+    def without(self, denied: frozenset[tuple[str, str]]) -> Change | None:
+        """What can be done of the change by a key that may not write those RRsets: at least an address, or its end."""
+        if self.kind == "withdraw":
+            # The owner mark stays as long as anything else of ours does.
+            denied |= {(owner_name(self.name), "TXT")}
+        edits = tuple(edit for edit in self.edits if (edit.name, edit.type) not in denied)
+        types = {edit.type for edit in edits if edit.name == self.name}
+        marks = {(self.name, "TXT"), (owner_name(self.name), "TXT")}
+        if not types & {*_ADDRESS_TYPES} or (self.kind == "publish" and denied & marks):
+            return None
+        return replace(self, edits=edits)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a zone ends though it holds records below: another one answers there."""
+
+    name: str
+    type: Literal["NS", "DNAME"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`changes` in the order to send them; every desired name is in exactly one of `changes`, `live` and `foreign`."""
+    """`changes` in the order to send them; every desired name is in exactly one of `changes`, `live`, `foreign` and
+    `occluded`. `foreign`: with the RRsets in the way, as text.
+    """
 
     changes: tuple[Change, ...]
     live: frozenset[str]
-    foreign: frozenset[str]
+    foreign: Mapping[str, tuple[str, ...]]
+    occluded: Mapping[str, Cut]
 
 
-def diff(desired: Mapping[str, frozenset[Address]], observed: ZoneContent, ownership: Ownership) -> Plan:
+def diff(
+    desired: Mapping[str, frozenset[Address]], observed: ZoneContent, ownership: Ownership, origin: str
+) -> Plan:
     live: set[str] = set()
-    foreign: set[str] = set()
-    changes = [_withdraw(name, ownership) for name in sorted(_owned(observed, ownership) - desired.keys())]
+    foreign: dict[str, tuple[str, ...]] = {}
+    occluded: dict[str, Cut] = {}
+    changes = [
+        _withdraw(name, observed, ownership) for name in sorted(_owned(observed, ownership) - desired.keys())
+    ]
     publish: list[Change] = []
     for name, addresses in sorted(desired.items()):
         here = observed.get(name, {})
-        if not _is_owned(name, observed, ownership):
-            if here or owner_name(name) in observed:
-                foreign.add(name)
-            else:
-                publish.append(_publish(name, addresses, ownership))
-        elif _EXCLUSIVE & here.keys():
-            foreign.add(name)
+        if cut := _cut(name, observed, origin):
+            occluded[name] = cut
+        elif in_the_way := _in_the_way(name, observed, ownership, origin):
+            foreign[name] = in_the_way
+        elif not _is_owned(name, observed, ownership):
+            publish.append(_publish(name, addresses, here, ownership, origin))
         elif _equals(here, addresses, ownership):
             live.add(name)
         else:
             changes.append(_replace(name, addresses, here, ownership))
-    return Plan((*changes, *publish), frozenset(live), frozenset(foreign))
+    return Plan((*changes, *publish), frozenset(live), foreign, occluded)
+
+
+def _cut(name: str, observed: ZoneContent, origin: str) -> Cut | None:
+    """The highest one (RFC 1034 §4.3.2, RFC 6672 §2.3): there a server ends its search."""
+    for above in _from_origin(name, origin):
+        here = observed.get(above, {})
+        if "NS" in here and above != origin:
+            return Cut(above, "NS")
+        if "DNAME" in here and above != name:
+            return Cut(above, "DNAME")
+    return None
+
+
+def _from_origin(name: str, origin: str) -> Iterator[str]:
+    """The origin, and each name on the way down to a name."""
+    labels = name.removesuffix(origin).removesuffix(".").split(".") if name != origin else []
+    yield origin
+    for start in range(len(labels) - 1, -1, -1):
+        yield ".".join((*labels[start:], origin))
+
+
+def _in_the_way(name: str, observed: ZoneContent, ownership: Ownership, origin: str) -> tuple[str, ...]:
+    """The RRsets of others because of which a name can't be published."""
+    here, owner = observed.get(name, {}), owner_name(name)
+    if _is_owned(name, observed, ownership):
+        return tuple(sorted(_EXCLUSIVE & here.keys()))
+    types = here.keys() & {*_ADDRESS_TYPES} if name == origin else here.keys()
+    return (*sorted(types), *(f"{t} of {owner}" for t in sorted(observed.get(owner, {}))))
 
 
 def _is_owned(name: str, observed: ZoneContent, ownership: Ownership) -> bool:
@@ -145,24 +220,23 @@ def _mark_ttl(here: Mapping[str, Rrset], ownership: Ownership) -> int:
     return ownership.ttl if texts is None or texts.rdata == frozenset({TUNNEL_MARK}) else texts.ttl
 
 
-def _records(
-    name: str, addresses: frozenset[Address], mark_ttl: int, ownership: Ownership
-) -> tuple[Add, ...]:
-    wanted = _wanted(addresses, ownership)
-    return (
-        *(Add(name, rrset.ttl, t, rdata) for t, rrset in wanted.items() for rdata in sorted(rrset.rdata)),
-        Add(name, mark_ttl, "TXT", TUNNEL_MARK),
-    )
+def _addresses(name: str, wanted: Mapping[str, Rrset]) -> Iterator[Add]:
+    for t, rrset in wanted.items():
+        yield from (Add(name, rrset.ttl, t, rdata) for rdata in sorted(rrset.rdata))
 
 
-def _publish(name: str, addresses: frozenset[Address], ownership: Ownership) -> Change:
+def _publish(
+    name: str, addresses: frozenset[Address], here: Mapping[str, Rrset], ownership: Ownership, origin: str
+) -> Change:
     owner = owner_name(name)
+    free = (RrsetAbsent(name, t) for t in _ADDRESS_TYPES) if name == origin else (NameFree(name),)
     return Change(
         "publish",
         name,
-        (NameFree(name), NameFree(owner)),
+        (*free, NameFree(owner)),
         (
-            *_records(name, addresses, ownership.ttl, ownership),
+            *_addresses(name, _wanted(addresses, ownership)),
+            Add(name, _mark_ttl(here, ownership), "TXT", TUNNEL_MARK),
             Add(owner, ownership.ttl, "TXT", ownership.mark),
         ),
     )
@@ -171,29 +245,24 @@ def _publish(name: str, addresses: frozenset[Address], ownership: Ownership) -> 
 def _replace(
     name: str, addresses: frozenset[Address], here: Mapping[str, Rrset], ownership: Ownership
 ) -> Change:
-    return Change(
-        "replace",
-        name,
-        (_still_ours(name, ownership),),
-        (
-            *(DeleteRrset(name, t) for t in _ADDRESS_TYPES),
-            DeleteRecord(name, "TXT", TUNNEL_MARK),
-            *_records(name, addresses, _mark_ttl(here, ownership), ownership),
-        ),
-    )
+    wanted = _wanted(addresses, ownership)
+    others = {t for t in _ADDRESS_TYPES if here.get(t) != wanted.get(t)}
+    edits: list[Edit] = [DeleteRrset(name, t) for t in sorted(others & here.keys())]
+    edits += _addresses(name, {t: rrset for t, rrset in wanted.items() if t in others})
+    texts, ttl = here.get("TXT", Rrset(0, frozenset())), _mark_ttl(here, ownership)
+    if TUNNEL_MARK not in texts.rdata or texts.ttl != ttl:
+        edits += [DeleteRecord(name, "TXT", TUNNEL_MARK)] if TUNNEL_MARK in texts.rdata else []
+        edits.append(Add(name, ttl, "TXT", TUNNEL_MARK))
+    return Change("replace", name, (_still_ours(name, ownership),), tuple(edits))
 
 
-def _withdraw(name: str, ownership: Ownership) -> Change:
-    return Change(
-        "withdraw",
-        name,
-        (_still_ours(name, ownership),),
-        (
-            *(DeleteRrset(name, t) for t in _ADDRESS_TYPES),
-            DeleteRecord(name, "TXT", TUNNEL_MARK),
-            DeleteRecord(owner_name(name), "TXT", ownership.mark),
-        ),
-    )
+def _withdraw(name: str, observed: ZoneContent, ownership: Ownership) -> Change:
+    here = observed.get(name, {})
+    edits: list[Edit] = [DeleteRrset(name, t) for t in _ADDRESS_TYPES if t in here]
+    if TUNNEL_MARK in here.get("TXT", Rrset(0, frozenset())).rdata:
+        edits.append(DeleteRecord(name, "TXT", TUNNEL_MARK))
+    edits.append(DeleteRecord(owner_name(name), "TXT", ownership.mark))
+    return Change("withdraw", name, (_still_ours(name, ownership),), tuple(edits))
 
 
 def _still_ours(name: str, ownership: Ownership) -> RrsetIs:

@@ -11,7 +11,7 @@ class Instruments:
         ProcessCollector(registry=self.registry)
         self.passes = Counter(
             "culvert_dns_passes",
-            "Passes over a zone by outcome: live, incomplete (foreign names), failed",
+            "Passes over a zone by outcome: live, incomplete (foreign or occluded names), failed",
             ("zone", "outcome"),
             registry=self.registry,
         )

@@ -1,8 +1,10 @@
 """One zone, kept while its lease is held: a pass at each change, at the poll, and after a failure as scheduled.
 
-resources change ──┐ (not while backing off)
+resources change ──┐ (not while the zone as a whole backs off)
 zones change ──────┼─► pass: intent ─► zone ─► states ─► wait
 poll or backoff ───┘
+
+A name that is refused has a backoff of its own (memory.py): others are published meanwhile.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_dns_updater import schedule
 from culvert_dns_updater.desired import Intent, Names, ZoneProfile, wanted
 from culvert_dns_updater.instruments import Instruments
+from culvert_dns_updater.memory import Memory
 from culvert_dns_updater.store import Lease, LeaseLostError, Store, StoreError, ZoneReport
 from culvert_dns_updater.tsig_key import KeyFileError, TsigKey
 from culvert_dns_updater.zone import (
@@ -37,11 +40,20 @@ from culvert_dns_updater.zone import (
 _log = logging.getLogger(__name__)
 
 # A zone is as bad as the worst of its records.
-_FROM_WORST = (State.UNREACHABLE, State.REFUSED, State.PENDING, State.FOREIGN, State.LIVE)
+_FROM_WORST = (
+    State.UNREACHABLE,
+    State.REFUSED,
+    State.PENDING,
+    State.OCCLUDED,
+    State.FOREIGN,
+    State.LIVE,
+)
+# As good as it gets without a person.
+_SETTLED = frozenset({State.LIVE, State.FOREIGN, State.OCCLUDED})
 
 
 class Outcome(Enum):
-    """What a pass came to. Only FAILED is tried again sooner than the poll: a foreign name waits for a person."""
+    """What a pass came to. Only FAILED is tried again sooner than the poll: others wait for a person."""
 
     LIVE = "live"
     INCOMPLETE = "incomplete"
@@ -65,7 +77,10 @@ class Keeper:
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
         self._stopping = False
+        self._memory = Memory()
+        # Passes in a row that have failed, and those among them after which nothing can be said of any name.
         self._failures = 0
+        self._blind = 0
         self._told_at = time.monotonic()
         self._reported = ""
 
@@ -91,6 +106,8 @@ class Keeper:
             if not self._wake.is_set():
                 # Nobody told of what this pass may find.
                 self._told_at = time.monotonic()
+            if self._hurry.is_set():
+                self._memory.forget()
             self._wake.clear()
             self._hurry.clear()
             try:
@@ -100,6 +117,7 @@ class Keeper:
             except StoreError as error:
                 self._report(str(error))
                 outcome = Outcome.FAILED
+                self._blind += 1
             except (LeaseLostError, WriteDeniedError):
                 self._report("another updater keeps the zone by now")
                 return
@@ -117,27 +135,31 @@ class Keeper:
         try:
             applied = await self._zone(profile).apply(names, Writing(self._announce(profile), self._held))
         except CulvertError as error:
+            self._blind += 1
             return await self._failed(profile, names, error)
+        self._blind = 0
         if profile.retiring and not applied.states:
             await self._means.store.retire(profile.name, self.lease)
             self._report("retired", profile.name)
             return None
-        if applied.sent:
-            self._means.instruments.written.labels(profile.name).inc(applied.sent)
-            _log.info("%d names written", applied.sent, extra={"zone": profile.name})
+        if applied.written:
+            self._means.instruments.written.labels(profile.name).inc(applied.written)
+            _log.info("%d names written", applied.written, extra={"zone": profile.name})
         state, error = _worst(applied.states)
         await self._record(profile, applied.states, state, error, serial=applied.serial)
         self._report(_say(applied.states), profile.name)
         if state is State.LIVE:
             return self._count(profile, Outcome.LIVE)
-        return self._count(profile, Outcome.INCOMPLETE if state is State.FOREIGN else Outcome.FAILED)
+        return self._count(profile, Outcome.INCOMPLETE if state in _SETTLED else Outcome.FAILED)
 
     async def _wait(self, poll: float) -> None:
         # Jitter, not a secret.
-        seconds = schedule.wait(self._failures, poll, random.random())  # noqa: S311
+        seconds = schedule.wait(self._blind, poll, random.random())  # noqa: S311
+        if not self._blind and (due := self._memory.due()) is not None:
+            seconds = max(0.0, min(seconds, due - time.monotonic()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await (self._hurry if self._failures else self._wake).wait()
+                await (self._hurry if self._blind else self._wake).wait()
 
     def _zone(self, profile: ZoneProfile) -> Zone:
         try:
@@ -146,7 +168,7 @@ class Keeper:
             raise CulvertError(
                 Reason.DNS_KEY_UNUSABLE, key=profile.key, zone=profile.name, why=error
             ) from None
-        return Zone(profile, key, self._means.timeout)
+        return Zone(profile, key, self._means.timeout, self._memory)
 
     def _held(self) -> bool:
         return self.lease.held()
@@ -183,14 +205,14 @@ class Keeper:
         serial: int | None = None,
         finished: bool = True,
     ) -> None:
-        failed = finished and state not in {State.LIVE, State.FOREIGN}
+        is_behind = state not in _SETTLED
         report = ZoneReport(
             state,
             error,
             serial,
-            behind=state not in {State.LIVE, State.FOREIGN},
+            behind=is_behind,
             told_ago=time.monotonic() - self._told_at,
-            failures=self._failures + 1 if failed else 0,
+            failures=self._failures + 1 if is_behind and finished else 0,
             finished=finished,
         )
         await self._means.store.record(profile.name, self.lease, states, report)

@@ -13,8 +13,11 @@ def wait(failures: int, poll: float, chance: float) -> float:
     `failures`: passes that have failed in a row. `chance`: uniform in [0, 1); spreads retries of several updaters over
     the upper half of the backoff.
     """
-    if failures == 0:
-        return poll
+    return poll if failures == 0 else backoff(failures, chance)
+
+
+def backoff(failures: int, chance: float) -> float:
+    """Seconds until what has failed so often in a row is tried again."""
     # The exponent is bounded so that a week of failures does not overflow a float.
-    backoff = min(LONGEST_RETRY, FIRST_RETRY * 2.0 ** min(failures - 1, 32))
-    return backoff * (0.5 + chance / 2)
+    longest = min(LONGEST_RETRY, FIRST_RETRY * 2.0 ** min(failures - 1, 32))
+    return longest * (0.5 + chance / 2)

@@ -8,21 +8,13 @@ from typing import cast
 import dns.exception
 import dns.name
 import dns.rcode
-import dns.rdata
-import dns.rdatatype
 import dns.tsig
 import dns.update
 import dns.xfr
-import dns.zone
 from culvert_proto import CulvertError, Reason
-from culvert_proto.dns_name import canonical
 
-from culvert_dns_updater.diff import Add, Change, DeleteRecord, DeleteRrset, NameFree, RrsetIs
-from culvert_dns_updater.records import Rrset, ZoneContent
+from culvert_dns_updater.diff import Add, Change, DeleteRecord, DeleteRrset, NameFree, RrsetAbsent, RrsetIs
 from culvert_dns_updater.tsig_key import TsigKey
-
-# Made by a signing server, not by a person (RFC 4034, RFC 5155): a name is not in use because of them.
-_DNSSEC_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "TYPE65534"})
 
 # RFC 2136 §2.2: what the server answers when a prerequisite does not hold.
 PREREQUISITE_FAILED = frozenset(
@@ -59,6 +51,8 @@ def _add(change: Change, message: dns.update.UpdateMessage) -> None:
         match prerequisite:
             case NameFree(name):
                 message.absent(_absolute(name))
+            case RrsetAbsent(name, rtype):
+                message.absent(_absolute(name), rtype)
             case RrsetIs(name, rtype, rdata):
                 message.present(_absolute(name), rtype, *sorted(rdata))
     for edit in change.edits:
@@ -71,36 +65,39 @@ def _add(change: Change, message: dns.update.UpdateMessage) -> None:
                 message.delete(_absolute(name), rtype, rdata)
 
 
-def decode(zone: dns.zone.Zone) -> ZoneContent:
-    """`zone` holds absolute names."""
-    content: dict[str, dict[str, Rrset]] = {}
-    for name, rdataset in zone.iterate_rdatasets():
-        rtype = dns.rdatatype.to_text(rdataset.rdtype)
-        if rtype not in _DNSSEC_TYPES:
-            records = cast(Iterable[dns.rdata.Rdata], rdataset)
-            rdata = frozenset(record.to_text() for record in records)
-            owner = canonical(name.to_text())
-            content.setdefault(owner, {})[rtype] = Rrset(rdataset.ttl, rdata)
-    return content
-
-
 def refused(rcode: dns.rcode.Rcode, *, server: str, zone: str) -> CulvertError:
     why = _WHY_RCODE.get(rcode, f"it answered {dns.rcode.to_text(rcode)}")
     return CulvertError(Reason.DNS_UPDATE_REFUSED, server=server, zone=zone, why=why)
 
 
-def fault(
-    error: dns.exception.DNSException | OSError | EOFError, *, server: str, zone: str, key: TsigKey
-) -> CulvertError:
+def fault(error: dns.exception.DNSException, *, server: str, zone: str, key: TsigKey) -> CulvertError:
     """The CulvertError for what a query or a transfer ended with."""
     if isinstance(error, dns.xfr.TransferError):
         rcode = cast(dns.rcode.Rcode, error.rcode)  # pyright: ignore[reportUnknownMemberType]
         return refused(rcode, server=server, zone=zone)
-    if isinstance(error, dns.exception.Timeout | OSError | EOFError):
-        return CulvertError(Reason.DNS_UPDATE_UNREACHABLE, server=server)
     why = _WHY_TSIG.get(type(error), "its answer is malformed or not signed")
     key_name = key.name.to_text(omit_final_dot=True)
     return CulvertError(Reason.DNS_UPDATE_REFUSED, server=server, zone=zone, why=why.format(key=key_name))
+
+
+def cause(error: OSError | EOFError, timeout: float) -> str:
+    """Why no answer came, as a part of a sentence. `timeout` in seconds."""
+    match error:
+        case ConnectionRefusedError():
+            return "it refuses the connection"
+        case TimeoutError():
+            return f"nothing came within {timeout:g} s"
+        case EOFError() | ConnectionError():
+            return "it closed the connection"
+        case _:
+            return (error.strerror or type(error).__name__).lower()
+
+
+def why_name(name: str) -> str:
+    """What a server may dislike about a name that the key may write, as a part of a sentence."""
+    if "_" in name:
+        return "a host's name has no “_” (in BIND: check-names)"
+    return "its log says why"
 
 
 def _absolute(name: str) -> dns.name.Name:

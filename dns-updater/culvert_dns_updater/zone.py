@@ -1,49 +1,47 @@
 """One zone on one name server: `apply(desired)` makes our part of it equal to the desired names.
 
-AXFR ──► diff ──► UPDATE, many names each ──► AXFR ──► diff ──► state of each record
-(all over TCP with TSIG)                      verified: what the server serves, not what it said
+AXFR ──► diff ──► UPDATE, many names each ──► AXFR ──► diff ──► queries ──► state of each record
+(all over TCP with TSIG)                      what the zone holds         what the server serves of it
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Protocol, cast
 
-import dns.asyncbackend
-import dns.asyncquery
 import dns.exception
+import dns.message
 import dns.rcode
-import dns.xfr
-import dns.zone
 from culvert_proto import CulvertError, Reason
-from dns._asyncbackend import StreamSocket
 
-from culvert_dns_updater import wire
+from culvert_dns_updater import serving, wire
 from culvert_dns_updater.batch import Batch, Dispatch
+from culvert_dns_updater.connection import Connection, addresses_of, connected
 from culvert_dns_updater.desired import Names, ZoneProfile
-from culvert_dns_updater.diff import Change, Plan, diff
+from culvert_dns_updater.diff import Change, DeleteRecord, Plan, diff
+from culvert_dns_updater.memory import Memory
 from culvert_dns_updater.records import TUNNEL_MARK, Address, ZoneContent, rrtype
+from culvert_dns_updater.transfer import Content, Transfer
 from culvert_dns_updater.tsig_key import TsigKey
 
+_log = logging.getLogger(__name__)
 
-class _Backend(Protocol):
-    """What we use of dnspython's, which has no annotations there."""
+# Our tunables. A server that signs the zone, or forwards the update, shows it a moment later: seconds between looks.
+_LOOKS = (0.1, 0.4, 1.5)
+# So many questions are sent before the first answer is read.
+_QUESTIONS_AT_ONCE = 50
+_PROGRESS_SECONDS = 5.0
 
-    async def make_socket(
-        self,
-        af: int,
-        socktype: int,
-        proto: int,
-        source: None,
-        destination: tuple[str, int],
-        lifetime: float,
-        /,
-    ) -> StreamSocket: ...
+# Of these none is there, or none that matters.
+_NOT_THERE = {"A": "192.0.2.0", "AAAA": "2001:db8::", "TXT": '"culvert-probe"'}
+
+_FAULTS = (dns.exception.DNSException, OSError, EOFError)
 
 
 class State(Enum):
@@ -51,6 +49,7 @@ class State(Enum):
     PENDING = "pending"
     REFUSED = "refused"
     FOREIGN = "foreign"
+    OCCLUDED = "occluded"
     UNREACHABLE = "unreachable"
 
 
@@ -72,9 +71,11 @@ States = Mapping[tuple[str, str], RecordState]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
+    """`written`: how many names the zone holds now as they were sent."""
+
     states: States
     serial: int
-    sent: int
+    written: int
 
 
 class WriteDeniedError(Exception):
@@ -89,12 +90,22 @@ class Writing:
     allowed: Callable[[], bool]
 
 
+@dataclass(slots=True)
+class _Sent:
+    """What became of the changes of a pass. `accepted`: those that the server says it has carried out."""
+
+    accepted: set[Change] = field(default_factory=set)
+    refused: dict[Change, CulvertError] = field(default_factory=dict)
+    untried: dict[Change, CulvertError] = field(default_factory=dict)
+
+
 class Zone:
-    def __init__(self, profile: ZoneProfile, key: TsigKey, timeout: float) -> None:
-        """`timeout` in seconds, for one exchange."""
+    def __init__(self, profile: ZoneProfile, key: TsigKey, timeout: float, memory: Memory) -> None:
+        """`timeout` in seconds, for one message."""
         self._profile = profile
         self._key = key
         self._timeout = timeout
+        self._memory = memory
 
     async def apply(self, desired: Names, writing: Writing) -> Applied:
         """Idempotent. Raises CulvertError when nothing can be said of the zone: DNS_UPDATE_REFUSED, _UNREACHABLE;
@@ -102,103 +113,262 @@ class Zone:
 
         A server that fails on the way leaves each name as it was or as desired: an update is one message.
         """
-        ownership = self._profile.ownership
-        refusals: dict[str, CulvertError] = {}
+        address, (observed, serial) = await self._first_transfer(desired)
+        plan = self._diff(desired, observed)
+        waiting = self._memory.waiting(time.monotonic())
+        due = tuple(change for change in plan.changes if change not in waiting)
+        sent, after = _Sent(), plan
+        errors = {change.name: error for change, error in waiting.items()}
         try:
-            address = await self._address()
-            observed, serial = await self._transfer(address)
-            plan = diff(desired, observed, ownership)
-            if plan.changes:
-                await writing.announce(self._states(desired, observed, plan, {}))
-                refusals = await self._update(address, plan.changes, writing.allowed)
-                observed, serial = await self._transfer(address)
-        except (dns.exception.DNSException, OSError, EOFError) as error:
-            raise wire.fault(
-                error, server=self._profile.server, zone=self._profile.origin, key=self._key
-            ) from error
-        after = diff(desired, observed, ownership)
-        return Applied(self._states(desired, observed, after, refusals), serial, len(plan.changes))
-
-    async def _address(self) -> str:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._profile.server, self._profile.port, type=socket.SOCK_STREAM)
-        return str(found[0][4][0])
-
-    async def _transfer(self, address: str) -> tuple[ZoneContent, int]:
-        zone = dns.zone.Zone(self._profile.origin, relativize=False)
-        query, _ = dns.xfr.make_query(zone, serial=None, keyring=self._key)
-        await dns.asyncquery.inbound_xfr(
-            address,
-            zone,
-            query,
-            port=self._profile.port,
-            timeout=self._timeout,
-            # Of a whole transfer, which a large zone needs many messages for.
-            lifetime=6 * self._timeout,
+            if due:
+                await writing.announce(self._states(desired, observed, plan, errors, {}))
+                sent = await self._update(address, due, writing.allowed)
+                observed, serial, after = await self._look(address, desired, sent.accepted)
+            sent.refused |= {change: self._ignored(change) for change in sent.accepted & {*after.changes}}
+            errors |= {change.name: error for change, error in (sent.refused | sent.untried).items()}
+            unserved = await self._unserved(address, {name: desired[name] for name in sorted(after.live)})
+        except _FAULTS as error:
+            raise self._fault(error) from error
+        # Jitter, not a secret.
+        chance = random.random()  # noqa: S311
+        is_unfinished = (
+            bool(sent.untried)
+            or any(change.name not in errors for change in after.changes)
+            or any(it.state is State.PENDING for it in unserved.values())
         )
-        return wire.decode(zone), zone.get_soa().serial
+        self._memory.note(plan.changes, sent.refused, is_unfinished, time.monotonic(), chance)
+        written = (
+            {change.name for change in due} - {change.name for change in after.changes} - after.foreign.keys()
+        )
+        return Applied(self._states(desired, observed, after, errors, unserved), serial, len(written))
 
-    async def _update(
-        self, address: str, changes: tuple[Change, ...], allowed: Callable[[], bool]
-    ) -> dict[str, CulvertError]:
-        """What was refused, by name. All messages share one connection."""
-        refusals: dict[str, CulvertError] = {}
-        dispatch = Dispatch(changes)
-        async with self._connection(address) as connection:
+    def _diff(self, desired: Names, observed: ZoneContent) -> Plan:
+        return diff(desired, observed, self._profile.ownership, self._profile.origin)
+
+    async def _first_transfer(self, desired: Names) -> tuple[str, tuple[ZoneContent, int]]:
+        """From the first of the server's addresses that answers; the one of the last pass is tried first."""
+        server, failed = self._profile.server, list[tuple[str, str]]()
+        try:
+            addresses = await addresses_of(server, self._profile.port, self._timeout)
+        except OSError as error:
+            why = wire.cause(error, self._timeout)
+            raise self._unreachable(f"its name has no address ({why})") from error
+        for address in sorted(addresses, key=lambda it: it != self._memory.server):
+            try:
+                found = await self._transfer(address, desired)
+            except (OSError, EOFError) as error:
+                failed.append((address, wire.cause(error, self._timeout)))
+            except dns.exception.DNSException as error:
+                raise self._fault(error) from error
+            else:
+                self._memory.server = address
+                return address, found
+        told = (why if address == server else f"{address}: {why}" for address, why in failed)
+        raise self._unreachable("; ".join(told))
+
+    async def _transfer(self, address: str, desired: Names) -> tuple[ZoneContent, int]:
+        transfer = Transfer(self._profile.origin, self._key)
+        told_at = time.monotonic()
+        async with self._connected(address) as connection:
+            await connection.send(transfer.query)
+            # Each message is waited for anew: a large zone takes as long as it takes.
+            while not transfer.receive(await connection.receive(), time.time()):
+                if time.monotonic() > told_at + _PROGRESS_SECONDS:
+                    told_at = time.monotonic()
+                    _log.info(
+                        "reads the zone: %d records", transfer.records, extra={"zone": self._profile.name}
+                    )
+        content = Content(transfer.needed(desired))
+        for message in transfer.messages:
+            content.add(message)
+            # Leases are renewed meanwhile.
+            await asyncio.sleep(0)
+        return content.found(), transfer.serial
+
+    async def _look(
+        self, address: str, desired: Names, accepted: set[Change]
+    ) -> tuple[ZoneContent, int, Plan]:
+        """What the zone holds after an update."""
+        pauses = iter(_LOOKS)
+        while True:
+            observed, serial = await self._transfer(address, desired)
+            plan = self._diff(desired, observed)
+            pause = next(pauses, None)
+            if pause is None or not accepted & {*plan.changes}:
+                return observed, serial, plan
+            await asyncio.sleep(pause)
+
+    async def _update(self, address: str, changes: Batch, allowed: Callable[[], bool]) -> _Sent:
+        """All messages share one connection."""
+        sent = _Sent()
+        # In another order each time: where a server refuses many and all are given up, others come first the next time.
+        dispatch = Dispatch(random.sample(changes, len(changes)), is_welcome=self._memory.is_welcome)
+        async with self._connected(address) as connection:
             while batch := dispatch.next():
                 if not allowed():
                     raise WriteDeniedError
-                rcode = await self._send(batch, address, connection)
+                rcode = await self._send(batch, connection)
                 if rcode == dns.rcode.NOERROR:
                     dispatch.accepted()
+                    self._memory.is_welcome = True
+                    sent.accepted |= {*batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
                     # Somebody was faster. The transfer that follows shows what they did.
                     dispatch.accepted()
-                else:
-                    error = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)
-                    refusals |= {change.name: error for change in dispatch.refused(batch)}
-        return refusals
+                elif dispatch.refused(batch):
+                    refused = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)
+                    error = refused
+                    if rcode == dns.rcode.REFUSED:
+                        error = await self._refusal(batch[0], connection, sent) or refused
+                    if self._memory.is_welcome:
+                        dispatch.accepted()
+                    sent.refused[batch[0]] = error
+                    sent.untried = dict.fromkeys(dispatch.untried(), refused)
+        return sent
 
-    @contextlib.asynccontextmanager
-    async def _connection(self, address: str) -> AsyncGenerator[StreamSocket]:
-        backend = cast(_Backend, dns.asyncbackend.get_default_backend())
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        where = (address, self._profile.port)
-        made = await backend.make_socket(family, socket.SOCK_STREAM, 0, None, where, self._timeout)
-        async with made as connection:
-            yield connection
+    async def _refusal(self, change: Change, connection: Connection, sent: _Sent) -> CulvertError | None:
+        """Why of all changes this one was refused; None when nothing tells it from others. What the key may write of it is
+        written.
+        """
+        # Whether the key may write an RRset is found out with an update that changes nothing. That of TXT tells a key that
+        # is limited from one that may write nothing.
+        asked = dict.fromkeys([*change.rrsets, (change.name, "TXT")])
+        denied = {rrset for rrset in asked if await self._is_denied(change, rrset, connection)}
+        if denied == asked.keys():
+            return None
+        denied &= {*change.rrsets}
+        if not denied:
+            why = wire.why_name(change.name)
+            return CulvertError(
+                Reason.DNS_NAME_REFUSED, server=self._profile.server, name=change.name, why=why
+            )
+        part = change.without(frozenset(denied))
+        if part is not None and await self._send((part,), connection) == dns.rcode.NOERROR:
+            self._memory.is_welcome = True
+            sent.accepted.add(part)
+        return CulvertError(
+            Reason.DNS_KEY_LIMITED,
+            key=self._profile.key,
+            name=change.name,
+            zone=self._profile.origin,
+            types=", ".join(t if name == change.name else f"{t} of {name}" for name, t in sorted(denied)),
+        )
 
-    async def _send(self, batch: Batch, address: str, connection: StreamSocket) -> dns.rcode.Rcode:
-        message = wire.encode(batch, self._profile.origin, self._key)
-        answer = await dns.asyncquery.tcp(message, address, timeout=self._timeout, sock=connection)
+    async def _is_denied(self, change: Change, rrset: tuple[str, str], connection: Connection) -> bool:
+        nothing = DeleteRecord(*rrset, _NOT_THERE[rrset[1]])
+        probe = replace(change, edits=(nothing,))
+        return await self._send((probe,), connection) == dns.rcode.REFUSED
+
+    async def _unserved(self, address: str, live: Names) -> Mapping[str, RecordState]:
+        """The names that the zone holds as desired and that the server does not serve so."""
+        memory, now = self._memory, time.monotonic()
+        memory.served = {name: it for name, it in memory.served.items() if name in live}
+        asked = {name for name, addresses in live.items() if not memory.is_served(name, addresses, now)}
+        questions = [(name, t) for name in sorted(asked) for t in record_types(live[name])]
+        unserved: dict[str, RecordState] = {}
+        for start in range(0, len(questions), _QUESTIONS_AT_ONCE):
+            unserved |= await self._asked(address, questions[start : start + _QUESTIONS_AT_ONCE], live)
+        memory.served |= {name: (live[name], now) for name in asked - unserved.keys()}
+        return unserved
+
+    async def _asked(
+        self, address: str, questions: Iterable[tuple[str, str]], live: Names
+    ) -> Mapping[str, RecordState]:
+        differences: dict[str, tuple[str, str | None, str]] = {}
+        waiting: dict[int, tuple[dns.message.Message, str, str]] = {}
+        for number, (name, t) in enumerate(questions):
+            query = serving.question(name, t)
+            query.id = number
+            query.use_tsig(self._key)
+            waiting[number] = (query, name, t)
+        try:
+            async with self._connected(address) as connection:
+                for query, _, _ in waiting.values():
+                    await connection.send(query.to_wire())
+                while waiting:
+                    answer = await connection.receive()
+                    query, name, t = waiting[int.from_bytes(answer[:2])]
+                    wanted = frozenset(wanted_values(live[name], t))
+                    told = self._parsed(answer, query)
+                    if found := serving.difference(told, name, t, wanted, self._profile.origin):
+                        # Answers come in any order.
+                        differences[name] = min(differences.get(name, (t, *found)), (t, *found))
+                    del waiting[query.id]
+        except (*_FAULTS, KeyError) as error:
+            is_line = isinstance(error, OSError | EOFError)
+            why = wire.cause(error, self._timeout) if is_line else "its answer is malformed"
+            differences |= {name: (t, None, why) for _, name, t in waiting.values()}
+        return {name: self._not_served(name, cut, why) for name, (_, cut, why) in differences.items()}
+
+    def _not_served(self, name: str, cut: str | None, why: str) -> RecordState:
+        zone = self._profile.origin
+        if cut is not None:
+            return RecordState(State.OCCLUDED, _occluded(name, zone, cut, why))
+        server = self._profile.server
+        error = CulvertError(Reason.DNS_NAME_NOT_SERVED, name=name, zone=zone, server=server, why=why)
+        return RecordState(State.PENDING, error)
+
+    async def _send(self, changes: Iterable[Change], connection: Connection) -> dns.rcode.Rcode:
+        message = wire.encode(changes, self._profile.origin, self._key)
+        await connection.send(message.to_wire())
+        answer = self._parsed(await connection.receive(), message)
         rcode = answer.rcode()
         if rcode == dns.rcode.NOERROR and not answer.had_tsig:
             raise dns.exception.FormError("the answer is not signed")
         return rcode
 
+    def _parsed(self, answer: bytes, query: dns.message.Message) -> dns.message.Message:
+        message = dns.message.from_wire(answer, keyring=self._key, request_mac=query.mac)
+        if not query.is_response(message):
+            raise dns.exception.FormError("the answer is not to what was asked")
+        return message
+
+    def _connected(self, address: str) -> contextlib.AbstractAsyncContextManager[Connection]:
+        return connected(address, self._profile.port, self._timeout)
+
+    def _ignored(self, change: Change) -> CulvertError:
+        server, zone = self._profile.server, self._profile.origin
+        return CulvertError(Reason.DNS_UPDATE_IGNORED, server=server, name=change.name, zone=zone)
+
+    def _unreachable(self, why: str) -> CulvertError:
+        return CulvertError(Reason.DNS_UPDATE_UNREACHABLE, server=self._profile.server, why=why)
+
+    def _fault(self, error: dns.exception.DNSException | OSError | EOFError) -> CulvertError:
+        if isinstance(error, OSError | EOFError):
+            return self._unreachable(wire.cause(error, self._timeout))
+        return wire.fault(error, server=self._profile.server, zone=self._profile.origin, key=self._key)
+
     def _states(
         self,
-        desired: Mapping[str, frozenset[Address]],
+        desired: Names,
         observed: ZoneContent,
         plan: Plan,
-        refusals: Mapping[str, CulvertError],
+        errors: Mapping[str, CulvertError],
+        unserved: Mapping[str, RecordState],
     ) -> States:
         states: dict[tuple[str, str], RecordState] = {}
+        zone = self._profile.origin
         for name, addresses in desired.items():
             types = record_types(addresses)
-            if name in plan.live:
+            if name in plan.live and name not in unserved:
                 states |= dict.fromkeys([(name, t) for t in types], RecordState(State.LIVE))
                 continue
-            if name in plan.foreign:
-                error = CulvertError(Reason.DNS_RECORD_FOREIGN, name=name, zone=self._profile.origin)
+            if name in unserved:
+                state = unserved[name]
+            elif in_the_way := plan.foreign.get(name):
+                told = ", ".join(in_the_way)
+                error = CulvertError(Reason.DNS_RECORD_FOREIGN, name=name, zone=zone, types=told)
                 state = RecordState(State.FOREIGN, error)
+            elif cut := plan.occluded.get(name):
+                why = serving.DELEGATED if cut.type == "NS" else serving.REDIRECTED
+                state = RecordState(State.OCCLUDED, _occluded(name, zone, cut.name, why))
             else:
-                state = _unfinished(refusals.get(name))
+                state = _unfinished(errors.get(name))
                 types = sorted({*types, *_ours(observed, name)})
             states |= {(name, t): _beside(state, name, t, addresses, observed) for t in types}
         for change in plan.changes:
             if change.kind == "withdraw":
-                state = _unfinished(refusals.get(change.name))
+                state = _unfinished(errors.get(change.name))
                 left = _ours(observed, change.name)
                 states |= {
                     (change.name, t): _beside(state, change.name, t, frozenset(), observed) for t in left
@@ -232,3 +402,7 @@ def _beside(
 
 def _unfinished(refusal: CulvertError | None) -> RecordState:
     return RecordState(State.PENDING) if refusal is None else RecordState(State.REFUSED, refusal)
+
+
+def _occluded(name: str, zone: str, cut: str, why: str) -> CulvertError:
+    return CulvertError(Reason.DNS_NAME_OCCLUDED, name=name, zone=zone, cut=cut, why=why)

@@ -190,6 +190,45 @@ class BindWithViews(Bind):
         (self.directory / f"{ZONE}.zone.outside").write_text(_ZONE_FILE)
 
 
+class BindWith(Bind):
+    """`more`: statements of named.conf. `policy`: what the key may update, in place of everything."""
+
+    def __init__(self, directory: Path, more: str = "", policy: str = "") -> None:
+        self._more, self._policy = more, policy
+        super().__init__(directory)
+
+    def configure(self, *, updates: bool, journal: str = f"{ZONE}.zone.jnl") -> None:
+        super().configure(updates=updates, journal=journal)
+        file = self.directory / "named.conf"
+        text = file.read_text()
+        if self._policy:
+            text = text.replace(f"allow-update {{ key {KEY_NAME}; }}", f"update-policy {{ {self._policy} }}")
+        file.write_text(text + self._more)
+
+
+class BindAsSecondary(Bind):
+    """It forwards updates to its primary, and looks for what has changed there once an hour."""
+
+    def __init__(self, directory: Path, primary: Bind) -> None:
+        self._primary = primary
+        super().__init__(directory)
+
+    def configure(self, *, updates: bool, journal: str = f"{ZONE}.zone.jnl") -> None:
+        self.secret = self._primary.secret
+        self.key_file.write_text(self.key_text())
+        super().configure(updates=updates, journal=journal)
+        file = self.directory / "named.conf"
+        options, zone, _ = file.read_text().partition(f'zone "{ZONE}"')
+        primary = f"{self._primary.address} port {self._primary.port} key {KEY_NAME}"
+        file.write_text(
+            f"""
+            {options} {zone} {{
+                type secondary; file "copy"; primaries {{ {primary}; }}; allow-update-forwarding {{ any; }};
+            }};
+            """
+        )
+
+
 class Knot(NameServer):
     package, program = "knot", "knotd"
 

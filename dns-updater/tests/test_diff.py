@@ -6,14 +6,24 @@ import copy
 import ipaddress
 from collections.abc import Mapping
 
-from culvert_dns_updater.diff import Add, Change, DeleteRecord, DeleteRrset, NameFree, RrsetIs, diff
+from culvert_dns_updater.diff import (
+    Add,
+    Change,
+    DeleteRecord,
+    DeleteRrset,
+    NameFree,
+    RrsetAbsent,
+    RrsetIs,
+    diff,
+)
 from culvert_dns_updater.records import TUNNEL_MARK, Address, Ownership, Rrset, ZoneContent, owner_name
 from hypothesis import given
 from hypothesis import strategies as st
 
+ORIGIN = "corp.example"
 OURS = Ownership(instance="a", ttl=60)
 OTHERS = Ownership(instance="b", ttl=60)
-NAMES = [f"{label}.corp.example" for label in ("wiki", "git", "mail", "deep.wiki")]
+NAMES = [f"{label}.corp.example" for label in ("wiki", "git", "mail", "deep.wiki")] + ["corp.example"]
 
 Zone = dict[str, dict[str, Rrset]]
 
@@ -25,7 +35,7 @@ addresses = st.frozensets(
 desires = st.dictionaries(st.sampled_from(NAMES), addresses)
 
 foreign_rrsets = st.dictionaries(
-    st.sampled_from(["A", "AAAA", "TXT", "MX", "CNAME", "NS"]),
+    st.sampled_from(["A", "AAAA", "TXT", "MX", "CNAME", "DNAME", "NS"]),
     st.builds(
         Rrset,
         st.sampled_from([60, 300]),
@@ -60,6 +70,8 @@ def _apply(change: Change, zone: Zone) -> Zone:
         match prerequisite:
             case NameFree(name):
                 assert name not in zone
+            case RrsetAbsent(name, rtype):
+                assert rtype not in zone.get(name, {})
             case RrsetIs(name, rtype, rdata):
                 assert zone[name][rtype].rdata == rdata
     for edit in change.edits:
@@ -79,7 +91,7 @@ def _apply(change: Change, zone: Zone) -> Zone:
 
 
 def _apply_all(zone: Zone, desired: Mapping[str, frozenset[Address]], ownership: Ownership) -> Zone:
-    for change in diff(desired, zone, ownership).changes:
+    for change in diff(desired, zone, ownership, ORIGIN).changes:
         zone = _apply(change, zone)
     return zone
 
@@ -108,29 +120,29 @@ def test_records_of_others_stay(desired: dict[str, frozenset[Address]], zone: Zo
 
 @given(desires, zones())
 def test_a_name_that_is_not_ours_gets_no_edit(desired: dict[str, frozenset[Address]], zone: Zone) -> None:
-    plan = diff(desired, zone, OURS)
+    plan = diff(desired, zone, OURS, ORIGIN)
     touched = {edit.name for change in plan.changes for edit in change.edits}
-    assert not touched & plan.foreign
+    assert not touched & (plan.foreign.keys() | plan.occluded.keys())
 
 
 @given(desires, zones())
 def test_what_is_not_foreign_becomes_live_and_then_nothing_is_left_to_do(
     desired: dict[str, frozenset[Address]], zone: Zone
 ) -> None:
-    first = diff(desired, zone, OURS)
-    again = diff(desired, _apply_all(zone, desired, OURS), OURS)
+    first = diff(desired, zone, OURS, ORIGIN)
+    again = diff(desired, _apply_all(zone, desired, OURS), OURS, ORIGIN)
     assert again.changes == ()
-    assert again.foreign == first.foreign
-    assert again.live == desired.keys() - first.foreign
+    assert (again.foreign, again.occluded) == (first.foreign, first.occluded)
+    assert again.live == desired.keys() - first.foreign.keys() - first.occluded.keys()
 
 
 @given(desires, zones())
 def test_every_desired_name_is_in_one_part_of_the_plan(
     desired: dict[str, frozenset[Address]], zone: Zone
 ) -> None:
-    plan = diff(desired, zone, OURS)
+    plan = diff(desired, zone, OURS, ORIGIN)
     changed = [change.name for change in plan.changes if change.kind != "withdraw"]
-    assert sorted([*changed, *plan.live, *plan.foreign]) == sorted(desired)
+    assert sorted([*changed, *plan.live, *plan.foreign, *plan.occluded]) == sorted(desired)
 
 
 def test_withdrawing_leaves_what_stands_beside() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from culvert_db import DnsState, DnsZone
+from culvert_dns_updater.desired import Names
 from culvert_dns_updater.keeper import Outcome
 from culvert_dns_updater.records import ZoneContent
 from culvert_dns_updater.zone import Zone
@@ -60,8 +61,8 @@ async def test_foreign_names_in_a_large_change_are_left_alone_and_hold_nothing_u
     """One was there before; another comes between our reading and our writing."""
     transfer = Zone._transfer
 
-    async def slow_transfer(zone: Zone, address: str) -> tuple[ZoneContent, int]:
-        found = await transfer(zone, address)
+    async def slow_transfer(zone: Zone, address: str, desired: Names) -> tuple[ZoneContent, int]:
+        found = await transfer(zone, address, desired)
         monkeypatch.setattr(Zone, "_transfer", transfer)
         any_server.edit(("host-7.corp.example", "A", "192.0.2.99"))
         return found
@@ -81,7 +82,8 @@ async def test_foreign_names_in_a_large_change_are_left_alone_and_hold_nothing_u
         foreign = {name for name, row in states.items() if row.state is DnsState.FOREIGN}
         assert foreign == {MAIL, "host-7.corp.example"}
         assert (states[MAIL].reason, states[MAIL].attempts) == ("DNS_RECORD_FOREIGN", 1)
-        assert "Delete them in the zone" in (states[MAIL].remedy or "")
+        assert "does not own: A, TXT." in (states[MAIL].message or "")
+        assert "Delete these in the zone" in (states[MAIL].remedy or "")
         assert (states[MAIL].wanted, states[MAIL].found) == (["10.20.0.25"], ["192.0.2.25"])
         text = (await world.records())[MAIL, "TXT"]
         assert (text.wanted, text.found) == (MARK, ['"kept by hand"'])

@@ -42,7 +42,7 @@ class World:
         own = url.set(username=f"{url.database}_dns", password=PASSWORD)
         return own.render_as_string(hide_password=False)
 
-    async def publish_to(self, server: NameServer, name: str = "corp", **fields: object) -> int:
+    async def publish_to(self, server: NameServer, name: str = "corp", /, **fields: object) -> int:
         """A zone's row; its number."""
         values = {"origin": ZONE, "server": server.address, "port": server.port, "key": KEY_NAME, **fields}
         async with self.sessions.begin() as session:
@@ -51,7 +51,7 @@ class World:
         return zone.id
 
     async def put(self, addresses: Mapping[str, str]) -> None:
-        """Resources by name: made, or moved, in one transaction."""
+        """Resources by name: made, or moved, in one transaction. Addresses are separated by spaces."""
         async with self.sessions.begin() as session:
             found = await session.scalars(select(Resource).where(Resource.fqdn.in_(addresses)))
             present = {resource.fqdn: resource for resource in found}
@@ -119,8 +119,8 @@ class World:
         return (self.directory / "updater.log").read_text()
 
 
-def _at(address: str) -> list[dict[str, Any]]:
-    return [{"prefix": str(ip_network(address))}]
+def _at(addresses: str) -> list[dict[str, Any]]:
+    return [{"prefix": str(ip_network(address))} for address in addresses.split()]
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60) -> None:

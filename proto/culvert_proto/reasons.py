@@ -71,6 +71,11 @@ class Reason(enum.IntEnum):
     DNS_UPDATE_REFUSED = error_pb2.REASON_DNS_UPDATE_REFUSED
     DNS_UPDATE_UNREACHABLE = error_pb2.REASON_DNS_UPDATE_UNREACHABLE
     DNS_RECORD_FOREIGN = error_pb2.REASON_DNS_RECORD_FOREIGN
+    DNS_NAME_OCCLUDED = error_pb2.REASON_DNS_NAME_OCCLUDED
+    DNS_NAME_NOT_SERVED = error_pb2.REASON_DNS_NAME_NOT_SERVED
+    DNS_NAME_REFUSED = error_pb2.REASON_DNS_NAME_REFUSED
+    DNS_KEY_LIMITED = error_pb2.REASON_DNS_KEY_LIMITED
+    DNS_UPDATE_IGNORED = error_pb2.REASON_DNS_UPDATE_IGNORED
     TIMEOUT = error_pb2.REASON_TIMEOUT
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
@@ -626,14 +631,46 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.BAD_GATEWAY,
     ),
     Reason.DNS_UPDATE_UNREACHABLE: Entry(
-        "The name server {server} does not answer.",
+        "The name server {server} does not answer: {why}.",
         "Check that it runs and that the network lets the update through. Culvert tries again by itself.",
         _G.UNAVAILABLE,
         _H.BAD_GATEWAY,
     ),
+    Reason.DNS_UPDATE_IGNORED: Entry(
+        "The name server {server} accepted the update of {name} in {zone}, but has not carried it out.",
+        "Read its log. If it is a secondary, enter its primary as the zone's name server. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_KEY_LIMITED: Entry(
+        "The TSIG key {key} may not write {types} of {name} in {zone}.",
+        "Allow it in the name server's update policy. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_NAME_REFUSED: Entry(
+        "The name server {server} refused the records of {name}, though the TSIG key may write them: {why}.",
+        "Give the resource another name, or let the server accept this one; its log has the cause. "
+        "Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_NAME_OCCLUDED: Entry(
+        "{name} is not served from {zone}: {cut} is {why}.",
+        "Publish {name} in the zone that answers for it, or give the resource another name. "
+        "Leave the records of {cut} as they are.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.DNS_NAME_NOT_SERVED: Entry(
+        "The zone {zone} holds {name}, but the name server {server} does not serve it: {why}.",
+        "If this lasts, look for a cache, a view or a response policy of that server. Culvert asks again by itself.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
     Reason.DNS_RECORD_FOREIGN: Entry(
-        "{name} has records in {zone} that Culvert does not own.",
-        "Delete them in the zone, or give the resource another name. Culvert leaves them alone.",
+        "{name} has records in {zone} that Culvert does not own: {types}.",
+        "Delete these in the zone, or give the resource another name. Culvert leaves them alone.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

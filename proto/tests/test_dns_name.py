@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from culvert_proto.dns_name import NameInvalidError, canonical, parse, searched, shown, unicode
+from culvert_proto.dns_name import NameInvalidError, canonical, parse, searched, shown, unicode, with_encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +112,13 @@ def test_names_in_a_sentence_are_shown() -> None:
     said = f"{BÜCHER} is open through gw-berlin. See http://{BÜCHER}/ and fooxn--bcher-kva."
     assert shown(said) == (
         "bücher.corp.example is open through gw-berlin. See http://bücher.corp.example/ and fooxn--bcher-kva."
+    )
+
+
+def test_an_administrator_reads_the_name_in_the_dns_too() -> None:
+    said = f"{BÜCHER} is below xn--e1afmkfd.corp.example in corp.example."
+    assert with_encoding(said) == (
+        f"bücher.corp.example ({BÜCHER}) is below пример.corp.example (xn--e1afmkfd.corp.example) in corp.example."
     )
 
 

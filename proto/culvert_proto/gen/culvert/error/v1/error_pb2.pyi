@@ -142,6 +142,12 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """A tunnel is up, and the path to its gateway lets through small packets alone."""
     REASON_RENEWAL_TOO_LATE: _Reason.ValueType  # 150
     """A certificate that ended longer ago than the controller renews it."""
+    REASON_DNS_NAME_OCCLUDED: _Reason.ValueType  # 151
+    """Why a name is not published."""
+    REASON_DNS_NAME_NOT_SERVED: _Reason.ValueType  # 152
+    REASON_DNS_NAME_REFUSED: _Reason.ValueType  # 153
+    REASON_DNS_KEY_LIMITED: _Reason.ValueType  # 154
+    REASON_DNS_UPDATE_IGNORED: _Reason.ValueType  # 155
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
     REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
     """What the person may open has no such name; whether anything else has it is not told."""
@@ -280,6 +286,12 @@ REASON_PATH_NARROW: Reason.ValueType  # 149
 """A tunnel is up, and the path to its gateway lets through small packets alone."""
 REASON_RENEWAL_TOO_LATE: Reason.ValueType  # 150
 """A certificate that ended longer ago than the controller renews it."""
+REASON_DNS_NAME_OCCLUDED: Reason.ValueType  # 151
+"""Why a name is not published."""
+REASON_DNS_NAME_NOT_SERVED: Reason.ValueType  # 152
+REASON_DNS_NAME_REFUSED: Reason.ValueType  # 153
+REASON_DNS_KEY_LIMITED: Reason.ValueType  # 154
+REASON_DNS_UPDATE_IGNORED: Reason.ValueType  # 155
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
 REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
 """What the person may open has no such name; whether anything else has it is not told."""

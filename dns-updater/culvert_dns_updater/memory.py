@@ -1,0 +1,78 @@
+"""What a zone's earlier passes have found, for the next one: whom to ask, what to leave alone for now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from culvert_proto import CulvertError
+
+from culvert_dns_updater import schedule
+from culvert_dns_updater.batch import Batch
+from culvert_dns_updater.diff import Change
+from culvert_dns_updater.records import Address
+
+# Our tunable, in seconds: so often each name is asked for again, though the zone holds it as before.
+ASK_AGAIN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a change was not carried out, how many times in a row, and when it is due again."""
+
+    error: CulvertError
+    count: int
+    due: float
+
+
+@dataclass(slots=True)
+class Memory:
+    """`server`: the address that answered last; `is_welcome`: it has accepted an update of our key; `served`: at which
+    addresses a resolver was told a name to be, and when.
+    """
+
+    server: str | None = None
+    is_welcome: bool = False
+    served: dict[str, tuple[frozenset[Address], float]] = field(default_factory=dict)
+    _refusals: dict[Change, Refusal] = field(default_factory=dict)
+    _unfinished: int = 0
+    _unfinished_due: float | None = None
+
+    def forget(self) -> None:
+        """A person has changed something, or asks: whatever was wrong may be right."""
+        self.is_welcome = False
+        self.served.clear()
+        self._refusals.clear()
+        self._unfinished, self._unfinished_due = 0, None
+
+    def waiting(self, now: float) -> Mapping[Change, CulvertError]:
+        """The changes that are not due yet. A change to other values is another one, and due at once."""
+        return {change: it.error for change, it in self._refusals.items() if it.due > now}
+
+    def note(
+        self,
+        planned: Batch,
+        refused: Mapping[Change, CulvertError],
+        is_unfinished: bool,
+        now: float,
+        chance: float,
+    ) -> None:
+        """After a pass. `planned`: all changes that it found necessary; `is_unfinished`: something else may be
+        right the next time. `chance` as in `schedule.wait`.
+        """
+        kept = {change: it for change in planned if (it := self._refusals.get(change)) is not None}
+        for change, error in refused.items():
+            count = kept[change].count + 1 if change in kept else 1
+            kept[change] = Refusal(error, count, now + schedule.backoff(count, chance))
+        self._refusals = kept
+        self._unfinished = self._unfinished + 1 if is_unfinished else 0
+        self._unfinished_due = now + schedule.backoff(self._unfinished, chance) if is_unfinished else None
+
+    def is_served(self, name: str, addresses: frozenset[Address], now: float) -> bool:
+        known = self.served.get(name)
+        return known is not None and known[0] == addresses and now < known[1] + ASK_AGAIN_SECONDS
+
+    def due(self) -> float | None:
+        """When the first change that waits is to be tried."""
+        dues = [it.due for it in self._refusals.values()]
+        return min(dues if self._unfinished_due is None else [*dues, self._unfinished_due], default=None)

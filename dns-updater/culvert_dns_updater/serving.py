@@ -1,0 +1,63 @@
+"""What a resolver is told of a name, beside what the zone holds of it. Pure.
+
+A zone holds names that its server does not serve from it: another zone answers for them, or a policy, or a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdata
+import dns.rdatatype
+
+from culvert_dns_updater.records import TUNNEL_MARK
+
+# The server lets our key transfer and update the zone, but does not let us ask: nothing can be said.
+_NOT_FOR_US = frozenset({dns.rcode.REFUSED, dns.rcode.NOTIMP})
+# So many values are named.
+_UP_TO = 3
+
+DELEGATED = "delegated to other name servers (NS)"
+REDIRECTED = "redirected (DNAME)"
+OWN_ZONE = "a zone of its own on the same server"
+_WHY_CUT = {
+    dns.rdatatype.NS: DELEGATED,
+    dns.rdatatype.DNAME: REDIRECTED,
+    dns.rdatatype.SOA: OWN_ZONE,
+}
+
+
+def question(name: str, rtype: str) -> dns.message.QueryMessage:
+    """As a resolver asks (RFC 1034 §5.3.3): without recursion."""
+    return dns.message.make_query(dns.name.from_text(name), rtype, flags=0)
+
+
+def difference(
+    answer: dns.message.Message, name: str, rtype: str, wanted: frozenset[str], origin: str
+) -> tuple[str | None, str] | None:
+    """None when the answer is what the zone should hold. Otherwise where the zone is cut (None: nowhere that shows), and
+    what is answered in its place.
+    """
+    rcode = answer.rcode()
+    asked, zone = dns.name.from_text(name), dns.name.from_text(origin)
+    if rcode in _NOT_FOR_US:
+        return None
+    here = next((it for it in answer.answer if it.name == asked and it.rdtype.name == rtype), None)
+    if here is not None:
+        found = frozenset(record.to_text() for record in cast(Iterable[dns.rdata.Rdata], here))
+        # Beside the mark a name may have any text.
+        is_right = TUNNEL_MARK in found if rtype == "TXT" else found == wanted
+        return None if is_right else (None, f"it answers {rtype} {', '.join(sorted(found)[:_UP_TO])}")
+    for rrset in (*answer.answer, *answer.authority):
+        if why := _WHY_CUT.get(rrset.rdtype):
+            is_below = rrset.name != zone and rrset.name.is_subdomain(zone)
+            if is_below or rrset.rdtype is dns.rdatatype.DNAME:
+                return rrset.name.to_text(omit_final_dot=True), why
+    if answer.answer:
+        return None, f"it answers with {answer.answer[0].rdtype.name}"
+    no = f"it has no {rtype}" if rcode == dns.rcode.NOERROR else f"it answers {dns.rcode.to_text(rcode)}"
+    return None, no
