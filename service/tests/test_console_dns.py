@@ -7,10 +7,13 @@ from collections.abc import AsyncGenerator
 import pytest
 from culvert_db import DnsRecord, DnsState
 from culvert_lab.console import NARROW, WIDE
+from culvert_proto import CulvertError, Reason
 from playwright.async_api import Browser, expect
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
+
+BOOKS = "xn--bcher-kva.dev.corp.example"
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,9 +62,21 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
             lost = DnsRecord(name="nas.corp.example", zone="corp", type="TXT", state=DnsState.UNREACHABLE)
             lost.message, lost.remedy = "The name server does not answer.", "Culvert tries again by itself."
             lost.wanted = ['"ipsec-tunneling:yes"']
-            session.add_all([old, lost])
+            below = DnsRecord(name=BOOKS, zone="corp", type="A", state=DnsState.OCCLUDED)
+            cut = {"name": BOOKS, "zone": "corp.example", "cut": "dev.corp.example", "why": "delegated"}
+            why = CulvertError(Reason.DNS_NAME_OCCLUDED, **cut)
+            below.reason, below.message, below.remedy = why.reason.name, why.message, why.remedy
+            below.wanted, below.found = ["10.20.0.28"], []
+            session.add_all([old, lost, below])
         records = page.get_by_role("table", name="Records")
-        await expect(records.get_by_role("row")).to_have_count(5)
+        await expect(records.get_by_role("row")).to_have_count(6)
+        books = records.get_by_role("row").filter(has_text="bücher.dev.corp.example A in corp")
+        await expect(books.get_by_text(BOOKS, exact=True)).to_be_visible()
+        await expect(books).to_contain_text(
+            f"bücher.dev.corp.example ({BOOKS}) is not served from corp.example"
+        )
+        await expect(books).to_contain_text("Leave the records of dev.corp.example as they are.")
+        await expect(books.get_by_role("listitem")).to_have_count(0)
         await expect(records).to_contain_text("The name is somebody else's. Remove it there.")
         mail = records.get_by_role("row").filter(has_text="mail.corp.example")
         await expect(mail.get_by_role("listitem")).to_have_text(

@@ -87,6 +87,23 @@ async def test_how_a_zone_fares_is_shown(world: World) -> None:
     assert [row["name"] for row in await world.rest("GET", "/dns?zone=corp&state=foreign")] == ["b"]
 
 
+async def test_a_name_stands_beside_what_the_dns_has_for_it(world: World) -> None:
+    encoded = "xn--bcher-kva.example"
+    await world.rest("POST", "/dns/zones", ZONE | {"origin": "bücher.example"})
+    async with world.sessions.begin() as session:
+        words = {
+            "reason": "DNS_RECORD_FOREIGN",
+            "message": f"{encoded} has records.",
+            "remedy": "Delete these.",
+        }
+        session.add(DnsRecord(name=encoded, zone="corp", type="A", state=DnsState.FOREIGN, **words))
+    zone = await world.rest("GET", "/dns/zones/corp")
+    assert (zone["origin"], zone["display_name"]) == (encoded, "bücher.example")
+    [record] = await world.rest("GET", "/dns")
+    assert (record["name"], record["display_name"]) == (encoded, "bücher.example")
+    assert record["message"] == f"bücher.example ({encoded}) has records."
+
+
 async def test_a_zone_that_culvert_keeps_is_one_that_devices_watch(world: World, switch: Switch) -> None:
     lab = {"name": "vm", "fqdn": "vm.lab.example", "address": "10.20.0.10", "gateways": ["gw-berlin"]}
     lab |= {"users": ["alice"], "owner": "bob@corp.example"}

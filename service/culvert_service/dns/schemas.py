@@ -19,7 +19,7 @@ def _server(value: str) -> str:
 
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-State = Literal["pending", "live", "refused", "foreign", "unreachable"]
+State = Literal["pending", "live", "refused", "foreign", "occluded", "unreachable"]
 
 
 class ZoneChange(BaseModel):
@@ -47,8 +47,8 @@ class ZoneIn(ZoneChange):
     instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,63}$")] = "default"
 
 
-# What a person reads of a refusal.
-Told = Annotated[str, AfterValidator(dns_name.shown)]
+# What an administrator reads of a refusal.
+Told = Annotated[str, AfterValidator(dns_name.with_encoding)]
 
 
 class ZoneOut(ZoneIn):
@@ -58,7 +58,7 @@ class ZoneOut(ZoneIn):
     state: State
     reason: str | None
     message: Told | None
-    remedy: str | None
+    remedy: Told | None
     serial: int | None
     # The last transfer that ended with the zone known.
     checked_at: datetime | None
@@ -89,7 +89,7 @@ class DnsRecordOut(BaseModel):
     state: State
     reason: str | None
     message: Told | None
-    remedy: str | None
+    remedy: Told | None
     # Until it is live: the values that it should have, and those in the zone; null: not known.
     wanted: list[str] | None
     found: list[str] | None

@@ -1844,7 +1844,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "pending" | "live" | "refused" | "foreign" | "unreachable";
+            state: "pending" | "live" | "refused" | "foreign" | "occluded" | "unreachable";
             /** Type */
             type: string;
             /**
@@ -1861,7 +1861,7 @@ export interface components {
          * DnsState
          * @enum {string}
          */
-        DnsState: "pending" | "live" | "refused" | "foreign" | "unreachable";
+        DnsState: "pending" | "live" | "refused" | "foreign" | "occluded" | "unreachable";
         /**
          * DriftOut
          * @description What a reconciliation had to put right at the gateway while it was online: how often, and the last time's entries.
@@ -3386,7 +3386,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "pending" | "live" | "refused" | "foreign" | "unreachable";
+            state: "pending" | "live" | "refused" | "foreign" | "occluded" | "unreachable";
             /**
              * Ttl
              * @default 60

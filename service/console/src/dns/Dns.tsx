@@ -10,6 +10,7 @@ import { problemOf } from "../api/problem";
 import { useDns, type Zone } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
+import { encoded } from "../shared/encoded";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { SearchField } from "../shared/SearchField";
@@ -62,6 +63,8 @@ export function Dns() {
             <SearchField label="Search records" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
             <SegmentedControl
               aria-label="State"
+              maw="100%"
+              style={{ overflowX: "auto" }}
               data={[{ value: "", label: "all" }, ...STATES]}
               value={filter.state ?? ""}
               onChange={(state) => show({ state })}
@@ -76,7 +79,7 @@ export function Dns() {
               <Table aria-label="Records" verticalSpacing="xs">
                 <Table.Thead>
                   <Table.Tr>
-                    <Table.Th>Name</Table.Th>
+                    <Table.Th w="34%">Name</Table.Th>
                     <Table.Th>State</Table.Th>
                     <Table.Th visibleFrom="sm">Changed</Table.Th>
                   </Table.Tr>
@@ -91,6 +94,7 @@ export function Dns() {
                             {record.type} {record.zone === "" ? "in no zone" : `in ${record.zone}`}
                           </Text>
                         </Text>
+                        <Encoded name={record.name} display_name={record.display_name} />
                       </Table.Td>
                       <Table.Td>
                         <Badge variant="light" color={COLOURS[record.state]} tt="none">
@@ -123,6 +127,17 @@ export function Dns() {
   );
 }
 
+function Encoded({ name, display_name }: { name: string; display_name: string }) {
+  const shown = encoded(name, display_name);
+  return (
+    shown !== null && (
+      <Text size="xs" c="dimmed" className="name mono">
+        {shown}
+      </Text>
+    )
+  );
+}
+
 function ZoneCard({ zone }: { zone: Zone }) {
   const mayWrite = useMayWrite("dns");
   const check = useMutation({
@@ -144,6 +159,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
               {zone.state}
             </Badge>
           </Group>
+          <Encoded name={zone.origin} display_name={zone.display_name} />
           <Text size="sm" c="dimmed" component="div">
             at <span className="mono">{zone.server}</span>
             {zone.serial !== null && `, serial ${zone.serial}`}, checked <Moment at={zone.checked_at} />

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { DnsRow } from "../live/live";
+import { encoded } from "../shared/encoded";
 import { chosen, difference } from "./records";
 
 const record = (name: string, state: string) =>
@@ -32,6 +33,13 @@ test("a record is found in each spelling of its name", () => {
     expect(chosen(rows, { q }).records.map((row) => row.name)).toEqual([name]);
 });
 
+test("a name in the DNS stands beside what is read of it, once", () => {
+  const name = "xn--bcher-kva.corp.example";
+  expect(encoded(name, "bücher.corp.example")).toBe(name);
+  expect(encoded("wiki.corp.example", "wiki.corp.example")).toBeNull();
+  expect(encoded(name, `аррӏе.corp.example (${name})`)).toBeNull();
+});
+
 test("what the zone has is told value by value", () => {
   const beside = (type: string, state: "pending" | "foreign", wanted: string[], found: string[] | null) =>
     difference({ type, state, wanted, found }).map(({ value, standing }) => `${value} ${standing}`);
@@ -49,5 +57,6 @@ test("what the zone has is told value by value", () => {
     '"v=spf1" foreign',
   ]);
   expect(beside("A", "pending", ["10.0.0.2"], null)).toEqual(["10.0.0.2 unknown"]);
+  expect(difference({ type: "A", state: "occluded", wanted: ["10.0.0.2"], found: [] })).toEqual([]);
   expect(difference({ type: "A", state: "live", wanted: null, found: null })).toEqual([]);
 });

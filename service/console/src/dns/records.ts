@@ -2,12 +2,13 @@
 import type { DnsRow, Published, Zone } from "../live/live";
 import type { Rows } from "../live/rows";
 
-export const STATES = ["live", "pending", "refused", "foreign", "unreachable"] as const;
+export const STATES = ["live", "pending", "refused", "foreign", "occluded", "unreachable"] as const;
 export const COLOURS: Record<Zone["state"], string> = {
   live: "culvert",
   pending: "yellow",
   refused: "red",
   foreign: "orange",
+  occluded: "orange",
   unreachable: "red",
 };
 
@@ -41,7 +42,8 @@ export function difference({
   wanted,
   found,
 }: Pick<Published, "type" | "state" | "wanted" | "found">): { value: string; standing: Standing }[] {
-  if (wanted === null) return [];
+  // Another zone answers for an occluded name, whatever this one holds.
+  if (wanted === null || state === "occluded") return [];
   const standing = (value: string): Standing => {
     if (found === null) return "unknown";
     if (!found.includes(value)) return "missing";

@@ -9,6 +9,7 @@ import { useTunnels } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
+import { encoded } from "../shared/encoded";
 import { Found } from "../shared/Found";
 import { PageHead } from "../shared/PageHead";
 import { DeleteResource } from "./DeleteResource";
@@ -35,14 +36,18 @@ export function OneResource() {
 }
 
 function Shown({ found }: { found: Tagged<Resource> }) {
-  const { name, display_name } = found.row;
+  const { name, fqdn, display_name } = found.row;
+  const inDns = encoded(fqdn, display_name);
   const queries = useQueryClient();
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
   const tunnels = [...(useTunnels().rows?.values() ?? [])].filter(({ resource }) => resource === name);
   return (
     <Stack gap="xl">
-      <PageHead title={display_name} about={`Known as ${name} in policies and lists.`}>
+      <PageHead
+        title={display_name}
+        about={`Known as ${name} in policies and lists${inDns === null ? "" : `, as ${inDns} in the DNS`}.`}
+      >
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <section aria-label="Open tunnels">
