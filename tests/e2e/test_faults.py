@@ -147,11 +147,7 @@ async def test_a_silent_server_is_not_taken_for_a_silent_gateway_where_pings_are
 
 async def test_a_gateway_is_proven_by_probes_over_ipv6(office: Office) -> None:
     paris = await spare.start(office.lab, office.joined.admin)
-    fqdn = f"six.{net.ZONE}"
-    resource: dict[str, object] = {"name": "six", "fqdn": fqdn, "owner": f"bob@{net.ZONE}"}
-    resource |= {"gateways": [spare.NAME], "users": [parts.USER], "idle_seconds": PATIENT}
-    resource["targets"] = [{"prefix": spare.WIKI_ADDRESS6}]
-    await office.joined.admin.post("/resources", resource)
+    fqdn = await spare.six(office.joined.admin, idle_seconds=PATIENT)
     while fqdn not in {it.fqdn for it in (await laptop.status(office.lab)).resources}:  # noqa: ASYNC110  nothing tells of it
         await asyncio.sleep(0.1)
     to_paris = ("to", spare.ADDRESS, "ipproto")

@@ -94,18 +94,7 @@ async def test_one_datagram_to_the_address_alone_arrives(office: Office) -> None
 
 async def test_one_datagram_over_ipv6_arrives(office: Office) -> None:
     await spare.start(office.lab, office.joined.admin)
-    targets = [{"prefix": spare.WIKI_ADDRESS6}]
-    await office.joined.admin.post(
-        "/resources",
-        {
-            "name": "six",
-            "fqdn": f"six.{net.ZONE}",
-            "targets": targets,
-            "gateways": [spare.NAME],
-            "users": ["alice"],
-            "owner": f"bob@{net.ZONE}",
-        },
-    )
+    await spare.six(office.joined.admin)
     while "src fd99:1::1" not in await routes(office):  # noqa: ASYNC110  nothing tells of it
         await asyncio.sleep(0.1)
     async with echo(office, spare.WIKI_ADDRESS6):

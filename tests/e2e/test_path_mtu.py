@@ -45,11 +45,7 @@ async def office() -> AsyncGenerator[Office]:
 async def six(office: Office) -> str:
     """A name with an IPv6 address alone."""
     await spare.start(office.lab, office.joined.admin)
-    name = f"six.{net.ZONE}"
-    resource: dict[str, object] = {"name": "six", "fqdn": name, "targets": [{"prefix": spare.WIKI_ADDRESS6}]}
-    resource |= {"gateways": [spare.NAME], "users": ["alice"], "owner": f"bob@{net.ZONE}"}
-    await office.joined.admin.post("/resources", resource)
-    return name
+    return await spare.six(office.joined.admin)
 
 
 @asynccontextmanager

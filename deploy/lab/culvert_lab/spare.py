@@ -58,3 +58,12 @@ async def start(lab: Lab, admin: Admin) -> Running:
             raise StepError(done.stderr)
     await admin.until(f"/gateways/{NAME}", lambda it: it["state"] == "online", f"{NAME} online")
     return program
+
+
+async def six(admin: Admin, **more: object) -> str:
+    """Registers a resource with an IPv6 address alone, and returns its name. Raises StepError."""
+    fqdn = f"six.{net.ZONE}"
+    resource: dict[str, object] = {"name": "six", "fqdn": fqdn, "targets": [{"prefix": WIKI_ADDRESS6}]}
+    resource |= {"gateways": [NAME], "users": [parts.USER], "owner": f"bob@{net.ZONE}"}
+    await admin.post("/resources", resource | more)
+    return fqdn
