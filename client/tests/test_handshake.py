@@ -134,6 +134,23 @@ async def test_a_controller_with_another_name_is_told(infrastructure: Authority,
             assert await reason(identity) is Reason.CONTROLLER_NAME_WRONG
 
 
+@pytest.mark.parametrize(
+    ("ahead", "said"), [(240, "is 4 min away"), (18_720, "is 5 h 12 min away"), (400_000, "is 5 d away")]
+)
+async def test_how_wrong_the_clock_is_is_told_in_words(
+    tmp_path: Path, infrastructure: Authority, devices: Authority, ahead: int, said: str
+) -> None:
+    infrastructure.begins, infrastructure.lifetime = DAY * 9, 10 * DAY
+    async with front(infrastructure.issue("controller"), devices) as server:
+        with enrolment_server(
+            tmp_path, infrastructure, accepts(infrastructure, devices, ""), ahead=ahead
+        ) as web:
+            identity = enrolled(infrastructure, devices, server.port, web.port)
+            told = await refusal(identity, "laptop", lambda _: "127.0.0.1")
+            assert told is not None
+            assert said in told.message
+
+
 @pytest.mark.parametrize(("begins", "lifetime"), [(-DAY, OVER), (DAY, 2 * DAY)])
 @pytest.mark.parametrize(
     ("ahead", "expected"), [(0, Reason.CONTROLLER_CERTIFICATE_EXPIRED), (7200, Reason.CLOCK_WRONG)]

@@ -485,7 +485,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNAUTHORIZED,
     ),
     Reason.RENEWAL_TOO_LATE: Entry(
-        "This computer's certificate expired too long ago: the controller renews it for {days} days after its end.",
+        "This computer's certificate expired too long ago. Days after its end in which the controller renews it: {days}.",
         "Ask your administrator for a new invitation and enrol again.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
@@ -497,7 +497,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNAUTHORIZED,
     ),
     Reason.CLOCK_WRONG: Entry(
-        "This computer's clock is {seconds} s away from the controller's: by it, a certificate is not valid.",
+        "This computer's clock is {apart} away from the controller's: by it, a certificate is not valid.",
         "Set the clock: timedatectl set-ntp true. Culvert connects by itself after that.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,

@@ -211,7 +211,8 @@ def _cause(error: CulvertError) -> Refused:
 
 
 def _is_number(value: object) -> bool:
-    return str(value).replace(".", "", 1).isdigit()
+    """Also with a unit of time: '5 h 12 min'."""
+    return all(part.replace(".", "", 1).isdigit() or part in ("d", "h", "min") for part in str(value).split())
 
 
 def _has_own_notice(error: CulvertError) -> bool:

@@ -39,7 +39,7 @@ def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NO
 def wrong_clock(*, now: float = NOW) -> local_pb2.Status:
     """No connection, because this computer's clock is two hours ahead."""
     found = status(local_pb2.STATE_OFFLINE, now=now)
-    found.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, seconds=7200).to_proto())
+    found.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, apart="2 h 0 min").to_proto())
     return found
 
 

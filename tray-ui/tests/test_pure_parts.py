@@ -432,9 +432,9 @@ def test_the_absence_of_the_daemon_ends_when_it_is_back() -> None:
 
 def test_a_refusal_whose_numbers_change_is_told_once() -> None:
     views: list[View] = [statuses.status(local_pb2.STATE_READY)]
-    for seconds in ("90", "75", "60"):
+    for apart in ("90 min", "75 min", "1 h 0 min"):
         offline = statuses.status(local_pb2.STATE_OFFLINE)
-        offline.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, seconds=seconds).to_proto())
+        offline.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, apart=apart).to_proto())
         views.append(offline)
     assert [len(notices) for notices in _observe(*views)] == [0, 1, 0, 0]
 

@@ -99,7 +99,16 @@ async def _wrong_clock(identity: Identity, reach: Callable[[str], str]) -> Culve
     ahead = await clock_ahead(identity, reach)
     if ahead is None or abs(ahead) <= CLOCK_TOLERANCE:
         return None
-    return CulvertError(Reason.CLOCK_WRONG, seconds=abs(ahead))
+    return CulvertError(Reason.CLOCK_WRONG, apart=_span(abs(ahead)))
+
+
+def _span(seconds: float) -> str:
+    """As '3 d', '5 h 12 min' or '4 min': international symbols."""
+    minutes = round(seconds / 60)
+    if minutes >= 48 * 60:
+        return f"{round(minutes / 1440)} d"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _connect(identity: Identity, reach: Callable[[str], str]) -> None:
