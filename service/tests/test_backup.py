@@ -153,6 +153,7 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
         await device.prove(code)
         device_codes = await world.rest("GET", "/devices")
         assert device_codes[0]["code_valid_until"] is not None
+        spent = (proof["code"], ada.code(), codes[1])
     shutil.rmtree(settings.state_dir)
     await operation.restore(settings, kept)
     said = capsys.readouterr().out
@@ -180,8 +181,8 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
             again.client.cookies.update(ada.client.cookies)
             again.csrf, again._totp = ada.csrf, ada._totp
             assert refusal(await again.ask("GET", "/session")) == (401, "SESSION_INVALID")
-            for used in (proof["code"], ada.code(), codes[1]):
-                assert refusal(await again.sign_in(code=used)) == (401, "SIGN_IN_WRONG")
+            for code_before in spent:
+                assert refusal(await again.sign_in(code=code_before)) == (401, "SIGN_IN_WRONG")
             async with world.sessions.begin() as session:
                 await session.execute(update(Admin).values(last_used_step=0))
             again._spent = 0
