@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import socket
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.enrolment import Enrolment, enrol
+from culvert_client.controller.trust import trust
 from culvert_client.core.invitation import parse_invitation
 from culvert_proto import CulvertError, Reason
 
@@ -38,6 +41,34 @@ async def test_the_key_is_made_here_and_certified(tmp_path: Path) -> None:
     assert RECOVERY_CODES[0] not in repr(enrolment)
     assert "PRIVATE" not in str(server.bodies)
     assert TOTP_URI not in repr(enrolment)
+
+
+async def test_the_first_of_the_controllers_addresses_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, devices = Authority("ours"), Authority("devices")
+    found = socket.getaddrinfo
+
+    def lookup(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
+        hosts = ("127.0.0.2", "127.0.0.1") if host == "vpn.example" else (host,)
+        return [one for it in hosts for one in found(it, port, *arguments, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(
+            enrolment_server(tmp_path, ours, accepts(ours, devices, "127.0.0.1:8444"))
+        )
+        # With its queue full, a listener answers no attempt to connect.
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.2", server.port))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(("127.0.0.2", server.port))
+        _, der = await trust(parse_invitation(server.link(ours)), "vpn.example")
+    assert hashlib.sha256(der).hexdigest() == ours.fingerprint
 
 
 async def test_behind_a_translator_the_certificate_is_still_the_controllers(tmp_path: Path) -> None:

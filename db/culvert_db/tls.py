@@ -5,6 +5,7 @@ The URL's parameters are libpq's (PostgreSQL's manual, section 34.1.2): `sslmode
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import ssl
@@ -19,6 +20,8 @@ _MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _ADVISORY = frozenset({"allow", "prefer"})
 _PARAMETERS = ("sslmode", "ssl", "sslrootcert", "sslcert", "sslkey")
 _SYSTEM = "system"
+# RFC 8305, section 8.
+_NEXT_SECONDS = 0.25
 
 
 class UntrustedDatabaseError(OSError):
@@ -94,7 +97,7 @@ class Tls:
             options.pop(name, None)
         connect = cast(Callable[..., Awaitable[Any]], asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
         try:
-            return await connect(ssl=self.context(), **options)
+            return await connect(ssl=self.context(), loop=_Loop(asyncio.get_running_loop()), **options)
         except ssl.SSLCertVerificationError as error:
             raise UntrustedDatabaseError(
                 f"the database's TLS certificate is not trusted: {error.verify_message}. Remedy: write the host into the "
@@ -109,6 +112,19 @@ class Tls:
                 "the database server offers no TLS. Remedy: switch TLS on there (ssl = on), or add sslmode=disable to the "
                 "database URL if nobody else can reach the network in between"
             ) from error
+
+
+class _Loop:
+    """The running event loop, trying a host's next address when one is silent (RFC 8305), which asyncpg does not offer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        return await self._loop.create_connection(*arguments, happy_eyeballs_delay=_NEXT_SECONDS, **options)
 
 
 def _is_local(url: URL) -> bool:

@@ -8,8 +8,8 @@ import os
 import shutil
 import socket
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,6 +87,21 @@ async def serving(folder: Path, *options: str) -> AsyncGenerator[int]:
         await server.wait()
 
 
+@contextmanager
+def silent(address: str, port: int) -> Generator[None]:
+    """There nothing answers an attempt to connect: the queue of the listener is full."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind((address, port))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect((address, port))
+        yield
+
+
 def _is_ready(data: Path) -> bool:
     lock = data / "postmaster.pid"
     return lock.exists() and "ready" in lock.read_text()
@@ -100,6 +115,27 @@ async def is_encrypted(url: str) -> bool:
             return bool(await connection.scalar(text(used)))
     finally:
         await engine.dispose()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not BINARIES or not shutil.which("unshare"), reason="needs a Postgres that speaks TLS")
+async def test_the_first_of_a_hosts_addresses_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue(tmp_path, "right")
+    tls = [f"ssl_cert_file={tmp_path}/right.pem", f"ssl_key_file={tmp_path}/right.key", "ssl=on"]
+    found = socket.getaddrinfo
+
+    def lookup(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
+        hosts = ("127.0.0.2", "127.0.0.1") if host == HOST else (host,)
+        return [one for it in hosts for one in found(it, port, *arguments, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    async with serving(tmp_path, *(part for it in tls for part in ("-c", it))) as port:
+        with silent("127.0.0.2", port):
+            at = f"postgresql://culvert@{HOST}:{port}/postgres"
+            assert await is_encrypted(f"{at}?sslrootcert={tmp_path}/right-ca.pem")
+            assert not await is_encrypted(f"{at}?sslmode=disable")
 
 
 @pytest.fixture

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import datetime
 import os
+import socket
 import subprocess
 from collections.abc import Generator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_service import controller
 from culvert_service.config import ConfigurationError
 from culvert_service.operation import administration, commands
 from culvert_service.operation.commands import doctor
+from culvert_service.operation.gateway_certificate import ends_at
 from culvert_service.operation.rest_client import CallRefusedError
+from culvert_service.pki.authority import Authority
 from sqlalchemy import text
 
 from .conftest import World, free_port, serving, settings_in
@@ -147,6 +153,32 @@ async def test_the_doctor_says_what_is_wrong_with_a_gateways_certificate(
     [certificate] = [line for line in found if line.startswith("certificate of ")]
     assert certificate.startswith("certificate of gw-berlin ")
     assert "not valid for 'gw-berlin'" in certificate
+
+
+async def test_a_gateways_certificate_is_read_though_its_first_address_is_silent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, found = free_port(), socket.getaddrinfo
+
+    def lookup(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
+        hosts = ("127.0.0.2", "127.0.0.1") if host == "gw.example" else (host,)
+        return [one for it in hosts for one in found(it, port, *arguments, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    await world.add_gateway("gw-berlin", port)
+    trusted = Authority.load(world.settings.state_dir, "gateway").trusted_pem
+    with ExitStack() as stack:
+        # With its queue full, a listener answers no attempt to connect.
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.2", port))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(("127.0.0.2", port))
+        async with serving(world, Switch(), "gw-berlin", port):
+            assert await ends_at(f"gw.example:{port}", "gw-berlin", trusted) > controller.now()
 
 
 async def test_the_doctor_says_why_the_embedded_database_does_not_start(

@@ -17,6 +17,8 @@ from culvert_client.core.invitation import Invitation
 
 CONNECT_TIMEOUT = 5.0
 """Seconds."""
+# In seconds (RFC 8305, section 8): after so long without an answer the name's next address is tried as well.
+NEXT_ADDRESS = 0.25
 
 
 async def trust(invitation: Invitation, reached: str) -> tuple[ssl.SSLContext, bytes]:
@@ -45,7 +47,11 @@ async def _shown_chain(invitation: Invitation, reached: str) -> list[bytes]:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, writer = await asyncio.open_connection(
-                reached, invitation.port, ssl=context, server_hostname=invitation.host
+                reached,
+                invitation.port,
+                ssl=context,
+                server_hostname=invitation.host,
+                happy_eyeballs_delay=NEXT_ADDRESS,
             )
     except (OSError, TimeoutError) as error:
         raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=invitation.controller) from error
