@@ -29,6 +29,7 @@
 #include "gateway/local.p4"
 #include "gateway/roaming.p4"
 #include "gateway/ecn.p4"
+#include "gateway/fragments.p4"
 #include "gateway/inbound.p4"
 #include "gateway/outbound.p4"
 #include "gateway/routing.p4"

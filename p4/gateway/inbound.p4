@@ -79,6 +79,8 @@ control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 // The second pass: the inner packet.
 control Opened(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     IpCheck() check;
+    RecallPorts() recall;
+    KeepPorts() keep;
     EcnOut() ecn;
     direct_counter(CounterType.packets_and_bytes) spd_in_counter;
 
@@ -113,8 +115,10 @@ control Opened(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             || meta.drop_cause == Drop.MALFORMED) {
             meta.drop_cause = Drop.ESP_MALFORMED;
         } else if (meta.drop_cause == Drop.NONE) {
+            recall.apply(hdr, meta);
             spd_in.apply();
             if (meta.drop_cause == Drop.NONE) {
+                keep.apply(meta);
                 ecn.apply(meta);
             }
         }

@@ -98,6 +98,8 @@ struct metadata_t {
     bit<16>   l4_len;    // bytes behind the IP header and a fragment header
     bit<1>    is_fragment;
     bit<1>    later_fragment; // has no transport header
+    bit<32>   datagram_cell;  // of a fragment
+    bit<32>   datagram_check;
     bit<1>    short_transport; // too short for the header that its protocol says
     bit<1>    is_icmp_error;
     bit<1>    is_esp;

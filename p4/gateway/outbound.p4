@@ -1,6 +1,8 @@
 // Towards the WAN: the policy says protect, bypass or discard; what it protects is sealed or dropped, never sent in clear.
 
 control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    RecallPorts() recall;
+    KeepPorts() keep;
     direct_counter(CounterType.packets_and_bytes) spd_out_counter;
 
     action discard() {
@@ -34,7 +36,11 @@ control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     apply {
+        recall.apply(hdr, meta);
         spd_out.apply();
+        if (meta.drop_cause == Drop.NONE) {
+            keep.apply(meta);
+        }
         if (meta.drop_cause != Drop.NONE) {
             // Discarded.
         } else if (meta.detour == 0) {

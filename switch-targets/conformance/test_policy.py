@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import finsy as fy
@@ -15,6 +16,7 @@ from gateway_entries import (
     V6,
     WAN_HOP,
     Family,
+    Tunnel,
     bypass,
     group_route,
     host,
@@ -143,35 +145,6 @@ class TestInboundSelectors:
         async with gateway.dropping(Drop.SELECTOR):
             gateway.wan.send(gateway.sealed(other, to_server(V4), 1))
 
-    async def test_fragments_of_ipv4(self, gateway: Gateway) -> None:
-        """Later fragments have no ports: a policy with ports does not cover them, one without does."""
-        tunnel = await self.inserted(gateway, V4, dport=(6000, 6000))
-        whole = to_server(V4, bytes(100))
-        first = IP(src=V4.inner, dst=V4.server, proto=17, flags="MF") / Raw(bytes(whole)[20:60])
-        later = IP(src=V4.inner, dst=V4.server, proto=17, frag=5) / Raw(bytes(whole)[60:])
-        gateway.wan.send(gateway.sealed(tunnel, first, 1))
-        assert gateway.lan.receive() is not None
-        async with gateway.dropping(Drop.SELECTOR):
-            gateway.wan.send(gateway.sealed(tunnel, later, 2))
-        wildcard = tunnel.spd_in()
-        await gateway.insert(wildcard)
-        gateway.wan.send(gateway.sealed(tunnel, later, 3))
-        assert gateway.lan.receive() is not None
-
-    async def test_fragments_of_ipv6(self, gateway: Gateway) -> None:
-        tunnel = await self.inserted(gateway, V6, protocol=(17, 0xFF), dport=(6000, 6000))
-        header = IPv6(src=V6.inner, dst=V6.server)
-        first = (
-            header / Fragment(m=1, offset=0, id=9, nh=17) / UDP(sport=1, dport=6000, len=500) / Raw(bytes(40))
-        )
-        later = header / Fragment(offset=6, id=9, nh=17) / Raw(bytes(40))
-        gateway.wan.send(gateway.sealed(tunnel, first, 1))
-        arrived = gateway.lan.receive()
-        assert arrived is not None
-        assert arrived[Fragment].id == 9
-        async with gateway.dropping(Drop.SELECTOR):
-            gateway.wan.send(gateway.sealed(tunnel, later, 2))
-
     async def test_other_extension_headers_are_the_protocol(self, gateway: Gateway) -> None:
         tunnel = await self.inserted(gateway, V6, protocol=(17, 0xFF))
         packet = IPv6(src=V6.inner, dst=V6.server) / IPv6ExtHdrDestOpt() / UDP(sport=1, dport=6000)
@@ -241,6 +214,97 @@ class TestOutboundPolicy:
         inner = opened(tunnel, await gateway.seals(tunnel, packet))
         assert bytes(inner)[40:] == bytes(packet)[40:]
         assert (inner.id if family.version == 4 else inner[Fragment].id) == 77
+
+
+def fragment(
+    family: Family, source: str, destination: str, offset: int, *, identification: int = 9, port: int = 6000
+) -> Packet:
+    """A UDP datagram's first fragment, at offset 0, with both its ports `port`; or a later one. In units of 8 bytes."""
+    payload = UDP(sport=port, dport=port, len=500) / Raw(bytes(40)) if offset == 0 else Raw(bytes(48))
+    if family.version == 4:
+        flags = "MF" if offset == 0 else ""
+        return (
+            IP(src=source, dst=destination, proto=17, id=identification, flags=flags, frag=offset) / payload
+        )
+    header = Fragment(m=int(offset == 0), offset=offset, id=identification, nh=17)
+    return IPv6(src=source, dst=destination) / header / payload
+
+
+@families
+class TestFragments:
+    """Policies with ports: a later fragment passes with the first of its datagram (RFC 4301 section 7.4)."""
+
+    async def test_out_of_a_tunnel(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        permit = fy.P4TableEntry(
+            "spd_in", priority=10, action=fy.Action("permit", inner_mtu=0),
+            match=fy.Match(sa_id=tunnel.sa_in, protocol=(17, 0xFF), dport=(6000, 6000)),
+        )  # fmt: skip
+        other = new_tunnel(number=2, spi_in=0x1003, inner=family)
+        other_permit = fy.P4TableEntry(
+            "spd_in", priority=10, action=fy.Action("permit", inner_mtu=0),
+            match=fy.Match(sa_id=other.sa_in, protocol=(17, 0xFF), dport=(6000, 6000)),
+        )  # fmt: skip
+        await gateway.insert(tunnel.sad_in(), permit, other.sad_in(), other_permit)
+        sequence = 0
+
+        def send(offset: int, of: Tunnel = tunnel, **fields: int) -> None:
+            nonlocal sequence
+            sequence += 1
+            inner = fragment(family, family.inner, family.server, offset, **fields)
+            gateway.wan.send(gateway.sealed(of, inner, sequence))
+
+        async with gateway.dropping(Drop.SELECTOR):
+            send(6)
+        for offset in (0, 6, 12):
+            send(offset)
+            arrived = gateway.lan.receive()
+            assert arrived is not None
+            assert (arrived[IP].frag if family.version == 4 else arrived[Fragment].offset) == offset
+        async with gateway.dropping(Drop.SELECTOR):
+            send(6, identification=10)
+        async with gateway.dropping(Drop.SELECTOR):
+            send(6, other)
+        # A first fragment that is refused lets none follow.
+        async with gateway.dropping(Drop.SELECTOR):
+            send(0, identification=11, port=6001)
+        async with gateway.dropping(Drop.SELECTOR):
+            send(6, identification=11)
+        await asyncio.sleep(2.5)
+        async with gateway.dropping(Drop.SELECTOR):
+            send(18)
+
+    async def test_into_a_tunnel(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        protect = policy(
+            LAN, fy.Action("protect", sa_id=tunnel.sa_out, inner_mtu=0), dst=host(family.inner),
+            protocol=(17, 0xFF), sport=(6000, 6000),
+        )  # fmt: skip
+        await gateway.insert(tunnel.sad_out(), protect)
+
+        def answer(offset: int, **fields: int) -> Packet:
+            return gateway.on_lan(fragment(family, family.server, family.inner, offset, **fields))
+
+        async with gateway.dropping(Drop.POLICY):
+            gateway.lan.send(answer(6))
+        for offset in (0, 6, 12):
+            gateway.lan.send(answer(offset))
+            sealed = gateway.wan.receive()
+            assert sealed is not None
+            inner = opened(tunnel, sealed)
+            assert (inner.frag if family.version == 4 else inner[Fragment].offset) == offset
+        async with gateway.dropping(Drop.POLICY):
+            gateway.lan.send(answer(6, identification=10))
+        async with gateway.dropping(Drop.POLICY):
+            gateway.lan.send(answer(0, identification=11, port=6001))
+        async with gateway.dropping(Drop.POLICY):
+            gateway.lan.send(answer(6, identification=11))
+
+    async def test_a_policy_without_ports_covers_each(self, gateway: Gateway, family: Family) -> None:
+        tunnel = new_tunnel(inner=family)
+        await gateway.insert(tunnel.entries())
+        gateway.wan.send(gateway.sealed(tunnel, fragment(family, family.inner, family.server, 6), 1))
+        assert gateway.lan.receive() is not None
 
 
 class TestRouting:

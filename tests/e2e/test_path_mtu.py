@@ -188,6 +188,24 @@ async def test_pages_transfers_and_datagrams_pass_a_narrow_line(office: Office, 
         await _restart(office)
 
 
+async def test_long_datagrams_pass_to_a_resource_with_ports(office: Office) -> None:
+    """In fragments, of which the first alone has ports."""
+    name = f"radius.{net.ZONE}"
+    target = {"prefix": net.WIKI_ADDRESS, "protocol": "udp", "ports": [PORT]}
+    resource: dict[str, object] = {"name": "radius", "fqdn": name, "targets": [target]}
+    resource |= {"gateways": [parts.GATEWAY], "users": ["alice"], "owner": f"bob@{net.ZONE}"}
+    await _restart(office)
+    await office.joined.admin.post("/resources", resource)
+    try:
+        assert (await office.culvert("open", name)).code == 0
+        async with served(office, partial(_udp, net.WIKI_ADDRESS)):
+            for length in (1200, 3000, 30_000):
+                await office.lab.inside(Site.LAPTOP).run(_echoed, net.WIKI_ADDRESS, length)
+    finally:
+        await office.joined.admin.delete("/resources/radius")
+        await _restart(office)
+
+
 @pytest.mark.parametrize(("mtu", "lengths"), [(1400, (100, 1200, 1400, 3000)), (1280, (100,))])
 async def test_ipv6_in_a_tunnel_passes_a_narrow_line(
     office: Office, six: str, mtu: int, lengths: Sequence[int]

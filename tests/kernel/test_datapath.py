@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
@@ -138,6 +139,32 @@ def test_only_what_the_selectors_name_passes(site: Site, laptop: Laptop) -> None
         assert ping("peer", OFFICE[4], count=1) == 0
         site.peer.call(socket.create_connection, (OFFICE[4], port), 20.0).close()
     assert laptop.counters().no_policy > 0
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_datagram_in_fragments_passes_where_its_ports_do(site: Site, laptop: Laptop, version: int) -> None:
+    """Later fragments have no ports (RFC 4301 section 7.4). Linux seals what this computer sends over IPv4 before it cuts
+    it, and no gateway takes ESP in fragments."""
+    laptop.open(Pair(GCM))
+    (tunnel,) = laptop.state.tunnels
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    with (
+        site.office.call(socket.socket, family, socket.SOCK_DGRAM) as office,
+        site.peer.call(socket.socket, family, socket.SOCK_DGRAM) as peer,
+    ):
+        office.bind((OFFICE[version], 0))
+        peer.bind((INNER[version], 0))
+        for end in (office, peer):
+            end.settimeout(2.0)
+        port = office.getsockname()[1]
+        chosen = (Selector(PREFIXES[version == 6], socket.IPPROTO_UDP, (port, port)),)
+        laptop.apply(replace(laptop.state, tunnels=(replace(tunnel, selectors=chosen),)))
+        assert _passes(peer, office, OFFICE[version], port) == (version == 6)
+        assert _passes(office, peer, *peer.getsockname()[:2])
+        before = laptop.counters().no_policy
+        with contextlib.suppress(OSError):
+            peer.sendto(bytes(3000), (OFFICE[version], port ^ 1))
+        assert laptop.counters().no_policy > before
 
 
 def test_a_crash_leaves_everything_blocked_and_the_next_start_no_old_key(site: Site, laptop: Laptop) -> None:
@@ -279,6 +306,19 @@ def _to_office(tap: socket.socket) -> list[bytes]:
     """Packets that show the office's address to the wire."""
     ends = [socket.inet_aton(OFFICE[4]), socket.inet_pton(socket.AF_INET6, OFFICE[6])]
     return [frame for frame in _heard(tap) if frame[30:34] == ends[0] or frame[38:54] == ends[1]]
+
+
+def _passes(sender: socket.socket, receiver: socket.socket, to: str, port: int) -> bool:
+    """Whether a datagram of 3,000 bytes arrives. The first ones may teach the sender the way's MTU."""
+    for number in range(3):
+        sent = bytes([number]) * 3000
+        with contextlib.suppress(OSError):
+            sender.sendto(sent, (to, port))
+        with contextlib.suppress(TimeoutError):
+            while (received := receiver.recv(4096)) != sent:
+                assert len(received) == 3000
+            return True
+    return False
 
 
 def _datagrams_by(device: str, version: int) -> socket.socket:

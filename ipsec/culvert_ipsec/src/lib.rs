@@ -16,6 +16,7 @@ pub mod arrivals;
 pub mod control;
 pub mod counters;
 pub mod device;
+pub mod fragments;
 pub mod pump;
 mod running;
 pub mod selector;

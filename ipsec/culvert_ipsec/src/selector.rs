@@ -38,13 +38,35 @@ impl Selector {
     }
 }
 
-/// What selectors look at. `ports` are source and destination, of TCP and UDP, and not in later fragments.
+/// Of TCP and UDP: source and destination.
+pub type Ports = (u16, u16);
+
+/// What makes a datagram's fragments one (RFC 791 section 2.3, RFC 8200 section 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Datagram {
+    source: Address,
+    destination: Address,
+    protocol: u8,
+    identification: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    FirstFragment(Datagram),
+    /// Without a transport header.
+    LaterFragment(Datagram),
+}
+
+/// What selectors look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub source: Address,
     pub destination: Address,
-    protocol: u8,
-    ports: Option<(u16, u16)>,
+    /// `None` in a later fragment, unless it was given those of its datagram.
+    pub ports: Option<Ports>,
+    pub part: Part,
+    pub protocol: u8,
 }
 
 impl Flow {
@@ -52,29 +74,50 @@ impl Flow {
     pub fn of(packet: &[u8]) -> Option<Self> {
         let (source, destination) = ends(packet)?;
         let first = *packet.first()?;
-        let (protocol, transport) = match first >> 4 {
+        // `fragment`: offset, identification.
+        let (protocol, transport, fragment) = match first >> 4 {
             4 => {
-                let fragment = u16::from_be_bytes(*packet.get(6..)?.first_chunk()?);
+                let [a, b, c, d] = *packet.get(4..)?.first_chunk()?;
+                let flags = u16::from_be_bytes([c, d]);
+                let (offset, more) = (flags & 0x1fff, flags & 0x2000 != 0);
+                let identification = u32::from(u16::from_be_bytes([a, b]));
                 let at = usize::from(first & 0xf) * 4;
-                (*packet.get(9)?, (fragment & 0x1fff == 0).then_some(at))
+                let fragment = (offset > 0 || more).then_some((offset, identification));
+                (*packet.get(9)?, at, fragment)
             }
             _ => match *packet.get(6)? {
                 IPV6_FRAGMENT => {
-                    let fragment = u16::from_be_bytes(*packet.get(42..)?.first_chunk()?);
-                    (*packet.get(40)?, (fragment >> 3 == 0).then_some(48))
+                    let offset = u16::from_be_bytes(*packet.get(42..)?.first_chunk()?) >> 3;
+                    let identification = u32::from_be_bytes(*packet.get(44..)?.first_chunk()?);
+                    (*packet.get(40)?, 48, Some((offset, identification)))
                 }
-                protocol => (protocol, Some(40)),
+                protocol => (protocol, 40, None),
             },
         };
-        let ports = transport
-            .filter(|_| matches!(protocol, TCP | UDP))
-            .and_then(|at| packet.get(at..)?.first_chunk::<4>())
+        let part = fragment.map_or(Part::Whole, |(offset, identification)| {
+            let datagram = Datagram {
+                source,
+                destination,
+                protocol,
+                identification,
+            };
+            if offset == 0 {
+                Part::FirstFragment(datagram)
+            } else {
+                Part::LaterFragment(datagram)
+            }
+        });
+        let ports = packet
+            .get(transport..)
+            .filter(|_| matches!(protocol, TCP | UDP) && !matches!(part, Part::LaterFragment(_)))
+            .and_then(|transport| transport.first_chunk::<4>())
             .map(|[a, b, c, d]| (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])));
         Some(Self {
             source,
             destination,
-            protocol,
             ports,
+            part,
+            protocol,
         })
     }
 }
@@ -111,6 +154,8 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::IpAddr;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -135,6 +180,26 @@ mod tests {
         options[0] = 0x46;
         options.extend([0, 7, 0, 9]);
         assert_eq!(ports(&options), Some((7, 9)));
+    }
+
+    #[test]
+    fn fragments_are_of_the_datagram_with_their_addresses_protocol_and_identification() {
+        let part = |identification: u8, flags: u16| {
+            let mut packet = ipv4(UDP, flags, [0, 1, 0, 53]);
+            packet[5] = identification;
+            Flow::of(&packet).unwrap().part
+        };
+        assert_eq!([part(1, 0), part(1, 0x4000)], [Part::Whole; 2]);
+        let datagram = Datagram {
+            source: Address::from(IpAddr::from([0, 0, 0, 0])),
+            destination: Address::from(IpAddr::from([0, 0, 0, 0])),
+            protocol: UDP,
+            identification: 1,
+        };
+        assert_eq!(part(1, 0x2000), Part::FirstFragment(datagram));
+        assert_eq!(part(1, 185), Part::LaterFragment(datagram));
+        assert_eq!(part(1, 0x2000 | 185), Part::LaterFragment(datagram));
+        assert_ne!(part(2, 185), Part::LaterFragment(datagram));
     }
 
     #[test]

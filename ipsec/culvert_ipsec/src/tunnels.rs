@@ -16,6 +16,7 @@ use offload::Segments;
 
 use crate::address::Address;
 use crate::counters::{Cause, Drops, Totals, Traffic};
+use crate::fragments::Fragments;
 pub use crate::running::Keyed;
 use crate::running::{Live, keep};
 use crate::selector::{Flow, Routes, Selector};
@@ -65,6 +66,8 @@ struct Tunnel {
     outer: SocketAddr,
     outbound: Option<Live<OutboundSa>>,
     traffic: Traffic,
+    /// That came out of this tunnel.
+    fragments: Fragments,
     last_sent: f64,
 }
 
@@ -76,6 +79,8 @@ struct Inbound {
 pub struct Tunnels {
     tunnels: Vec<Tunnel>,
     routes: Routes,
+    /// From the TUN device.
+    fragments: Fragments,
     inbound: HashMap<u32, Inbound>,
     totals: Totals,
     notices: Vec<SoftLimit>,
@@ -88,6 +93,7 @@ impl Tunnels {
         Self {
             tunnels: Vec::new(),
             routes: Routes::default(),
+            fragments: Fragments::default(),
             inbound: HashMap::new(),
             totals: Totals::default(),
             notices: Vec::new(),
@@ -119,7 +125,7 @@ impl Tunnels {
 
         self.routes = Routes::default();
         for (index, new) in desired.into_iter().enumerate() {
-            let old = tunnels.remove(&new.id);
+            let mut old = tunnels.remove(&new.id);
             for selector in &new.remote {
                 self.routes.insert(selector.clone(), index);
             }
@@ -143,6 +149,10 @@ impl Tunnels {
                     .outbound
                     .map(|keyed| keep(keyed, &mut outbound, &mut self.retired_outbound)),
                 traffic: old.as_ref().map(|old| old.traffic).unwrap_or_default(),
+                fragments: old
+                    .as_mut()
+                    .map(|old| std::mem::take(&mut old.fragments))
+                    .unwrap_or_default(),
                 last_sent: old.map_or(now, |old| old.last_sent),
             });
         }
@@ -163,6 +173,7 @@ impl Tunnels {
         let Some((flow, class)) = flow else {
             return self.discard(Cause::Malformed, frame.skip_rest());
         };
+        let flow = self.fragments.complete(flow, now);
         let Some(index) = self.routes.find(&flow) else {
             return self.discard(Cause::NoPolicy, frame.skip_rest());
         };
@@ -173,6 +184,7 @@ impl Tunnels {
         let Some(live) = &mut tunnel.outbound else {
             return self.discard_in(index, Cause::NoPolicy, frame.skip_rest());
         };
+        self.fragments.remember(&flow, now);
         let sa = &mut live.keyed.sa;
         let mut drops = Drops::default();
         while let Some(len) = frame.next_len() {
@@ -250,14 +262,16 @@ impl Tunnels {
             });
         }
         let inner = datagram.get_mut(opened.range.clone())?;
-        let permitted = Flow::of(inner).is_some_and(|flow| {
+        let flow = Flow::of(inner).map(|flow| tunnel.fragments.complete(flow, now));
+        let permitted = flow.filter(|flow| {
             let mut selectors = tunnel.remote.iter().chain(&tunnel.inbound_only);
             tunnel.inner.contains(&flow.destination)
-                && selectors.any(|selector| selector.permits(&flow))
+                && selectors.any(|selector| selector.permits(flow))
         });
-        if !permitted {
+        let Some(flow) = permitted else {
             return self.refuse_in(index, Cause::Selector);
-        }
+        };
+        tunnel.fragments.remember(&flow, now);
         let own = TrafficClass::of(inner)?;
         let Ok(combined) = own.decapsulate(outer) else {
             return self.refuse_in(index, Cause::Ecn);

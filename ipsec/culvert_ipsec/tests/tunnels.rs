@@ -218,6 +218,54 @@ fn of_two_tunnels_to_one_host_each_carries_its_own_ports() {
     );
 }
 
+/// A UDP datagram's fragment: offset in units of 8 bytes.
+fn fragment(source: [u8; 4], destination: [u8; 4], id: u8, offset: u8, more: bool) -> Vec<u8> {
+    let mut fragment = packet(source, destination);
+    fragment[5..10].copy_from_slice(&[id, u8::from(more) << 5, offset, 64, 17]);
+    if offset == 0 {
+        fragment[20..24].copy_from_slice(&[0, 53, 0, 53]);
+    }
+    fragment
+}
+
+#[test]
+fn later_fragments_follow_the_first_of_their_datagram() {
+    let mut tunnels = Tunnels::new();
+    let mut dns = tunnel("dns", "10.20.0.10/32", 1);
+    dns.remote[0].protocol = Some(17);
+    dns.remote[0].ports = (53, 53);
+    dns.inbound = vec![inbound(1000, 1)];
+    dns.outbound = Some(outbound(2000, 2, 0, 0));
+    tunnels.apply(vec![dns], 0.0).unwrap();
+    let mut gateway = outbound(1000, 1, 0, 0).sa;
+    let mut received = |tunnels: &mut Tunnels, inner: &[u8]| {
+        receive(tunnels, &from_gateway(&mut gateway, inner)).is_some()
+    };
+
+    let to_server = |id, offset, more| fragment(CLIENT, SERVER, id, offset, more);
+    let from_server = |id, offset, more| fragment(SERVER, CLIENT, id, offset, more);
+    // Before their first, or of another datagram, they have no ports.
+    assert!(send(&mut tunnels, &to_server(1, 2, false)).is_none());
+    assert!(send(&mut tunnels, &to_server(1, 0, true)).is_some());
+    assert!(send(&mut tunnels, &to_server(1, 2, true)).is_some());
+    assert!(send(&mut tunnels, &to_server(1, 4, false)).is_some());
+    assert!(send(&mut tunnels, &to_server(2, 2, false)).is_none());
+    assert!(!received(&mut tunnels, &from_server(1, 2, false)));
+    assert!(received(&mut tunnels, &from_server(1, 0, true)));
+    assert!(received(&mut tunnels, &from_server(1, 2, false)));
+    assert!(!received(&mut tunnels, &from_server(2, 2, false)));
+
+    // A first fragment that is refused lets none follow.
+    let mut other_port = to_server(3, 0, true);
+    other_port[23] = 54;
+    assert!(send(&mut tunnels, &other_port).is_none());
+    assert!(send(&mut tunnels, &to_server(3, 2, false)).is_none());
+    let mut other_port = from_server(3, 0, true);
+    other_port[21] = 54;
+    assert!(!received(&mut tunnels, &other_port));
+    assert!(!received(&mut tunnels, &from_server(3, 2, false)));
+}
+
 #[test]
 fn each_family_has_its_own_inner_address() {
     let mut tunnels = Tunnels::new();
