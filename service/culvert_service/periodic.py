@@ -60,7 +60,8 @@ class Periodic:
     async def _rounds(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._awake.wait(), self._seconds)
+                async with asyncio.timeout(self._seconds):
+                    await self._awake.wait()
             if self._stopping:
                 return
             self._awake.clear()

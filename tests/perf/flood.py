@@ -139,7 +139,9 @@ async def _send(host: str, port: int, number: int) -> None:
             reader, writer = await asyncio.open_connection(host, port, ssl=tls, local_addr=local)
             try:
                 writer.write(_BODY + bytes(64 << 10))
-                await asyncio.wait_for(reader.read(1 << 16), 5)
+                # Python 3.11's wait_for() can lose a cancellation.
+                async with asyncio.timeout(5):
+                    await reader.read(1 << 16)
             finally:
                 writer.close()
         await asyncio.sleep(0.02)

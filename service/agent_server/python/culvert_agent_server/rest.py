@@ -78,7 +78,8 @@ class RestServer:
         """Ends, and gives the requests under way `grace_seconds` to finish."""
         self._native.end()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await self._ended.wait()
         asyncio.get_running_loop().remove_reader(self._native.fileno())
         self._native.close()
 

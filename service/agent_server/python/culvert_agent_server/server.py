@@ -158,7 +158,8 @@ class Server:
         """Calls under way have so long to end."""
         self._native.end()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await self._ended.wait()
         tasks = [call.task for call in self._calls.values()]
         for task in tasks:
             task.cancel()
