@@ -64,7 +64,8 @@ class Memory:
         for change, error in refused.items():
             count = kept[change].count + 1 if change in kept else 1
             kept[change] = Refusal(error, count, now + schedule.backoff(count, chance))
-        self._refusals = kept
+        # What was due and is not refused again is done, or another change by now.
+        self._refusals = {change: it for change, it in kept.items() if it.due > now}
         self._unfinished = self._unfinished + 1 if is_unfinished else 0
         self._unfinished_due = now + schedule.backoff(self._unfinished, chance) if is_unfinished else None
 

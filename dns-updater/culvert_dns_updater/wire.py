@@ -25,15 +25,16 @@ _WHY_RCODE = {
     dns.rcode.REFUSED: "its policy does not let this key do that (REFUSED)",
     dns.rcode.NOTAUTH: "it is not authoritative for the zone, or does not accept the key (NOTAUTH)",
     dns.rcode.NOTZONE: "the name is not in the zone (NOTZONE)",
-    dns.rcode.SERVFAIL: "it failed; its log says why (SERVFAIL)",
+    dns.rcode.SERVFAIL: "its log says why (SERVFAIL)",
+    dns.rcode.NOTIMP: "it does not do that (NOTIMP)",
 }
+# Of these neither the key nor a policy is the cause.
+_FAILED = frozenset({dns.rcode.SERVFAIL, dns.rcode.NOTIMP, dns.rcode.FORMERR})
 _WHY_TSIG: dict[type[dns.exception.DNSException], str] = {
-    dns.tsig.PeerBadKey: "it does not know the TSIG key {key} (BADKEY)",
+    dns.tsig.PeerBadKey: "it does not know the TSIG key {key}, or does not let it do that (BADKEY)",
     dns.tsig.PeerBadSignature: "its secret for the TSIG key {key} is another (BADSIG)",
-    dns.tsig.PeerBadTime: "its clock and ours differ by more than 5 minutes (BADTIME)",
     dns.tsig.PeerBadTruncation: "it wants a longer TSIG (BADTRUNC)",
     dns.tsig.BadSignature: "its answer is signed with another secret than the TSIG key {key}",
-    dns.tsig.BadTime: "its clock and ours differ by more than 5 minutes",
     dns.tsig.BadKey: "its answer is signed with another key than {key}",
     dns.tsig.BadAlgorithm: "its answer is signed with another algorithm than the TSIG key {key}",
 }
@@ -65,19 +66,27 @@ def _add(change: Change, message: dns.update.UpdateMessage) -> None:
                 message.delete(_absolute(name), rtype, rdata)
 
 
-def refused(rcode: dns.rcode.Rcode, *, server: str, zone: str) -> CulvertError:
+def refused(rcode: dns.rcode.Rcode, *, server: str, zone: str, is_transfer: bool = False) -> CulvertError:
     why = _WHY_RCODE.get(rcode, f"it answered {dns.rcode.to_text(rcode)}")
-    return CulvertError(Reason.DNS_UPDATE_REFUSED, server=server, zone=zone, why=why)
+    reason = Reason.DNS_TRANSFER_REFUSED if is_transfer else Reason.DNS_UPDATE_REFUSED
+    if rcode in _FAILED:
+        reason = Reason.DNS_UPDATE_FAILED
+    return CulvertError(reason, server=server, zone=zone, why=why)
 
 
-def fault(error: dns.exception.DNSException, *, server: str, zone: str, key: TsigKey) -> CulvertError:
-    """The CulvertError for what a query or a transfer ended with."""
+def fault(
+    error: dns.exception.DNSException, *, server: str, zone: str, key: TsigKey, is_transfer: bool
+) -> CulvertError:
+    """The CulvertError for what an update or a transfer ended with."""
     if isinstance(error, dns.xfr.TransferError):
         rcode = cast(dns.rcode.Rcode, error.rcode)  # pyright: ignore[reportUnknownMemberType]
-        return refused(rcode, server=server, zone=zone)
+        return refused(rcode, server=server, zone=zone, is_transfer=True)
+    if isinstance(error, dns.tsig.PeerBadTime | dns.tsig.BadTime):
+        return CulvertError(Reason.DNS_CLOCK_WRONG, server=server)
     why = _WHY_TSIG.get(type(error), "its answer is malformed or not signed")
+    reason = Reason.DNS_TRANSFER_REFUSED if is_transfer else Reason.DNS_UPDATE_REFUSED
     key_name = key.name.to_text(omit_final_dot=True)
-    return CulvertError(Reason.DNS_UPDATE_REFUSED, server=server, zone=zone, why=why.format(key=key_name))
+    return CulvertError(reason, server=server, zone=zone, why=why.format(key=key_name))
 
 
 def cause(error: OSError | EOFError, timeout: float) -> str:

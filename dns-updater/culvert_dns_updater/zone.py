@@ -18,6 +18,7 @@ from enum import Enum
 import dns.exception
 import dns.message
 import dns.rcode
+import dns.tsig
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import serving, wire
@@ -92,9 +93,9 @@ class Writing:
 
 @dataclass(slots=True)
 class _Sent:
-    """What became of the changes of a pass. `accepted`: those that the server says it has carried out."""
+    """What became of the changes of a pass. `accepted`: the names of those that the server says it has carried out."""
 
-    accepted: set[Change] = field(default_factory=set)
+    accepted: set[str] = field(default_factory=set)
     refused: dict[Change, CulvertError] = field(default_factory=dict)
     untried: dict[Change, CulvertError] = field(default_factory=dict)
 
@@ -108,8 +109,7 @@ class Zone:
         self._memory = memory
 
     async def apply(self, desired: Names, writing: Writing) -> Applied:
-        """Idempotent. Raises CulvertError when nothing can be said of the zone: DNS_UPDATE_REFUSED, _UNREACHABLE;
-        and WriteDeniedError.
+        """Idempotent. Raises CulvertError when nothing can be said of any name; and WriteDeniedError.
 
         A server that fails on the way leaves each name as it was or as desired: an update is one message.
         """
@@ -124,7 +124,8 @@ class Zone:
                 await writing.announce(self._states(desired, observed, plan, errors, {}))
                 sent = await self._update(address, due, writing.allowed)
                 observed, serial, after = await self._look(address, desired, sent.accepted)
-            sent.refused |= {change: self._ignored(change) for change in sent.accepted & {*after.changes}}
+            ignored = [change for change in after.changes if change.name in sent.accepted]
+            sent.refused |= {change: self._ignored(change) for change in ignored}
             errors |= {change.name: error for change, error in (sent.refused | sent.untried).items()}
             unserved = await self._unserved(address, {name: desired[name] for name in sorted(after.live)})
         except _FAULTS as error:
@@ -159,7 +160,7 @@ class Zone:
             except (OSError, EOFError) as error:
                 failed.append((address, wire.cause(error, self._timeout)))
             except dns.exception.DNSException as error:
-                raise self._fault(error) from error
+                raise self._fault(error, is_transfer=True) from error
             else:
                 self._memory.server = address
                 return address, found
@@ -185,16 +186,14 @@ class Zone:
             await asyncio.sleep(0)
         return content.found(), transfer.serial
 
-    async def _look(
-        self, address: str, desired: Names, accepted: set[Change]
-    ) -> tuple[ZoneContent, int, Plan]:
+    async def _look(self, address: str, desired: Names, accepted: set[str]) -> tuple[ZoneContent, int, Plan]:
         """What the zone holds after an update."""
         pauses = iter(_LOOKS)
         while True:
             observed, serial = await self._transfer(address, desired)
             plan = self._diff(desired, observed)
             pause = next(pauses, None)
-            if pause is None or not accepted & {*plan.changes}:
+            if pause is None or not accepted & {change.name for change in plan.changes}:
                 return observed, serial, plan
             await asyncio.sleep(pause)
 
@@ -211,7 +210,7 @@ class Zone:
                 if rcode == dns.rcode.NOERROR:
                     dispatch.accepted()
                     self._memory.is_welcome = True
-                    sent.accepted |= {*batch}
+                    sent.accepted |= {change.name for change in batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
                     # Somebody was faster. The transfer that follows shows what they did.
                     dispatch.accepted()
@@ -219,14 +218,14 @@ class Zone:
                     refused = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)
                     error = refused
                     if rcode == dns.rcode.REFUSED:
-                        error = await self._refusal(batch[0], connection, sent) or refused
+                        error = await self._refusal(batch[0], connection) or refused
                     if self._memory.is_welcome:
                         dispatch.accepted()
                     sent.refused[batch[0]] = error
                     sent.untried = dict.fromkeys(dispatch.untried(), refused)
         return sent
 
-    async def _refusal(self, change: Change, connection: Connection, sent: _Sent) -> CulvertError | None:
+    async def _refusal(self, change: Change, connection: Connection) -> CulvertError | None:
         """Why of all changes this one was refused; None when nothing tells it from others. What the key may write of it is
         written.
         """
@@ -245,13 +244,12 @@ class Zone:
         part = change.without(frozenset(denied))
         if part is not None and await self._send((part,), connection) == dns.rcode.NOERROR:
             self._memory.is_welcome = True
-            sent.accepted.add(part)
         return CulvertError(
             Reason.DNS_KEY_LIMITED,
             key=self._profile.key,
             name=change.name,
             zone=self._profile.origin,
-            types=", ".join(t if name == change.name else f"{t} of {name}" for name, t in sorted(denied)),
+            types=_types(denied, change),
         )
 
     async def _is_denied(self, change: Change, rrset: tuple[str, str], connection: Connection) -> bool:
@@ -311,7 +309,11 @@ class Zone:
     async def _send(self, changes: Iterable[Change], connection: Connection) -> dns.rcode.Rcode:
         message = wire.encode(changes, self._profile.origin, self._key)
         await connection.send(message.to_wire())
-        answer = self._parsed(await connection.receive(), message)
+        try:
+            answer = self._parsed(await connection.receive(), message)
+        except dns.tsig.PeerBadKey:
+            # The transfer has shown that the server knows the key: so Knot DNS says that its ACL forbids this update.
+            return dns.rcode.REFUSED
         rcode = answer.rcode()
         if rcode == dns.rcode.NOERROR and not answer.had_tsig:
             raise dns.exception.FormError("the answer is not signed")
@@ -328,15 +330,24 @@ class Zone:
 
     def _ignored(self, change: Change) -> CulvertError:
         server, zone = self._profile.server, self._profile.origin
-        return CulvertError(Reason.DNS_UPDATE_IGNORED, server=server, name=change.name, zone=zone)
+        return CulvertError(
+            Reason.DNS_UPDATE_IGNORED,
+            server=server,
+            name=change.name,
+            zone=zone,
+            types=_types(change.rrsets, change),
+        )
 
     def _unreachable(self, why: str) -> CulvertError:
         return CulvertError(Reason.DNS_UPDATE_UNREACHABLE, server=self._profile.server, why=why)
 
-    def _fault(self, error: dns.exception.DNSException | OSError | EOFError) -> CulvertError:
+    def _fault(
+        self, error: dns.exception.DNSException | OSError | EOFError, *, is_transfer: bool = False
+    ) -> CulvertError:
         if isinstance(error, OSError | EOFError):
             return self._unreachable(wire.cause(error, self._timeout))
-        return wire.fault(error, server=self._profile.server, zone=self._profile.origin, key=self._key)
+        server, zone = self._profile.server, self._profile.origin
+        return wire.fault(error, server=server, zone=zone, key=self._key, is_transfer=is_transfer)
 
     def _states(
         self,
@@ -402,6 +413,10 @@ def _beside(
 
 def _unfinished(refusal: CulvertError | None) -> RecordState:
     return RecordState(State.PENDING) if refusal is None else RecordState(State.REFUSED, refusal)
+
+
+def _types(rrsets: Iterable[tuple[str, str]], change: Change) -> str:
+    return ", ".join(t if name == change.name else f"{t} of {name}" for name, t in sorted(rrsets))
 
 
 def _occluded(name: str, zone: str, cut: str, why: str) -> CulvertError:

@@ -277,6 +277,19 @@ zone:
         return [self.found(), "-c", str(self.directory / "knot.conf")]
 
 
+class KnotWithTypes(Knot):
+    """The key may write A and TXT alone."""
+
+    def configure(self, *, updates: bool) -> None:
+        super().configure(updates=updates)
+        file = self.directory / "knot.conf"
+        write = (
+            f"transfer\n  - id: write\n    key: {KEY_NAME}\n    action: update\n    update-type: [A, TXT]\n"
+        )
+        text = file.read_text().replace("[transfer, update]\n", write)
+        file.write_text(text.replace("acl: culvert", "acl: [culvert, write]"))
+
+
 class PowerDns(NameServer):
     """On SQLite. The zone's metadata say which key may do what."""
 
@@ -322,6 +335,17 @@ security-poll-suffix=
         command = ["/usr/bin/pdnsutil", f"--config-dir={self.directory}", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+class PowerDnsWithTypes(PowerDns):
+    """Its policy passes over AAAA and says nothing of it."""
+
+    def configure(self, *, updates: bool) -> None:
+        super().configure(updates=updates)
+        script = self.directory / "policy.lua"
+        script.write_text("function updatepolicy(input) return input:getQType() ~= pdns.AAAA end")
+        with (self.directory / "pdns.conf").open("a") as conf:
+            conf.write(f"lua-dnsupdate-policy-script={script}\n")
 
 
 def _free_port() -> int:

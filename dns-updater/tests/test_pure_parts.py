@@ -12,10 +12,12 @@ from culvert_dns_updater import schedule, settings, tsig_key, wire
 from culvert_dns_updater.batch import MESSAGE_BYTES, Dispatch, batches
 from culvert_dns_updater.desired import Intent, ZoneProfile, unplaced, wanted
 from culvert_dns_updater.diff import Change, diff
+from culvert_dns_updater.memory import Memory
 from culvert_dns_updater.records import Ownership, parse_name
 from culvert_dns_updater.settings import SettingsError
 from culvert_dns_updater.transfer import Transfer
 from culvert_dns_updater.tsig_key import KeyDirectory, KeyFileError, TsigKey
+from culvert_proto import CulvertError, Reason
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,6 +126,24 @@ def test_a_server_that_refuses_everything_is_not_asked_name_by_name() -> None:
         asked += 1
         refused += dispatch.refused(batch)
     assert (refused, len(dispatch.untried()), asked < 40) == (8, 992, True)
+
+
+def test_a_refused_change_waits_longer_each_time_and_an_accepted_one_does_not() -> None:
+    memory, (bad, good) = Memory(), _changes(2)
+    error = CulvertError(Reason.DNS_UPDATE_REFUSED, server="s", zone="z", why="w")
+    now, waits = 1000.0, list[float]()
+    for _ in range(20):
+        memory.note((bad, good), {bad: error}, is_unfinished=False, now=now, chance=0)
+        due = memory.due()
+        assert due is not None
+        assert memory.waiting(due - 0.01) == {bad: error}
+        assert memory.waiting(due) == {}
+        waits.append(due - now)
+        now = due
+    assert waits == sorted(waits)
+    assert waits[-1] == schedule.LONGEST_RETRY / 2
+    memory.note((bad, good), {}, is_unfinished=False, now=now, chance=0)
+    assert memory.due() is None
 
 
 def _write(path: Path, text: str, mode: int = 0o600) -> Path:

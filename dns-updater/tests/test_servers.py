@@ -158,7 +158,7 @@ async def test_a_wrong_key_is_said_and_a_right_one_needs_no_restart(
     async with world.updater(any_server) as updater:
         assert await updater.run_once() is Outcome.FAILED
         row = (await world.records())[WIKI, "A"]
-        assert (row.state, row.reason, row.attempts) == (DnsState.REFUSED, "DNS_UPDATE_REFUSED", 1)
+        assert (row.state, row.reason, row.attempts) == (DnsState.REFUSED, "DNS_TRANSFER_REFUSED", 1)
         assert "key" in (row.message or "")
         # What is in the zone nobody knows.
         assert (row.wanted, row.found) == (["10.20.0.10"], None)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,16 @@ from culvert_db import DnsState
 from culvert_dns_updater import schedule
 from culvert_dns_updater.keeper import Outcome
 
-from .name_server import KEY_NAME, ZONE, Bind, BindAsSecondary, BindWith, NameServer
+from .name_server import (
+    KEY_NAME,
+    ZONE,
+    Bind,
+    BindAsSecondary,
+    BindWith,
+    KnotWithTypes,
+    NameServer,
+    PowerDnsWithTypes,
+)
 from .world import World, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -172,33 +181,90 @@ async def test_a_sound_name_after_many_refused_ones_is_published(world: World, b
         await until(lambda: bind.lookup(WIKI, "A") == ["10.20.0.10"])
 
 
-async def test_a_key_is_asked_for_what_it_needs_alone(world: World, tmp_path: Path) -> None:
-    bind = BindWith(tmp_path / "named", policy=f"grant {KEY_NAME} zonesub A TXT;")
+def bind_with_types(directory: Path) -> Bind:
+    return BindWith(directory, policy=f"grant {KEY_NAME} zonesub A TXT;")
+
+
+@pytest.mark.parametrize("make", [bind_with_types, KnotWithTypes])
+async def test_a_key_is_asked_for_what_it_needs_alone(
+    world: World, tmp_path: Path, make: Callable[[Path], NameServer]
+) -> None:
+    with running(make(tmp_path / "server")) as server:
+        await world.publish_to(server)
+        await world.put({WIKI: "10.20.0.10"})
+        async with world.updater(server) as updater:
+            assert await updater.run_once() is Outcome.LIVE
+            await world.put({WIKI: "10.20.0.11"})
+            assert await updater.run_once() is Outcome.LIVE
+            assert server.lookup(WIKI, "A") == ["10.20.0.11"]
+            await world.delete([WIKI])
+            assert await updater.run_once() is Outcome.LIVE
+            assert (server.lookup(WIKI, "A"), server.lookup(WIKI, "TXT")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (bind_with_types, "DNS_KEY_LIMITED"),
+        (KnotWithTypes, "DNS_KEY_LIMITED"),
+        (PowerDnsWithTypes, "DNS_UPDATE_IGNORED"),
+    ],
+)
+async def test_what_a_key_may_not_write_is_told_and_the_rest_is_written(
+    world: World, tmp_path: Path, make: Callable[[Path], NameServer], why: str
+) -> None:
+    with running(make(tmp_path / "server")) as server:
+        await world.publish_to(server)
+        await world.put({WIKI: "10.20.0.10 2001:db8::10", "git.corp.example": "10.20.0.11"})
+        async with world.updater(server) as updater:
+            for _ in range(2):
+                assert await updater.run_once() is Outcome.FAILED
+                state, reason, words = await told(world, WIKI, "AAAA")
+                assert (state, reason) == (DnsState.REFUSED, why)
+                assert "AAAA" in words
+                assert (server.lookup(WIKI, "A"), server.lookup(WIKI, "TXT")) == (["10.20.0.10"], MARK)
+                assert (await told(world, "git.corp.example"))[0] is DnsState.LIVE
+
+
+async def test_a_key_for_some_names_publishes_these(world: World, tmp_path: Path) -> None:
+    """rancher issue 8621."""
+    bind = BindWith(tmp_path / "named", policy=f"grant {KEY_NAME} subdomain dev.corp.example. ANY;")
+    with running(bind):
+        await world.publish_to(bind)
+        await world.put({WIKI: "10.20.0.10", "api.dev.corp.example": "10.20.0.11"})
+        async with world.updater(bind) as updater:
+            assert await updater.run_once() is Outcome.FAILED
+        assert (await told(world, "api.dev.corp.example"))[0] is DnsState.LIVE
+        assert (await told(world, WIKI))[:2] == (DnsState.REFUSED, "DNS_UPDATE_REFUSED")
+
+
+async def test_more_records_than_a_server_takes_are_not_blamed_on_the_key(world: World, bind: Bind) -> None:
+    """BIND's limit max-records-per-type."""
+    await world.publish_to(bind)
+    await world.put({WIKI: " ".join(f"10.20.0.{i}" for i in range(1, 151)), "git.corp.example": "10.20.0.11"})
+    async with world.updater(bind) as updater:
+        assert await updater.run_once() is Outcome.FAILED
+    state, reason, words = await told(world, WIKI)
+    assert (state, reason) == (DnsState.REFUSED, "DNS_UPDATE_FAILED")
+    assert "TSIG key" not in words
+    assert (await told(world, "git.corp.example"))[0] is DnsState.LIVE
+
+
+async def test_a_refused_transfer_is_told_as_one(world: World, tmp_path: Path) -> None:
+    """external-dns issue 2980."""
+    bind = BindWith(tmp_path / "named")
+    conf = bind.directory / "named.conf"
+    conf.write_text(
+        conf.read_text().replace(f"allow-transfer {{ key {KEY_NAME}; }}", "allow-transfer { none; }")
+    )
     with running(bind):
         await world.publish_to(bind)
         await world.put({WIKI: "10.20.0.10"})
         async with world.updater(bind) as updater:
-            assert await updater.run_once() is Outcome.LIVE
-            await world.put({WIKI: "10.20.0.11"})
-            assert await updater.run_once() is Outcome.LIVE
-            assert bind.lookup(WIKI, "A") == ["10.20.0.11"]
-            await world.delete([WIKI])
-            assert await updater.run_once() is Outcome.LIVE
-            assert (bind.lookup(WIKI, "A"), bind.lookup(WIKI, "TXT")) == ([], [])
-
-
-async def test_what_a_key_may_not_write_is_told_and_the_rest_is_written(world: World, tmp_path: Path) -> None:
-    bind = BindWith(tmp_path / "named", policy=f"grant {KEY_NAME} zonesub A TXT;")
-    with running(bind):
-        await world.publish_to(bind)
-        await world.put({WIKI: "10.20.0.10 2001:db8::10"})
-        async with world.updater(bind) as updater:
-            for _ in range(2):
-                assert await updater.run_once() is Outcome.FAILED
-                state, reason, words = await told(world, WIKI, "AAAA")
-                assert (state, reason) == (DnsState.REFUSED, "DNS_KEY_LIMITED")
-                assert f"key {KEY_NAME} may not write AAAA of {WIKI}" in words
-                assert (bind.lookup(WIKI, "A"), bind.lookup(WIKI, "TXT")) == (["10.20.0.10"], MARK)
+            assert await updater.run_once() is Outcome.FAILED
+    state, reason, words = await told(world, WIKI)
+    assert (state, reason) == (DnsState.REFUSED, "DNS_TRANSFER_REFUSED")
+    assert "which keys may transfer the zone" in words
 
 
 async def test_an_update_that_is_accepted_and_not_carried_out_is_told(

@@ -76,6 +76,9 @@ class Reason(enum.IntEnum):
     DNS_NAME_REFUSED = error_pb2.REASON_DNS_NAME_REFUSED
     DNS_KEY_LIMITED = error_pb2.REASON_DNS_KEY_LIMITED
     DNS_UPDATE_IGNORED = error_pb2.REASON_DNS_UPDATE_IGNORED
+    DNS_UPDATE_FAILED = error_pb2.REASON_DNS_UPDATE_FAILED
+    DNS_TRANSFER_REFUSED = error_pb2.REASON_DNS_TRANSFER_REFUSED
+    DNS_CLOCK_WRONG = error_pb2.REASON_DNS_CLOCK_WRONG
     TIMEOUT = error_pb2.REASON_TIMEOUT
     INTERNAL = error_pb2.REASON_INTERNAL
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
@@ -637,8 +640,28 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.BAD_GATEWAY,
     ),
     Reason.DNS_UPDATE_IGNORED: Entry(
-        "The name server {server} accepted the update of {name} in {zone}, but has not carried it out.",
-        "Read its log. If it is a secondary, enter its primary as the zone's name server. Culvert tries again by itself.",
+        "The name server {server} accepted the update of {name} in {zone}, but has not carried it out: {types}.",
+        "Read its log: its policy may pass over some types. If it is a secondary, enter its primary as the zone's name "
+        "server. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_UPDATE_FAILED: Entry(
+        "The name server {server} failed with the zone {zone}: {why}.",
+        "Read its log. Culvert tries again by itself.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_TRANSFER_REFUSED: Entry(
+        "The name server {server} does not transfer {zone} to Culvert: {why}.",
+        "Check the TSIG key, the zone's name, and which keys may transfer the zone. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.DNS_CLOCK_WRONG: Entry(
+        "The name server {server} and Culvert refuse each other's signatures: its clock and ours differ by more than "
+        "5 minutes.",
+        "Set both clocks by NTP. Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.BAD_GATEWAY,
     ),

@@ -148,6 +148,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_NAME_REFUSED: _Reason.ValueType  # 153
     REASON_DNS_KEY_LIMITED: _Reason.ValueType  # 154
     REASON_DNS_UPDATE_IGNORED: _Reason.ValueType  # 155
+    REASON_DNS_UPDATE_FAILED: _Reason.ValueType  # 156
+    REASON_DNS_TRANSFER_REFUSED: _Reason.ValueType  # 157
+    REASON_DNS_CLOCK_WRONG: _Reason.ValueType  # 158
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
     REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
     """What the person may open has no such name; whether anything else has it is not told."""
@@ -292,6 +295,9 @@ REASON_DNS_NAME_NOT_SERVED: Reason.ValueType  # 152
 REASON_DNS_NAME_REFUSED: Reason.ValueType  # 153
 REASON_DNS_KEY_LIMITED: Reason.ValueType  # 154
 REASON_DNS_UPDATE_IGNORED: Reason.ValueType  # 155
+REASON_DNS_UPDATE_FAILED: Reason.ValueType  # 156
+REASON_DNS_TRANSFER_REFUSED: Reason.ValueType  # 157
+REASON_DNS_CLOCK_WRONG: Reason.ValueType  # 158
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
 REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
 """What the person may open has no such name; whether anything else has it is not told."""
