@@ -366,3 +366,33 @@ async def test_names_take_their_one_spelling_and_those_that_cannot_are_kept(
     [warning] = [it for it in caplog.messages if "in the DNS" in it]
     assert "resources: again has the name" in warning
     assert "xn--bcher-kva.corp.example" in warning
+
+
+async def test_people_keep_one_spelling_of_their_address_and_the_log_names_those_who_share_one(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = create_engine(url)
+    spelt = {
+        "max": "Max.Mustermann@Corp.Example",
+        "max2": "max.mustermann@corp.example",
+        "ada": "ÄDA@BÜCHER.example",
+        "bob": "bob@corp.example",
+    }
+    await upgrade(engine)
+    async with engine.begin() as connection:
+        await connection.run_sync(_migrate, command.downgrade, "0038")
+        await connection.execute(
+            text("INSERT INTO users (name, email) VALUES (:name, :email)"),
+            [{"name": name, "email": email} for name, email in spelt.items()],
+        )
+        await connection.run_sync(_migrate, command.upgrade, "head")
+        rows = (await connection.execute(select(User.name, User.email))).all()
+    await engine.dispose()
+    assert {row.name: row.email for row in rows} == {
+        "max": "max.mustermann@corp.example",
+        "max2": "max.mustermann@corp.example",
+        "ada": "äda@xn--bcher-kva.example",
+        "bob": "bob@corp.example",
+    }
+    [warning] = [it for it in caplog.messages if "e-mail address" in it]
+    assert warning.startswith("max and max2 have the e-mail address max.mustermann@corp.example: ")

@@ -139,6 +139,16 @@ class Reason(enum.IntEnum):
     TUN_LOST = error_pb2.REASON_TUN_LOST
     STATE_UNWRITABLE = error_pb2.REASON_STATE_UNWRITABLE
     STATE_FORGOTTEN = error_pb2.REASON_STATE_FORGOTTEN
+    OIDC_NAME_UNKNOWN = error_pb2.REASON_OIDC_NAME_UNKNOWN
+    OIDC_CONNECTION_FAILED = error_pb2.REASON_OIDC_CONNECTION_FAILED
+    OIDC_TIMEOUT = error_pb2.REASON_OIDC_TIMEOUT
+    OIDC_PROXY_FAILED = error_pb2.REASON_OIDC_PROXY_FAILED
+    OIDC_TLS_FAILED = error_pb2.REASON_OIDC_TLS_FAILED
+    OIDC_CERTIFICATE_UNTRUSTED = error_pb2.REASON_OIDC_CERTIFICATE_UNTRUSTED
+    OIDC_ISSUER_DIFFERS = error_pb2.REASON_OIDC_ISSUER_DIFFERS
+    OIDC_CLIENT_REFUSED = error_pb2.REASON_OIDC_CLIENT_REFUSED
+    OIDC_EMAIL_UNVERIFIED = error_pb2.REASON_OIDC_EMAIL_UNVERIFIED
+    OIDC_EMAIL_SHARED = error_pb2.REASON_OIDC_EMAIL_SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +296,66 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.OIDC_UNKNOWN: Entry(
         "{issuer} knows who you are, but nobody here has that account or that verified e-mail address.",
         "Ask your administrator to invite you.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.OIDC_NAME_UNKNOWN: Entry(
+        "The controller finds no address for {host}, which it needs for sign-ins at {issuer}.",
+        "Try again. If it lasts, tell your administrator: the name is misspelt, or the name servers do not know it.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_CONNECTION_FAILED: Entry(
+        "The controller cannot connect to {host}, which it needs for sign-ins at {issuer}.",
+        "Try again. If it lasts, tell your administrator: {host} does not run, or a firewall refuses the connection.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_TIMEOUT: Entry(
+        "{host}, which the controller needs for sign-ins at {issuer}, has not answered in time.",
+        "Try again. If it lasts, tell your administrator: {host} is overloaded, or a firewall drops packets.",
+        _G.UNAVAILABLE,
+        _H.GATEWAY_TIMEOUT,
+    ),
+    Reason.OIDC_PROXY_FAILED: Entry(
+        "The proxy {proxy} does not connect the controller to {host}, which it needs for sign-ins at {issuer}.",
+        "Tell your administrator: HTTPS_PROXY and NO_PROXY in the controller's environment say where a proxy is used.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_TLS_FAILED: Entry(
+        "The controller and {host} could not agree on TLS, which sign-ins at {issuer} need.",
+        "Tell your administrator: the address has to be one of https, with TLS 1.2 or later.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_CERTIFICATE_UNTRUSTED: Entry(
+        "The controller does not trust the certificate of {host}, which it needs for sign-ins at {issuer}: {why}.",
+        "Tell your administrator. The certificates of a private authority are named by oidc_ca_file in the settings.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_ISSUER_DIFFERS: Entry(
+        "The provider at {issuer} calls itself {found}.",
+        "Tell your administrator: oidc_issuer in the settings has to be the same, up to the last slash.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_CLIENT_REFUSED: Entry(
+        "{issuer} does not accept the client ID and the secret of this controller.",
+        "Tell your administrator. The secret may have expired at the provider; oidc_client_secret_file holds it.",
+        _G.UNAVAILABLE,
+        _H.BAD_GATEWAY,
+    ),
+    Reason.OIDC_EMAIL_UNVERIFIED: Entry(
+        "{issuer} does not confirm that an e-mail address is yours.",
+        "Ask your administrator for an invitation. What counts as confirmed, oidc_email_verified_by in the settings says.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.OIDC_EMAIL_SHARED: Entry(
+        "More than one person here has the e-mail address {email}.",
+        "Ask your administrator for an invitation, and for an address of your own.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),

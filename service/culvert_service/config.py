@@ -8,7 +8,7 @@ import re
 import socket
 import tomllib
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from culvert_proto import dns_name
@@ -50,10 +50,20 @@ def _issuer(value: str) -> str:
     # Without TLS only on this computer, for tests.
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "localhost"):
         raise ValueError("must be an https address")
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ValueError("must have no user, no query and no fragment")
     return value
 
 
 Listen = Annotated[str, AfterValidator(_listen)]
+# What says that an e-mail address is the person's: the claim of that name, or the provider's word alone (decision 41).
+EmailVerifiedBy = Literal["email_verified", "xms_edov", "provider"]
+# At these, anybody may have an account (Microsoft's: of consumers, of each organisation, and of both).
+_OPEN_PROVIDERS = re.compile(
+    r"https://(accounts\.google\.com|gitlab\.com|appleid\.apple\.com|login\.microsoftonline\.com"
+    r"/(9188040d-6c67-4c5b-b112-36a304b66dad|consumers|organizations|common)/v2\.0)/?",
+    re.IGNORECASE,
+)
 # In the environment, lists are separated by commas or spaces.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Zones = Annotated[
@@ -109,6 +119,9 @@ class Settings(BaseSettings):
     oidc_client_id: str | None = None
     # Holds the client's secret and nothing else.
     oidc_client_secret_file: Path | None = None
+    # Certificates (PEM) of the authorities that the provider's certificate may come from; unset: the system's.
+    oidc_ca_file: Path | None = None
+    oidc_email_verified_by: EmailVerifiedBy = "email_verified"
     # A collector of OpenTelemetry traces that speaks OTLP over HTTP, and the share of operations that it is told of.
     otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/\s]+/?$")
     trace_ratio: float = Field(default=1, ge=0, le=1)
@@ -125,6 +138,10 @@ class Settings(BaseSettings):
             > 1
         ):
             raise ValueError("oidc_issuer, oidc_client_id and oidc_client_secret_file go together")
+        if self.oidc_email_verified_by == "provider" and _OPEN_PROVIDERS.fullmatch(self.oidc_issuer or ""):
+            raise ValueError(
+                'oidc_email_verified_by = "provider" is not for a provider at which anybody may have an account'
+            )
         return self
 
     @property

@@ -407,7 +407,7 @@ class Controller:
                     Oidc(
                         sessions,
                         self._refusals,
-                        _oidc_provider(settings),
+                        oidc_provider(settings),
                         master_key,
                         invitations.invite,
                         now,
@@ -506,7 +506,8 @@ async def migrate(settings: Settings) -> None:
         _log.info("migrated")
 
 
-def _oidc_provider(settings: Settings) -> Provider | None:
+def oidc_provider(settings: Settings) -> Provider | None:
+    """Raises ConfigurationError."""
     issuer, client, file = settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret_file
     if issuer is None or client is None or file is None:
         return None
@@ -515,9 +516,17 @@ def _oidc_provider(settings: Settings) -> Provider | None:
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
     # What a provider needs is a large part of what this process imports, and most have none.
+    from culvert_service.oidc.calls import Calls, trust
     from culvert_service.oidc.provider import Provider
 
-    return Provider(issuer, client, secret, f"{settings.rest_url}/api/v1/oidc/callback")
+    try:
+        calls = Calls(issuer, trust(settings.oidc_ca_file))
+    except OSError as error:
+        raise ConfigurationError(
+            f"oidc_ca_file: {settings.oidc_ca_file}: {error.strerror or error}"
+        ) from None
+    callback = f"{settings.rest_url}/api/v1/oidc/callback"
+    return Provider(calls, client, secret, callback, settings.oidc_email_verified_by)
 
 
 def _program(settings: Settings) -> Program:

@@ -12,7 +12,8 @@ from playwright.async_api import Browser, expect
 
 from .conftest import World, free_port, running, settings_in
 from .console_page import BUILT, Console, administrator, chromium_running, console
-from .test_oidc import CLIENT, SECRET, issuer
+from .oidc_server import CLIENT, SECRET
+from .test_oidc import issuer
 from .test_proofs import grows_old
 
 pytestmark = [

@@ -6,7 +6,6 @@ import datetime
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
-from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -15,20 +14,21 @@ import pytest
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import ConfigurationError, Settings, load
 from culvert_service.oidc import flow as flows
+from culvert_service.oidc.calls import Calls, trust
 from culvert_service.oidc.provider import Provider
 from culvert_service.pki.master_key import MasterKey
-from joserfc import jwt
-from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 
 from .authenticator import Authenticator
 from .conftest import World, running, settings_in
+from .oidc_server import CLIENT, KEY, SECRET, Json, Shape, serving
 from .test_admins import Person, browser, refusal
 from .test_secrets import dump
 
 slow = pytest.mark.slow
 
 NOW = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
-CLIENT, SECRET = "culvert", "a secret: with a colon"
+CREDENTIALS = {"oidc_client_id": "c", "oidc_client_secret_file": "/x"}
 
 
 def user(name: str, email: str, *, verified: bool = True) -> oidc_provider_mock.User:
@@ -41,6 +41,7 @@ def issuer() -> Iterator[str]:
         user("ada", "ada@corp.example"),
         user("alice", "alice@corp.example"),
         user("mallory", "alice@corp.example", verified=False),
+        user("max", "Max.Mustermann@corp.example"),
     ]
     # The provider's own log tells each of its requests whole; it is not ours.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -141,11 +142,46 @@ async def test_a_person_gets_an_invitation_by_a_verified_address_alone(world: Wo
         assert (link.scheme, parse_qs(link.query)["controller"]) == ("culvert", [world.settings.rest_url])
         assert "__Host-culvert" not in alice.client.cookies
         for stranger in ("mallory", "bob@corp.example"):
-            assert refusal(await through(alice, stranger, purpose="enrol")) == (403, "OIDC_UNKNOWN")
-        await world.rest("POST", "/users", {"name": "alice2", "email": "alice@corp.example"})
-        assert refusal(await through(alice, "alice", purpose="enrol")) == (403, "OIDC_UNKNOWN")
+            answer = await through(alice, stranger, purpose="enrol")
+            assert refusal(answer) == (403, "OIDC_EMAIL_UNVERIFIED")
+        assert refusal(await through(alice, "ada", purpose="enrol")) == (403, "OIDC_UNKNOWN")
+        await world.rest("POST", "/users", {"name": "alice2", "email": "ALICE@corp.example"})
+        assert refusal(await through(alice, "alice", purpose="enrol")) == (403, "OIDC_EMAIL_SHARED")
     (line,) = await world.rest("GET", "/audit?action=user.invite&outcome=done")
     assert (line["actor_kind"], line["actor"]) == ("invitation", "alice")
+
+
+@slow
+async def test_a_person_is_known_under_every_spelling_of_the_address(world: World) -> None:
+    made = await world.rest("POST", "/users", {"name": "max", "email": "max.MUSTERMANN@Corp.Example"})
+    assert made["email"] == "max.mustermann@corp.example"
+    async with browser(world, "max") as max_:
+        assert (await through(max_, "max", purpose="enrol")).status_code == 303
+        await world.rest("PUT", "/users/max", {"email": "MAX.MUSTERMANN@CORP.EXAMPLE"})
+        assert (await world.rest("GET", "/users/max"))["email"] == made["email"]
+        assert (await through(max_, "max", purpose="enrol")).status_code == 303
+    [found] = await world.rest("GET", "/users?q=Max.Mustermann@")
+    assert found["name"] == "max"
+
+
+@slow
+async def test_what_keeps_people_from_signing_in_is_logged_once(
+    tmp_path: Path, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
+    oidc = {"oidc_client_id": CLIENT, "oidc_client_secret_file": tmp_path / "secret"}
+    with serving(Shape(instead={"configuration": (503, {}, b"")})) as server:
+        settings = settings_in(tmp_path, database_url=database_url, oidc_issuer=server.issuer, **oidc)
+        async with running(settings) as world, browser(world, "ada") as ada:
+            for _ in range(3):
+                answer = await ada.ask("POST", "/oidc", {"purpose": "sign-in"})
+                assert refusal(answer) == (401, "OIDC_REFUSED")
+            server.shape.instead = {}
+            assert (await ada.ask("POST", "/oidc", {"purpose": "sign-in"})).status_code == 200
+    told = [it for it in caplog.records if it.name == "culvert_service.oidc.service"]
+    assert [it.levelname for it in told] == ["WARNING", "INFO"]
+    assert "it answers with HTTP status 503" in told[0].message
+    assert vars(told[0])["detail"].startswith(server.issuer)
 
 
 @slow
@@ -161,77 +197,53 @@ async def test_an_answer_counts_in_the_browser_that_asked_and_once(world: World)
         alice.client.cookies.update(cookie)
         assert refusal(await alice.client.get(back)) == (401, "OIDC_REFUSED")
         alice.client.cookies.clear()
-        back = (await at_provider(alice, "alice", purpose="enrol")).replace("code=", "error=access_denied&x=")
-        assert refusal(await alice.client.get(back)) == (401, "OIDC_REFUSED")
+        for error, why in (
+            ("access_denied", "the sign-in was broken off"),
+            ("server_error", "it answers server_error"),
+        ):
+            back = (await at_provider(alice, "alice", purpose="enrol")).replace("code=", f"error={error}&x=")
+            answer = await alice.client.get(back)
+            assert refusal(answer) == (401, "OIDC_REFUSED")
+            assert answer.json()["fields"]["why"] == why
         for body in ({"purpose": "setup"}, {"purpose": "enrol", "token": "x"}, {"purpose": "root"}):
             assert refusal(await alice.ask("POST", "/oidc", body)) == (422, "REQUEST_INVALID")
 
 
-async def test_a_provider_that_does_not_answer_is_told_without_the_secret() -> None:
-    gone = Provider("http://localhost:1", CLIENT, SECRET, "https://c.example/api/v1/oidc/callback")
-    for asked in (gone.authorization_url("s", "n", "v"), gone.subject("c", "n", "v", NOW)):
-        with pytest.raises(CulvertError) as caught:
-            await asked
-        assert caught.value.reason is Reason.OIDC_REFUSED
-        assert SECRET not in str(caught.value)
+CLAIMS: Json = {"exp": int(NOW.timestamp()) + 300, "iat": int(NOW.timestamp())}
 
 
-class Forger(Provider):
-    """The provider's answers, as somebody who speaks in its place could make them."""
-
-    def __init__(self, token: str, keys: KeySet) -> None:
-        super().__init__("https://id.example", CLIENT, SECRET, "https://c.example/api/v1/oidc/callback")
-        object.__setattr__(self, "answers", {"token": {"id_token": token}, "keys": keys.as_dict()})
-
-    async def _metadata(self) -> dict[str, Any]:
-        return {"token_endpoint": "token", "jwks_uri": "keys"}
-
-    async def _json(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
-        return cast("Any", self).answers[url]
-
-
-CLAIMS = {
-    "iss": "https://id.example",
-    "sub": "ada",
-    "aud": CLIENT,
-    "exp": int(NOW.timestamp()) + 300,
-    "iat": int(NOW.timestamp()),
-    "nonce": "n",
-    "email": "ada@corp.example",
-    "email_verified": True,
-}
-KEY = ECKey.generate_key("P-256", {"kid": "1"})
-
-
-async def judged(claims: dict[str, Any], key: Any = KEY, alg: str = "ES256") -> Reason | str:
-    token = jwt.encode({"alg": alg, "kid": "1"}, claims, key, algorithms=[alg])
-    forger = Forger(token, KeySet([KEY]))
-    try:
-        return (await forger.subject("code", "n", "v", NOW)).name
-    except CulvertError as error:
-        return error.reason
+async def judged(claims: Json, key: Key = KEY, alg: str = "ES256") -> Reason | str:
+    shape = Shape(claims=CLAIMS | claims, key=key, header={"alg": alg, "kid": "1"})
+    with serving(shape) as server:
+        calls = Calls(server.issuer, trust(None))
+        provider = Provider(calls, CLIENT, SECRET, "https://c.example/api/v1/oidc/callback")
+        try:
+            return (await provider.subject("code", "n", "v", NOW, with_email=False)).name
+        except CulvertError as error:
+            return error.reason
 
 
 async def test_only_a_token_for_us_now_and_for_this_sign_in_is_believed() -> None:
-    assert await judged(CLAIMS) == "ada"
-    wrong: list[dict[str, Any]] = [
+    assert await judged({}) == "ada"
+    wrong: list[Json] = [
         {"iss": "https://id.example.evil"},
         {"aud": "another"},
         {"aud": [CLIENT, "another"], "azp": "another"},
         {"exp": int(NOW.timestamp()) - 300},
         {"nonce": "m"},
         {"exp": None},
+        {"sub": None},
+        {"sub": ""},
     ]
     for change in wrong:
-        assert await judged(CLAIMS | change) is Reason.OIDC_REFUSED, change
+        assert await judged(change) is Reason.OIDC_REFUSED, change
     for missing in ("iss", "sub", "aud", "exp", "nonce"):
-        left = {name: value for name, value in CLAIMS.items() if name != missing}
-        assert await judged(left) is Reason.OIDC_REFUSED, missing
-    assert await judged(CLAIMS, ECKey.generate_key("P-256", {"kid": "1"})) is Reason.OIDC_REFUSED
-    assert await judged(CLAIMS, RSAKey.generate_key(2048, {"kid": "1"}), "RS256") is Reason.OIDC_REFUSED
+        assert await judged({missing: ...}) is Reason.OIDC_REFUSED, missing
+    assert await judged({}, ECKey.generate_key("P-256", {"kid": "1"})) is Reason.OIDC_REFUSED
+    assert await judged({}, RSAKey.generate_key(2048, {"kid": "1"}), "RS256") is Reason.OIDC_REFUSED
     shared = OctKey.import_key("x" * 32, {"kid": "1"})
-    assert await judged(CLAIMS, shared, "HS256") is Reason.OIDC_REFUSED
-    assert await judged(CLAIMS, shared, "none") is Reason.OIDC_REFUSED
+    assert await judged({}, shared, "HS256") is Reason.OIDC_REFUSED
+    assert await judged({}, shared, "none") is Reason.OIDC_REFUSED
 
 
 def test_a_flow_is_good_for_ten_minutes_in_its_own_cookie() -> None:
@@ -256,11 +268,22 @@ def test_a_flow_is_good_for_ten_minutes_in_its_own_cookie() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
+        {"oidc_issuer": "https://id.example?x=1"} | CREDENTIALS,
+        {"oidc_issuer": "https://user@id.example"} | CREDENTIALS,
+        # Anybody may have an account there, under whatever address.
+        *(
+            {"oidc_issuer": issuer, "oidc_email_verified_by": "provider"} | CREDENTIALS
+            for issuer in (
+                "https://accounts.google.com",
+                "https://gitlab.com",
+                "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0",
+            )
+        ),
         {"oidc_issuer": "https://id.example"},
         {"oidc_issuer": "http://id.example", "oidc_client_id": "c", "oidc_client_secret_file": "/x"},
     ],
 )
-def test_half_a_provider_or_one_without_tls_is_refused(fields: dict[str, str], tmp_path: Path) -> None:
+def test_half_a_provider_or_an_unsafe_one_is_refused(fields: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "culvert.toml"
     file.write_text("".join(f'{name} = "{value}"\n' for name, value in fields.items()))
     with pytest.raises(ConfigurationError, match="oidc"):

@@ -6,11 +6,18 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from culvert_proto import dns_name
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from culvert_service.audit.schemas import DeniedOut
 
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+
+
+def canonical_email(address: str) -> str:
+    """An e-mail address in its one spelling: in lower case, with the domain as in the DNS (decision 42)."""
+    local, _, domain = address.rpartition("@")
+    return f"{local.lower()}@{dns_name.canonical(domain)}"
 
 
 class UserChange(BaseModel):
@@ -18,7 +25,11 @@ class UserChange(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    email: Annotated[str, Field(pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$", max_length=254)]
+    email: Annotated[
+        str,
+        Field(pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$", max_length=254),
+        AfterValidator(canonical_email),
+    ]
 
 
 class UserIn(UserChange):

@@ -56,17 +56,20 @@ def public_router(oidc: Oidc) -> APIRouter:
         summary="Come back from the provider",
     )
     async def finish(
-        request: Request, state: Annotated[str, Query(max_length=256)] = "", code: _Text = None
+        request: Request,
+        state: Annotated[str, Query(max_length=256)] = "",
+        code: _Text = None,
+        error: _Text = None,
     ) -> RedirectResponse:
         """To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens."""
         try:
             done = await oidc.finish(
-                request.cookies.get(FLOW_COOKIE), state, code, request.headers.get("User-Agent")
+                request.cookies.get(FLOW_COOKIE), state, code, error, request.headers.get("User-Agent")
             )
-        except CulvertError as error:
+        except CulvertError as refusal:
             if "text/html" not in request.headers.get("Accept", ""):
                 raise
-            return _told(error)
+            return _told(refusal)
         answer = RedirectResponse("/" if isinstance(done, SignedIn) else done.link, status.HTTP_303_SEE_OTHER)
         if isinstance(done, SignedIn):
             keep(answer, done)

@@ -1,123 +1,227 @@
-"""The provider: where to send the browser, and whom its answer is about (OpenID Connect Core, section 3.1; RFC 7636)."""
+"""The provider: where to send the browser, and whom its answer is about (OpenID Connect Core, section 3.1; RFC 7636).
+
+Only what a sign-in needs is read of what the provider sends: providers write the rest in ways that no specification has.
+"""
 
 from __future__ import annotations
 
-import base64
 import datetime
-import hashlib
 from dataclasses import dataclass
-from typing import Any, cast
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Annotated, Any, cast
+from urllib.parse import quote, urlsplit
 
-import httpx
 from authlib.common.errors import AuthlibBaseError
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri  # pyright: ignore[reportUnknownVariableType]
+from authlib.oauth2.rfc7636 import create_s256_code_challenge  # pyright: ignore[reportUnknownVariableType]
 from authlib.oidc.core import CodeIDToken
-from authlib.oidc.discovery import OpenIDProviderMetadata, get_well_known_url
-from culvert_proto import CulvertError, Reason
+from authlib.oidc.discovery import get_well_known_url
+from cryptography.exceptions import UnsupportedAlgorithm
+from culvert_proto import Reason
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, Key, KeySet
 from joserfc.jws import JWSRegistry
+from pydantic import BaseModel, BeforeValidator, ValidationError
+
+from culvert_service.config import EmailVerifiedBy
+from culvert_service.oidc.calls import Answer, Calls, ProviderError
 
 # Signatures of a key that only the provider has: never a secret that both know, never none.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY_SECONDS = 60
-_TIMEOUT_SECONDS = 10.0
+# OpenID Connect Core, sections 2 and 3.1.3.6.
+_TOKEN_CLAIMS = ("iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "azp", "at_hash")
+# Each way of a client to show its secret (OpenID Connect Core, section 9), in the order in which they are tried.
+_BASIC, _POST = "client_secret_basic", "client_secret_post"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`name` never becomes another's at this provider; `email` is one that it has verified."""
+    """`name` never becomes another's at this provider; `email` is one that counts as verified."""
 
     issuer: str
     name: str
     email: str | None
 
 
+def _methods(value: object) -> object:
+    return value or (_BASIC, _POST)
+
+
+class _Metadata(BaseModel):
+    """OpenID Connect Discovery, section 3."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: Annotated[tuple[str, ...], BeforeValidator(_methods)] = (
+        _BASIC,
+        _POST,
+    )
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        return (
+            self.authorization_endpoint,
+            self.token_endpoint,
+            self.jwks_uri,
+            *filter(None, [self.userinfo_endpoint]),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
-    issuer: str
+    calls: Calls
     client_id: str
     client_secret: str
     redirect_uri: str
+    email_verified_by: EmailVerifiedBy = "email_verified"
+
+    @property
+    def issuer(self) -> str:
+        return self.calls.issuer
+
+    async def check(self) -> None:
+        """Looks at what each sign-in needs. Raises ProviderError."""
+        await self._keys(await self._metadata())
 
     async def authorization_url(self, state: str, nonce: str, verifier: str) -> str:
-        """Raises CulvertError OIDC_REFUSED."""
-        endpoint = str((await self._metadata())["authorization_endpoint"])
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
-        asked = {
-            "response_type": "code",
-            "client_id": self.client_id,
+        """Raises ProviderError."""
+        asked: dict[str, Any] = {
             "redirect_uri": self.redirect_uri,
             "scope": "openid email",
             "state": state,
             "nonce": nonce,
-            "code_challenge": challenge,
+            "code_challenge": create_s256_code_challenge(verifier),
             "code_challenge_method": "S256",
         }
-        return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(asked)}"
+        endpoint = (await self._metadata()).authorization_endpoint
+        return cast("str", prepare_grant_uri(endpoint, self.client_id, "code", **asked))
 
-    async def subject(self, code: str, nonce: str, verifier: str, now: datetime.datetime) -> Subject:
-        """Raises CulvertError OIDC_REFUSED."""
+    async def subject(
+        self, code: str, nonce: str, verifier: str, now: datetime.datetime, *, with_email: bool
+    ) -> Subject:
+        """Raises ProviderError."""
         metadata = await self._metadata()
-        token = await self._token(metadata["token_endpoint"], code, verifier)
-        keys = await self._json("GET", metadata["jwks_uri"])
-        try:
-            found = jwt.decode(
-                token["id_token"],
-                KeySet.import_key_set(cast("Any", keys)),
-                registry=JWSRegistry(algorithms=list(_ALGORITHMS), strict_check_header=False),
-            )
-            options: Any = {
-                "iss": {"essential": True, "value": self.issuer},
-                "aud": {"essential": True, "value": self.client_id},
-            }
-            params = {"nonce": nonce, "client_id": self.client_id, "access_token": token.get("access_token")}
-            claims: Any = CodeIDToken(cast("Any", found.claims), cast("Any", found.header), options, params)
-            claims.validate(now=int(now.timestamp()), leeway=_LEEWAY_SECONDS)
-        except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, RecursionError):
-            raise self._refused("its token does not verify") from None
-        return Subject(self.issuer, str(claims["sub"]), _verified_email(claims))
+        token = await self._token(metadata, code, verifier)
+        access_token = token.get("access_token")
+        claims = self._claims(token.get("id_token"), await self._keys(metadata), nonce, access_token, now)
+        name = str(claims["sub"])
+        email = self._verified_email(claims)
+        unsaid = not email and (claims.get("email") is None or claims.get("email_verified") is None)
+        if with_email and unsaid and metadata.userinfo_endpoint and isinstance(access_token, str):
+            bearer = {"Authorization": f"Bearer {access_token}"}
+            told = await self.calls.object("GET", metadata.userinfo_endpoint, headers=bearer)
+            # Section 5.3.2: the answer may be about somebody else.
+            if told.get("sub") != name:
+                raise self.calls.refused("its userinfo is about another account", f"sub {told.get('sub')!r}")
+            email = self._verified_email(told)
+        return Subject(self.issuer, name, email)
 
-    async def _metadata(self) -> dict[str, Any]:
-        found = OpenIDProviderMetadata(
-            await self._json("GET", get_well_known_url(self.issuer, external=True))
-        )
+    async def _metadata(self) -> _Metadata:
+        document = await self.calls.object("GET", get_well_known_url(self.issuer, external=True))
+        lacks = "its discovery document lacks what a sign-in needs"
         try:
-            found.validate()
-        # A provider for tests on this computer has no TLS, which the check asks of each address.
-        except ValueError:
-            if urlsplit(self.issuer).scheme == "https":
-                raise self._refused("its discovery document is not valid") from None
-        if found.get("issuer") != self.issuer:
-            raise self._refused("its discovery document is another issuer's")
+            found = _Metadata.model_validate(document)
+        except ValidationError as error:
+            places = ", ".join(str(fault["loc"][0]) for fault in error.errors())
+            raise self.calls.refused(lacks, places) from None
+        if found.issuer != self.issuer:
+            detail = f"the discovery document has the issuer {found.issuer}"
+            fields = {"issuer": self.issuer, "found": found.issuer[:200]}
+            raise ProviderError(Reason.OIDC_ISSUER_DIFFERS, detail, **fields)
+        # A provider for tests on this computer has no TLS.
+        if urlsplit(self.issuer).scheme == "https":
+            for endpoint in found.endpoints:
+                if urlsplit(endpoint).scheme != "https":
+                    raise self.calls.refused(lacks, f"not https: {endpoint}")
         return found
 
-    async def _token(self, endpoint: str, code: str, verifier: str) -> dict[str, Any]:
-        # RFC 6749 section 2.3.1 encodes both before they are joined.
-        credentials = (quote(self.client_id, safe=""), quote(self.client_secret, safe=""))
+    async def _token(self, metadata: _Metadata, code: str, verifier: str) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self.redirect_uri,
             "code_verifier": verifier,
         }
-        return await self._json("POST", endpoint, data=form, auth=credentials)
+        # RFC 6749 section 2.3.1 encodes both before they are joined; authlib's own way does not.
+        basic = (quote(self.client_id, safe=""), quote(self.client_secret, safe=""))
+        posted = {"client_id": self.client_id, "client_secret": self.client_secret}
+        ways: dict[str, dict[str, Any]] = {
+            _BASIC: {"data": form, "auth": basic},
+            _POST: {"data": form | posted},
+        }
+        answer: Answer | None = None
+        # A provider that knows both may accept one for this client, and accepts the code after the other.
+        for way in (way for way in ways if way in metadata.token_endpoint_auth_methods_supported):
+            answer = await self.calls.ask("POST", metadata.token_endpoint, **ways[way])
+            if not _refuses_client(answer):
+                break
+        if answer is None:
+            supported = " ".join(metadata.token_endpoint_auth_methods_supported)
+            raise self.calls.refused("it takes no client secret", supported)
+        detail = f"{answer.status} {answer.content.get('error')}: {answer.content.get('error_description')}"
+        if _refuses_client(answer):
+            raise ProviderError(Reason.OIDC_CLIENT_REFUSED, detail, issuer=self.issuer)
+        if not answer.is_success:
+            raise self.calls.refused(f"it answers with HTTP status {answer.status}", detail)
+        return answer.content
 
-    async def _json(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
+    async def _keys(self, metadata: _Metadata) -> KeySet:
+        found = (await self.calls.object("GET", metadata.jwks_uri)).get("keys")
+        shown = cast("list[object]", found) if isinstance(found, list) else []
+        keys = [key for data in shown if (key := _key(data))]
+        if not keys:
+            raise self.calls.refused("it shows no key that Culvert can use", metadata.jwks_uri)
+        return KeySet(keys)
+
+    def _claims(
+        self, id_token: object, keys: KeySet, nonce: str, access_token: object, now: datetime.datetime
+    ) -> dict[str, Any]:
+        # RFC 7516 section 9: an encrypted token has five parts.
+        if str(id_token).count(".") == 4:
+            raise self.calls.refused("its token is encrypted")
         try:
-            async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, follow_redirects=False) as client:
-                answer = await client.request(method, url, **sent)
-            if answer.is_success and isinstance(found := answer.json(), dict):
-                return cast("dict[str, Any]", found)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
-            raise self._refused("it does not answer") from None
-        raise self._refused("it did not accept the question")
+            registry = JWSRegistry(algorithms=list(_ALGORITHMS), strict_check_header=False)
+            found = jwt.decode(cast("Any", id_token), keys, registry=registry)
+            options: Any = {
+                "iss": {"essential": True, "value": self.issuer},
+                "aud": {"essential": True, "value": self.client_id},
+                "sub": {"essential": True},
+            }
+            params = {"nonce": nonce, "client_id": self.client_id, "access_token": access_token}
+            checked = {name: found.claims[name] for name in _TOKEN_CLAIMS if name in found.claims}
+            claims: Any = CodeIDToken(cast("Any", checked), cast("Any", found.header), options, params)
+            claims.validate(now=int(now.timestamp()), leeway=_LEEWAY_SECONDS)
+        except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise self.calls.refused("its token does not verify", str(error)) from None
+        return found.claims
 
-    def _refused(self, why: str) -> CulvertError:
-        return CulvertError(Reason.OIDC_REFUSED, issuer=self.issuer, why=why)
+    def _verified_email(self, claims: dict[str, Any]) -> str | None:
+        email, vouched = claims.get("email"), claims.get("email_verified")
+        # An explicit word that an address is not verified counts, whatever the setting.
+        if vouched is None:
+            by = self.email_verified_by
+            vouched = True if by == "provider" else claims.get(by)
+        return email if isinstance(email, str) and _is_true(vouched) else None
 
 
-def _verified_email(claims: dict[str, Any]) -> str | None:
-    email = claims.get("email")
-    return email if isinstance(email, str) and claims.get("email_verified") is True else None
+def _is_true(value: object) -> bool:
+    """Cognito and JumpCloud send the text "true"; of Entra's xms_edov, 1 and "1" have been seen."""
+    return str(value).lower() in ("true", "1")
+
+
+def _refuses_client(answer: Answer) -> bool:
+    """RFC 6749 section 5.2. Keycloak says unauthorized_client, and Auth0 access_denied, for a wrong secret."""
+    return answer.status == 401 or answer.content.get("error") in ("invalid_client", "unauthorized_client")
+
+
+def _key(data: object) -> Key | None:
+    """None: Culvert cannot verify signatures with it, as with an elliptic curve that it does not know."""
+    try:
+        key = JWKRegistry.import_key(cast("Any", data))
+    except (JoseError, UnsupportedAlgorithm, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return None if key.get("use") == "enc" else key

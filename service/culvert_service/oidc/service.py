@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from culvert_db import ActorKind, Admin, AdminIdentity, Sessions, User
 from culvert_proto import CulvertError, Reason
@@ -17,7 +18,7 @@ from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.service import SignedIn, check_name, open_session
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.refusals import Refusals
-from culvert_service.identity.schemas import InvitationOut
+from culvert_service.identity.schemas import InvitationOut, canonical_email
 from culvert_service.oidc import flow as flows
 from culvert_service.oidc.flow import Flow
 from culvert_service.oidc.schemas import OidcIn
@@ -26,7 +27,10 @@ from culvert_service.pki.master_key import MasterKey
 if TYPE_CHECKING:
     from culvert_service.oidc.provider import Provider, Subject
 
+_log = logging.getLogger(__name__)
+
 Invite = Callable[[str], Awaitable[InvitationOut]]
+_Result = TypeVar("_Result")
 
 
 class Oidc:
@@ -47,6 +51,8 @@ class Oidc:
         self._master_key = master_key
         self._invite = invite
         self._now = now
+        # What was logged last of the provider, for each half of a sign-in, until that succeeds.
+        self._faults: dict[str, tuple[Reason, str]] = {}
 
     @property
     def issuer(self) -> str | None:
@@ -54,24 +60,29 @@ class Oidc:
         return self._configured.issuer if self._configured else None
 
     async def begin(self, asked: OidcIn) -> tuple[str, str]:
-        """Where to send the browser, and its cookie. Raises CulvertError NOT_FOUND or OIDC_REFUSED."""
+        """Where to send the browser, and its cookie. Raises CulvertError NOT_FOUND or ProviderError."""
         token = asked.token.get_secret_value() if asked.token else ""
         flow = flows.begin(asked.purpose, token, asked.name or "", self._now())
-        url = await self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
+        asking = self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
+        url = await self._logged("begin", asking)
         return url, flows.sealed(flow, self._master_key)
 
     async def finish(
-        self, cookie: str | None, state: str, code: str | None, user_agent: str | None
+        self, cookie: str | None, state: str, code: str | None, error: str | None, user_agent: str | None
     ) -> SignedIn | InvitationOut:
-        """Raises CulvertError OIDC_STALE, OIDC_REFUSED, OIDC_UNKNOWN, INVITATION_INVALID or ALREADY_EXISTS."""
+        """With the provider's code, or its error (RFC 6749 section 4.1.2.1). Raises ProviderError, or CulvertError
+        OIDC_STALE, OIDC_UNKNOWN, OIDC_EMAIL_…, INVITATION_INVALID or ALREADY_EXISTS.
+        """
         provider = self._provider()
         flow = flows.resumed(cookie, state, self._master_key, self._now())
         try:
             if code is None:
-                raise CulvertError(
-                    Reason.OIDC_REFUSED, issuer=provider.issuer, why="the sign-in was broken off"
-                )
-            subject = await provider.subject(code, flow.nonce, flow.verifier, self._now())
+                said = (error or "")[:60]
+                why = "the sign-in was broken off" if said in ("", "access_denied") else f"it answers {said}"
+                raise CulvertError(Reason.OIDC_REFUSED, issuer=provider.issuer, why=why)
+            with_email = flow.purpose == "enrol"
+            asking = provider.subject(code, flow.nonce, flow.verifier, self._now(), with_email=with_email)
+            subject = await self._logged("finish", asking)
             match flow.purpose:
                 case "sign-in":
                     return await self._sign_in(subject, user_agent)
@@ -79,11 +90,25 @@ class Oidc:
                     return await self._set_up(flow, subject, user_agent)
                 case "enrol":
                     return await self._enrol(subject)
-        except CulvertError as error:
+        except CulvertError as refusal:
             action = {"sign-in": "admin.sign-in", "setup": "admin.create", "enrol": "user.invite"}
             line = Line(action[flow.purpose], "oidc/unknown", {"issuer": provider.issuer})
-            await self._refusals.of_stranger(line, error)
+            await self._refusals.of_stranger(line, refusal)
             raise
+
+    async def _logged(self, half: str, asking: Awaitable[_Result]) -> _Result:
+        """Tells the log what keeps people from signing in, once until it changes."""
+        try:
+            result = await asking
+        except CulvertError as error:
+            fault = (error.reason, str(getattr(error, "detail", "")))
+            if self._faults.get(half) != fault:
+                self._faults[half] = fault
+                _log.warning("%s %s", error.message, error.remedy, extra={"detail": fault[1]})
+            raise
+        if self._faults.pop(half, None):
+            _log.info("the provider %s does again what a sign-in asks", self.issuer)
+        return result
 
     async def _sign_in(self, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
@@ -123,12 +148,15 @@ class Oidc:
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
 
     async def _enrol(self, subject: Subject) -> InvitationOut:
+        if subject.email is None:
+            raise CulvertError(Reason.OIDC_EMAIL_UNVERIFIED, issuer=subject.issuer)
+        email = canonical_email(subject.email)
         async with self._sessions() as session:
-            query = select(User.name).where(User.email == subject.email).limit(2)
-            names = list(await session.scalars(query)) if subject.email else []
-        # An address that two people have tells neither.
-        if len(names) != 1:
+            names = list(await session.scalars(select(User.name).where(User.email == email).limit(2)))
+        if not names:
             raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
+        if len(names) > 1:
+            raise CulvertError(Reason.OIDC_EMAIL_SHARED, email=email)
         acting.set(Actor(ActorKind.INVITATION, names[0], acting.get().source))
         return await self._invite(names[0])
 

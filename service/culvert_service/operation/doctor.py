@@ -11,6 +11,7 @@ from typing import Any
 
 from culvert_db import Gateway, Sessions, UntrustedDatabaseError
 from culvert_db.start_failure import PostgresFailedError
+from culvert_proto import CulvertError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -59,6 +60,8 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         f"{settings.p4_artifacts} lacks {' and '.join(missing)}" if missing else "",
         "Set p4_artifacts to the directory of the compiled program.",
     )
+    if settings.oidc_issuer is not None:
+        yield await _provider(settings)
     try:
         async with controller.reading(settings) as sessions:
             async for finding in _database(settings, sessions, keys=not files.wrong):
@@ -86,6 +89,18 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
             yield finding
     for zone in zones:
         yield _zone(zone)
+
+
+async def _provider(settings: Settings) -> Finding:
+    what = "sign-in provider"
+    try:
+        if provider := controller.oidc_provider(settings):
+            await provider.check()
+    except ConfigurationError as error:
+        return Finding(what, str(error), "Set it to a file that the controller may read.")
+    except CulvertError as error:
+        return Finding(what, error.message, error.remedy)
+    return Finding(what)
 
 
 async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding | None:

@@ -5435,6 +5435,7 @@ export interface operations {
             query?: {
                 state?: string;
                 code?: string | null;
+                error?: string | null;
             };
             header?: never;
             path?: never;

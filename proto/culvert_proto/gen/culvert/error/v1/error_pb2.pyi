@@ -168,6 +168,17 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_TUN_LOST: _Reason.ValueType  # 197
     REASON_STATE_UNWRITABLE: _Reason.ValueType  # 198
     REASON_STATE_FORGOTTEN: _Reason.ValueType  # 199
+    REASON_OIDC_NAME_UNKNOWN: _Reason.ValueType  # 230
+    """Why a sign-in at a provider of OpenID Connect fails, further."""
+    REASON_OIDC_CONNECTION_FAILED: _Reason.ValueType  # 231
+    REASON_OIDC_TIMEOUT: _Reason.ValueType  # 232
+    REASON_OIDC_PROXY_FAILED: _Reason.ValueType  # 233
+    REASON_OIDC_TLS_FAILED: _Reason.ValueType  # 234
+    REASON_OIDC_CERTIFICATE_UNTRUSTED: _Reason.ValueType  # 235
+    REASON_OIDC_ISSUER_DIFFERS: _Reason.ValueType  # 236
+    REASON_OIDC_CLIENT_REFUSED: _Reason.ValueType  # 237
+    REASON_OIDC_EMAIL_UNVERIFIED: _Reason.ValueType  # 238
+    REASON_OIDC_EMAIL_SHARED: _Reason.ValueType  # 239
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -315,6 +326,17 @@ REASON_TUN_FORBIDDEN: Reason.ValueType  # 196
 REASON_TUN_LOST: Reason.ValueType  # 197
 REASON_STATE_UNWRITABLE: Reason.ValueType  # 198
 REASON_STATE_FORGOTTEN: Reason.ValueType  # 199
+REASON_OIDC_NAME_UNKNOWN: Reason.ValueType  # 230
+"""Why a sign-in at a provider of OpenID Connect fails, further."""
+REASON_OIDC_CONNECTION_FAILED: Reason.ValueType  # 231
+REASON_OIDC_TIMEOUT: Reason.ValueType  # 232
+REASON_OIDC_PROXY_FAILED: Reason.ValueType  # 233
+REASON_OIDC_TLS_FAILED: Reason.ValueType  # 234
+REASON_OIDC_CERTIFICATE_UNTRUSTED: Reason.ValueType  # 235
+REASON_OIDC_ISSUER_DIFFERS: Reason.ValueType  # 236
+REASON_OIDC_CLIENT_REFUSED: Reason.ValueType  # 237
+REASON_OIDC_EMAIL_UNVERIFIED: Reason.ValueType  # 238
+REASON_OIDC_EMAIL_SHARED: Reason.ValueType  # 239
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
