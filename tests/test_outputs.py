@@ -128,6 +128,13 @@ def assert_plain(call: list[str], err: str) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+def test_help_names_a_type_only_behind_an_option_that_takes_a_value(program: str, tmp_path: Path) -> None:
+    told, out = run(program, helps(program), tmp_path)
+    assert {code for _, code, _ in told} == {0}
+    assert b"<bool>" not in out
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("encoding", SURROUNDINGS)
 def test_every_command_speaks_in_every_character_set_and_forty_columns(
     tmp_path: Path, program: str, encoding: str

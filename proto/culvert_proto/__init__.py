@@ -1,5 +1,10 @@
 """Culvert's wire contracts. Import messages and services from here and nowhere else."""
 
+import os
+
+# Read when gRPC is first imported. gRPC's core would write of failed handshakes past the program's own log.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
 from culvert_proto.gen.culvert.agent.v1 import agent_pb2, agent_pb2_grpc
 from culvert_proto.gen.culvert.error.v1 import error_pb2
 from culvert_proto.gen.culvert.local.v1 import local_pb2, local_pb2_grpc

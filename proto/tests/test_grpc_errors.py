@@ -1,6 +1,9 @@
 # gRPC names the methods.
 # ruff: noqa: N802
 # pyright: reportIncompatibleMethodOverride=false, reportAbstractUsage=false
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -59,3 +62,26 @@ async def test_a_fault_is_internal_in_the_log_and_says_nothing_of_the_inside(
         True,
         True,
     ]
+
+
+def test_grpc_writes_nothing_past_the_programs_log() -> None:
+    """Of a handshake that fails, its core writes a line to standard error each time."""
+    script = """
+import socket, threading, culvert_proto, grpc
+server = socket.create_server(("127.0.0.1", 0))
+def answer():
+    connection, _ = server.accept()
+    connection.recv(1)
+    connection.sendall(b"no TLS here" * 9)
+threading.Thread(target=answer, daemon=True).start()
+channel = grpc.secure_channel(f"localhost:{server.getsockname()[1]}", grpc.ssl_channel_credentials())
+try:
+    channel.unary_unary("/a/b")(b"", timeout=20)
+except grpc.RpcError as error:
+    print(error.code().name)
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("UNAVAILABLE\n", "")

@@ -15,6 +15,7 @@ from culvert_db import MigrationError, log
 from culvert_db.start_failure import PostgresFailedError
 from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private
+from typer.core import TyperCommand, TyperGroup
 
 from culvert_service import config, controller
 from culvert_service.admins import command as admin_command
@@ -28,7 +29,33 @@ from culvert_service.pki.master_key import MasterKeyError
 _Result = TypeVar("_Result")
 
 
-class _Program(typer.Typer):
+def _without_types(params: list[Any]) -> list[Any]:
+    """Typer's help names a type behind each option, also behind those that take no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class _Commands(typer.Typer):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(cls=_Group, no_args_is_help=True, **settings)
+
+    def command(self, name: str | None = None, **settings: Any) -> Any:
+        return super().command(name, cls=_Command, **settings)
+
+
+class _Program(_Commands):
     """Ends with EXIT_OUTPUT where its output cannot be written."""
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
@@ -38,19 +65,16 @@ class _Program(typer.Typer):
 
 app = _Program(
     help="The Culvert controller. Settings come from CULVERT_* in the environment and from a TOML file.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-audit_commands = typer.Typer(help="The audit log.", no_args_is_help=True)
+audit_commands = _Commands(help="The audit log.")
 app.add_typer(audit_commands, name="audit")
-user_commands = typer.Typer(help="People, at the controller that runs.", no_args_is_help=True)
+user_commands = _Commands(help="People, at the controller that runs.")
 app.add_typer(user_commands, name="user")
-site_tunnel_commands = typer.Typer(
-    help="Tunnels between gateways, at the controller that runs.", no_args_is_help=True
-)
+site_tunnel_commands = _Commands(help="Tunnels between gateways, at the controller that runs.")
 app.add_typer(site_tunnel_commands, name="site-tunnel")
-gateway_commands = typer.Typer(help="Gateways, at the controller that runs.", no_args_is_help=True)
+gateway_commands = _Commands(help="Gateways, at the controller that runs.")
 app.add_typer(gateway_commands, name="gateway")
 ConfigFile = Annotated[
     Path | None,
@@ -272,7 +296,12 @@ def verify(config_file: ConfigFile = None) -> None:
 @audit_commands.command()
 def cut(
     before: Annotated[
-        datetime, typer.Option(formats=["%Y-%m-%d"], help="Lines from before this day (UTC) are removed.")
+        datetime,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            metavar="YYYY-MM-DD",
+            help="Lines from before this day (UTC) are removed.",
+        ),
     ],
     export: Annotated[
         Path | None, typer.Option(help="A new file for these lines, written before they are removed.")
@@ -300,8 +329,9 @@ def _run(
         MigrationError,
         MasterKeyError,
         CallRefusedError,
-        OSError,
     ) as error:
         sys.exit(f"culvert-controller: {error}")
+    except OSError as error:
+        sys.exit(f"culvert-controller: {config.system_words(error)}")
     except DatabaseDownError as error:
         sys.exit(f"culvert-controller: {error} ({error.__cause__})")

@@ -55,6 +55,40 @@ def _issuer(value: str) -> str:
     return value
 
 
+def _public_url(value: str) -> str:
+    if urlsplit(value).path.strip("/"):
+        raise ValueError(
+            "must have no path: API, console and cookies belong to a host as a whole, so give the controller a name of its "
+            "own, and let the reverse proxy pass all of its paths"
+        )
+    return _origin(value, "https")
+
+
+def _collector(value: str) -> str:
+    return _origin(value, "https", "http")
+
+
+def _origin(value: str, *schemes: str) -> str:
+    parts = urlsplit(value)
+    beside = parts.path.strip("/") or parts.query or parts.fragment or parts.username
+    # `port` raises ValueError for what is none.
+    if (
+        parts.scheme not in schemes
+        or not parts.hostname
+        or beside
+        or parts.port == 0
+        or re.search(r"\s", value)
+    ):
+        raise ValueError(f"must be {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in schemes)}")
+    return value
+
+
+def _role(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9._-]{0,64}", value):
+        raise ValueError("must be at most 64 of the characters a to z, 0 to 9, dot, underscore and hyphen")
+    return value
+
+
 Listen = Annotated[str, AfterValidator(_listen)]
 # What says that an e-mail address is the person's: the claim of that name, or the provider's word alone (decision 41).
 EmailVerifiedBy = Literal["email_verified", "xms_edov", "provider"]
@@ -81,7 +115,7 @@ class Settings(BaseSettings):
     rest_listen: Listen = "127.0.0.1:8443"
     agent_listen: Listen = "127.0.0.1:8444"
     # What devices are told; by default what is listened on.
-    public_rest_url: str | None = Field(default=None, pattern=r"^https://\S+$")
+    public_rest_url: Annotated[str, AfterValidator(_public_url)] | None = None
     public_agent_address: Listen | None = None
     # DNS names and addresses in the controller's certificate, beside the hosts of the four settings above.
     server_names: Names = ()
@@ -94,7 +128,7 @@ class Settings(BaseSettings):
     # The built admin console; where there is none, only the API is served.
     console: Path = _CONSOLE
     # Of every gateway, which has to keep roles apart, as sluice does; empty: the default role, which may do everything.
-    p4runtime_role: str = Field(default="", pattern=r"^[a-z0-9._-]{0,64}$")
+    p4runtime_role: Annotated[str, AfterValidator(_role)] = ""
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
     # A certificate that has expired is renewed for so long after its end, by its key and a code; 0: never.
@@ -123,7 +157,7 @@ class Settings(BaseSettings):
     oidc_ca_file: Path | None = None
     oidc_email_verified_by: EmailVerifiedBy = "email_verified"
     # A collector of OpenTelemetry traces that speaks OTLP over HTTP, and the share of operations that it is told of.
-    otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/\s]+/?$")
+    otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = None
     trace_ratio: float = Field(default=1, ge=0, le=1)
     log_json: bool = False
     # Reverse proxies in front of the REST API whose X-Forwarded-For is believed.
@@ -155,8 +189,7 @@ class Settings(BaseSettings):
     @property
     def certificate_names(self) -> tuple[str, ...]:
         """Every name or address under which a client may reach this controller."""
-        url_host = self.rest_url.removeprefix("https://").split("/", 1)[0]
-        named = [*self.server_names, _host(url_host)]
+        named = [*self.server_names, _host(urlsplit(self.rest_url).netloc)]
         named += [_host(address) for address in (self.agent_address, self.rest_listen, self.agent_listen)]
         return tuple(dict.fromkeys(name for name in named if name not in {"0.0.0.0", "::"}))  # noqa: S104
 
@@ -179,11 +212,19 @@ def load(file: Path | None) -> Settings:
     """Raises ConfigurationError, whose text repeats no value: one of them may be a password."""
     try:
         return Settings(**(tomllib.loads(file.read_text()) if file else {}))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise ConfigurationError(system_words(error)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
         raise ConfigurationError("; ".join(faults)) from None
+
+
+def system_words(error: OSError) -> str:
+    """The operating system's, with the file that they are about, and without its number."""
+    what = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {what}" if error.filename else what
 
 
 def split_listen(address: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ def of(world: World) -> dict[str, str]:
         "CULVERT_STATE_DIR": str(world.settings.state_dir),
         "CULVERT_DATABASE_URL": world.settings.database_url.get_secret_value(),
         "CULVERT_REST_LISTEN": world.settings.rest_listen,
+        "TZ": "Europe/Berlin",
     }
 
 
@@ -66,6 +68,47 @@ async def test_a_wrong_setting_ends_it_with_what_to_mend() -> None:
     assert "No such command" in err
 
 
+async def test_before_it_serves_the_commands_say_what_comes_next(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    here = {"CULVERT_STATE_DIR": str(settings.state_dir), "CULVERT_REST_LISTEN": settings.rest_listen}
+    add = ("user", "add", "bob", "bob@corp.example")
+    code, _, err = await culvert(here, *add)
+    assert (code, err.endswith("holds no controller yet. Make one: culvert-controller init\n")) == (
+        1,
+        True,
+    ), err
+    code, out, err = await culvert(here, "doctor")
+    assert (code, "the first time, run init" in out) == (1, True), out
+    assert (await culvert(here, "init"))[0] == 0
+    code, _, err = await culvert(here, *add)
+    assert (code, err.endswith("Start it: culvert-controller serve\n")) == (1, True), err
+    code, out, err = await culvert(here, "doctor")
+    # Nothing but the controller itself is not there.
+    assert (code, err) == (1, "")
+    [wrong, _remedy] = [line for line in out.splitlines() if not line.endswith(" ok")]
+    assert wrong.startswith("controller ")
+    assert wrong.endswith(f"no controller runs at {settings.rest_url}. Start it: culvert-controller serve")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("doctor", "--config", "/nowhere.toml"),
+        ("gateway", "add", "/nowhere.toml"),
+        ("restore", "/nowhere.tar"),
+        ("backup", "/proc/nowhere/x.tar"),
+    ],
+)
+async def test_a_file_that_is_not_there_is_named_without_an_error_number(
+    world: World, command: tuple[str, ...]
+) -> None:
+    code, _, err = await culvert(of(world), *command)
+    assert code == 1
+    assert "No such file or directory" in err
+    assert "Errno" not in err
+    assert "nowhere" in err
+
+
 async def test_a_controller_is_administered_by_commands(world: World, tmp_path: Path) -> None:
     environment, description = of(world), tmp_path / "gateway.toml"
     description.write_text(GATEWAY.format(port=9))
@@ -73,6 +116,9 @@ async def test_a_controller_is_administered_by_commands(world: World, tmp_path: 
     code, out, _ = await culvert(environment, "user", "invite", "bob")
     assert code == 0
     assert "culvert://enroll?" in out
+    until = r"until \d{4}-\d\d-\d\d \d\d:\d\d CES?T"
+    assert re.search(until, out)
+    assert re.search(until, (await culvert(environment, "user", "invitations"))[1])
     assert (await culvert(environment, "gateway", "add", str(description)))[0] == 0
     code, out, _ = await culvert(environment, "gateway", "list")
     assert code == 0

@@ -44,6 +44,72 @@ def test_a_secret_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert settings.database_url.get_secret_value() == "postgresql://other"
 
 
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://vpn.corp.example/culvert", "must have no path: .*a name of its own"),
+        ("https://vpn.corp.example/culvert/", "must have no path"),
+        ("https://vpn.corp.example?x=1", r"must be https://HOST\[:PORT\]"),
+        ("https://vpn.corp.example/#x", "must be https://HOST"),
+        ("https://user:s3cret@vpn.corp.example", "must be https://HOST"),
+        ("http://vpn.corp.example", "must be https://HOST"),
+        ("https://:8443", "must be https://HOST"),
+        ("https://vpn.corp.example:0", "must be https://HOST"),
+        ("https://vpn.corp.example:99999", "Port out of range"),
+        ("https://[::1", "Invalid IPv6 URL"),
+        ("vpn.corp.example", "must"),
+    ],
+)
+def test_the_public_url_is_a_host_as_a_whole(monkeypatch: pytest.MonkeyPatch, url: str, why: str) -> None:
+    monkeypatch.setenv("CULVERT_PUBLIC_REST_URL", url)
+    with pytest.raises(ConfigurationError, match=f"public_rest_url: .*{why}") as error:
+        load(None)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://vpn.corp.example", "vpn.corp.example"),
+        ("https://vpn.corp.example:8443/", "vpn.corp.example"),
+        ("https://[2001:db8::1]:8443", "2001:db8::1"),
+    ],
+)
+def test_the_certificate_has_the_public_urls_host(
+    monkeypatch: pytest.MonkeyPatch, url: str, name: str
+) -> None:
+    monkeypatch.setenv("CULVERT_PUBLIC_REST_URL", url)
+    settings = load(None)
+    assert settings.rest_url == url.rstrip("/")
+    assert settings.certificate_names[0] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        (
+            "otlp_endpoint",
+            "http://collector:4318/v1/traces",
+            "must be https://HOST[:PORT] or http://HOST[:PORT]",
+        ),
+        ("p4runtime_role", "A role", "must be at most 64 of the characters a to z"),
+    ],
+)
+def test_a_refusal_shows_no_regular_expression(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
+    monkeypatch.setenv(f"CULVERT_{name.upper()}", value)
+    with pytest.raises(ConfigurationError) as error:
+        load(None)
+    assert str(error.value).startswith(f"{name}: Value error, {why}")
+
+
+def test_a_file_that_cannot_be_read_is_named_once_and_without_a_number(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        load(tmp_path / "nowhere.toml")
+    assert str(error.value) == f"{tmp_path}/nowhere.toml: No such file or directory"
+
+
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "controller.toml"
     file.write_text("rest_lisen = 1\n")

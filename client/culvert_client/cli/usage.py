@@ -133,6 +133,9 @@ def _with_help(params: list[Any]) -> list[Any]:
     for param in params:
         if getattr(param, "help", None) in _OF_ALL_COMMANDS:
             param.help = _(param.help)
+        if getattr(param, "is_flag", False):
+            # Typer names a type behind each option, also behind those that take no value.
+            param.metavar = ""
     return params
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from culvert_service import controller
 from culvert_service.admins.service import Admins
 from culvert_service.config import Settings
+from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.admin_token import AdminToken
 
 
 async def init(settings: Settings) -> None:
     """Makes the state and the database where they are not, and says how the first owner makes an account."""
     async with controller.administering(settings) as sessions:
+        for authority in ("infrastructure", "gateway", "device"):
+            Authority.load(settings.state_dir, authority)
+        AdminToken.load(settings.state_dir)
         admins = Admins(sessions, MasterKey.load(settings.state_dir), controller.now)
         token = await admins.first_owner()
     if token is None:

@@ -38,7 +38,7 @@ async def cut(settings: Settings, before: datetime.datetime, file: Path | None) 
             done = await retention.cut(sessions, key, before, controller.now(), file)
         except (retention.LogBrokenError, retention.ExportRefusedError, ValueError) as error:
             raise ConfigurationError(f"nothing was cut: {error}") from None
-    print(f"{done.lines} lines that were written before {before.isoformat()} are cut.")
+    print(f"{done.lines} lines that were written before {before:%Y-%m-%d %H:%M %Z} are cut.")
     if file is not None and done.export is not None:
         print(f"{file} holds them; its SHA-256 is {done.export.hex()}.")
     print(f"The cut is signed by the key {key.public.hex()}.")

@@ -78,7 +78,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         gateways = await call(settings, "GET", "/gateways")
         zones = await call(settings, "GET", "/dns/zones")
     except (ConfigurationError, CallRefusedError) as error:
-        yield Finding("controller", str(error), "Start it: culvert-controller serve")
+        yield Finding("controller", str(error), "See its log: journalctl -u culvert-controller")
         return
     yield Finding("controller")
     for gateway in gateways:
@@ -135,7 +135,7 @@ def _files(state_dir: Path) -> Finding:
         file = state_dir / name
         if not file.is_file():
             return Finding(
-                what, f"{file} is not there", "Restore it from a backup; the first time, run serve."
+                what, f"{file} is not there", "Restore it from a backup; the first time, run init."
             )
         if file.stat().st_mode & 0o077:
             return Finding(

@@ -9,7 +9,7 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from culvert_service.config import ConfigurationError, Settings
+from culvert_service.config import ConfigurationError, Settings, system_words
 
 _SECONDS = 15.0
 
@@ -33,6 +33,13 @@ def _call(settings: Settings, method: str, path: str, body: object, seen: str) -
     try:
         token = (state / "admin-token").read_text().strip()
         context = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"state_dir: {state} holds no controller yet. Make one: culvert-controller init"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{system_words(error)}. Run this as the controller's user") from None
+    try:
         connection = http.client.HTTPSConnection(
             url.hostname or "", url.port or 443, timeout=_SECONDS, context=context
         )
@@ -45,8 +52,13 @@ def _call(settings: Settings, method: str, path: str, body: object, seen: str) -
             content = answer.read()
         finally:
             connection.close()
+    except ConnectionRefusedError:
+        raise ConfigurationError(
+            f"no controller runs at {settings.rest_url}. Start it: culvert-controller serve"
+        ) from None
     except (OSError, http.client.HTTPException) as error:
-        raise ConfigurationError(f"no controller answers at {settings.rest_url}: {error}") from None
+        why = system_words(error) if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(f"no controller answers at {settings.rest_url}: {why}") from None
     found: Any = json.loads(content) if content else None
     if answer.status >= http.client.BAD_REQUEST:
         raise CallRefusedError(f"{found['detail']} {found['remedy']}")
