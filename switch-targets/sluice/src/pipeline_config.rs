@@ -8,8 +8,10 @@
 //! ```
 //! A program is built and filled beside the running one, so that nothing that is refused has changed anything.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use prost::Message as _;
 use sluice_pipeline::{Program, Switch};
 use tracing::info;
 
@@ -68,6 +70,14 @@ pub async fn set(
     Ok(())
 }
 
+/// Lets packets run through a program from this computer's own files.
+///
+/// # Errors
+/// It holds no program.
+pub async fn install(device: &Device, new: Saved) -> Result<(), Fault> {
+    commit(device, &mut *device.installed.write().await, new, false)
+}
+
 /// Lets packets run through the program. `reconcile`: with the counts of the old one.
 fn commit(
     device: &Device,
@@ -105,11 +115,11 @@ pub fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Resul
         .p4info
         .as_ref()
         .ok_or_else(|| Fault::invalid("the config has no P4Info"))?;
-    let json = &config.p4_device_config;
+    let json = program_in(&config.p4_device_config);
     let in_json = |error: sluice_pipeline::LoadError| {
         Fault::invalid(error.to_string()).at("p4_device_config")
     };
-    let program = Program::load(json).map_err(in_json)?;
+    let program = Program::load(&json).map_err(in_json)?;
     // Unsupported or wrong: a config that can't be realised is INVALID_ARGUMENT (section 14).
     let schema = Schema::new(p4info, &program)
         .map_err(|fault| Fault::invalid(fault.message).at("p4info"))?;
@@ -129,6 +139,24 @@ pub fn build(device: &Device, config: Option<ForwardingPipelineConfig>) -> Resul
             replication: Replication::default(),
         },
     })
+}
+
+/// `p4.tmp.P4DeviceConfig`, which p4lang's tutorials and older controllers push: bmv2 takes it too.
+#[derive(Clone, PartialEq, prost::Message)]
+struct P4DeviceConfig {
+    #[prost(bytes = "vec", tag = "3")]
+    device_data: Vec<u8>,
+}
+
+/// The JSON as it is, or in a `P4DeviceConfig`.
+fn program_in(config: &[u8]) -> Cow<'_, [u8]> {
+    if config.trim_ascii_start().starts_with(b"{") {
+        return config.into();
+    }
+    match P4DeviceConfig::decode(config) {
+        Ok(wrapped) if !wrapped.device_data.is_empty() => wrapped.device_data.into(),
+        _ => config.into(),
+    }
 }
 
 /// `None` before the first program.

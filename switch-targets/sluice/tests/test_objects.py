@@ -164,16 +164,10 @@ class TestLoading:
             (wide, PROTO.INVALID_ARGUMENT, "p4_device_config: register_arrays[1].bitwidth"),
             (structured, PROTO.INVALID_ARGUMENT, f"{register}: type_spec"),
             (
-                lambda config: setattr(config.p4info.registers[0], "size", 5),
-                PROTO.INVALID_ARGUMENT,
-                f"{register}: the P4Info",
-            ),
-            (
                 lambda config: setattr(config.p4info.registers[0].type_spec.bitstring.bit, "bitwidth", 32),
                 PROTO.INVALID_ARGUMENT,
                 f"{register}: type_spec",
             ),
-            (lambda config: setattr(config.p4info.value_sets[0], "size", 5), PROTO.INVALID_ARGUMENT, members),
             (
                 lambda config: setattr(config.p4info.value_sets[0].match[1], "bitwidth", 47),
                 PROTO.INVALID_ARGUMENT,

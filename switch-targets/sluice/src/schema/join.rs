@@ -1,8 +1,10 @@
 //! One table, action or counter of the P4Info beside the program's of the same name.
+//!
+//! Sizes are the program's, as on bmv2: p4c writes the two files by different defaults.
 
 use std::collections::BTreeMap;
 
-use sluice_pipeline::{DefaultSpec, MatchKind, Program, TableId};
+use sluice_pipeline::{MatchKind, Program, TableId, TableSpec};
 
 use super::distinct::distinct;
 use super::scalar::Scalar;
@@ -37,13 +39,6 @@ pub fn join_table(
     }
     distinct("match field", table.match_fields.iter().map(|it| it.id))?;
     distinct("action", table.action_refs.iter().map(|it| it.id))?;
-    // p4c writes the number of constant entries as the size of their table, but not into the P4Info.
-    if !spec.is_const && i64::try_from(spec.size) != Ok(table.size) {
-        let (info, program) = (table.size, spec.size);
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {info}, the program {program}"
-        )));
-    }
     let idle_timeout = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
     if idle_timeout && !spec.idle_timeout {
         let text = "the P4Info has an idle timeout for it, the program has none";
@@ -91,7 +86,7 @@ pub fn join_table(
             join_action(action, action_ref.scope(), index, types, program)?,
         );
     }
-    const_default(table, &joined, spec.default.as_ref())?;
+    const_default(table, &joined, spec)?;
     Ok(Table {
         index,
         fields,
@@ -110,11 +105,12 @@ pub fn join_table(
     })
 }
 
-/// A default action that the P4Info fixes is the one that the program begins with.
+/// A default action that the P4Info fixes is the one that the program begins with. p4c leaves it out of the program for a table
+/// with an action profile, and warns that it never runs.
 fn const_default(
     table: &info::Table,
     actions: &BTreeMap<u32, Action>,
-    default: Option<&DefaultSpec>,
+    spec: &TableSpec,
 ) -> Result<(), Fault> {
     let place = |fault: Fault| fault.at("const_default_action_id");
     let id = match table.const_default_action_id {
@@ -124,9 +120,10 @@ fn const_default(
     let action = actions
         .get(&id)
         .ok_or_else(|| place(Fault::invalid(format!("{id} is not one of its actions"))))?;
-    match default.is_some_and(|default| default.action == action.index) {
-        true => Ok(()),
-        false => {
+    match &spec.default {
+        None if spec.profile.is_some() => Ok(()),
+        Some(default) if default.action == action.index => Ok(()),
+        _ => {
             let text = format!("action '{}' is not the program's default", action.name);
             Err(place(Fault::invalid(text)))
         }
@@ -205,21 +202,11 @@ fn join_action(
     })
 }
 
-pub fn join_counter(
-    name: String,
-    counter: &info::Counter,
-    program: &Program,
-) -> Result<Counter, Fault> {
+pub fn join_counter(name: String, program: &Program) -> Result<Counter, Fault> {
     let index = program
         .counter(&name)
         .ok_or_else(|| Fault::invalid("the program has no such counter"))?;
     let size = program.counters()[index.0].size;
-    if i64::try_from(size) != Ok(counter.size) {
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {}, the program {size}",
-            counter.size
-        )));
-    }
     Ok(Counter { name, index, size })
 }
 
@@ -234,12 +221,6 @@ pub fn join_register(
         .register(&name)
         .ok_or_else(|| Fault::invalid("the program has no such register"))?;
     let spec = &program.registers()[index.0];
-    if i64::try_from(spec.size) != Ok(register.size.into()) {
-        let (info, program) = (register.size, spec.size);
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {info}, the program {program}"
-        )));
-    }
     let cell = Scalar::new(
         register.type_spec.as_ref(),
         p4info.type_info.as_ref(),
@@ -270,12 +251,6 @@ pub fn join_value_set(
         .value_set(&name)
         .ok_or_else(|| Fault::invalid("the program has no such value set"))?;
     let spec = &program.value_sets()[index.0];
-    if i64::try_from(spec.size) != Ok(set.size.into()) {
-        let (info, program) = (set.size, spec.size);
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {info}, the program {program}"
-        )));
-    }
     if !spec.widths.is_empty() && spec.widths.len() != set.r#match.len() {
         let (info, program) = (set.r#match.len(), spec.widths.len());
         return Err(Fault::invalid(format!(

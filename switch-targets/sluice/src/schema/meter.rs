@@ -24,12 +24,6 @@ pub fn join_meter(name: String, meter: &info::Meter, program: &Program) -> Resul
         .meter(&name)
         .ok_or_else(|| Fault::invalid("the program has no such meter"))?;
     let spec = &program.meters()[index.0];
-    if i64::try_from(spec.size) != Ok(meter.size) {
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {}, the program {}",
-            meter.size, spec.size
-        )));
-    }
     Ok(Meter {
         name,
         index,

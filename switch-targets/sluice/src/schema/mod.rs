@@ -169,7 +169,7 @@ impl Schema {
             let place = format!("counter '{name}'");
             schema.counters.insert(
                 id,
-                join_counter(name, counter, program).map_err(|fault| fault.at(&place))?,
+                join_counter(name, program).map_err(|fault| fault.at(&place))?,
             );
         }
         for register in &p4info.registers {

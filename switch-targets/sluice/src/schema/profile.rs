@@ -64,12 +64,6 @@ pub fn join_profile(
             "the P4Info and the program differ on whether it has a selector",
         ));
     }
-    if u64::try_from(profile.size) != Ok(spec.size) {
-        return Err(Fault::invalid(format!(
-            "the P4Info has size {}, the program {}",
-            profile.size, spec.size
-        )));
-    }
     Ok(Some(Profile {
         name,
         index,

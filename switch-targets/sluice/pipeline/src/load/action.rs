@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::bits::byte_len;
 use crate::bitstream::mask;
 use crate::error::LoadError;
-use crate::expr::{HeaderRef, Num};
+use crate::expr::{BinOp, HeaderRef, Num};
 use crate::ir::{Action, CallSite, Ir, Op, Param, ParamHome, Place, Source, Target};
 use crate::layout::Home;
 use crate::load::expr::Context;
@@ -111,9 +111,9 @@ impl Primitives<'_> {
         let context = self.context;
         let num = |index: usize| -> Result<Num, LoadError> { Ok(context.num(arg(index)?)?.low) };
         let op = match name {
-            "assign" => self.assign(arg(0)?, arg(1)?)?,
+            "assign" | "modify_field" => self.assign(arg(0)?, arg(1)?)?,
             "assign_VL" => self.assign_var(arg(0)?, arg(1)?)?,
-            "assign_header" => {
+            "assign_header" | "copy_header" => {
                 let pair = (
                     vec![context.header_ref(arg(0)?)?],
                     vec![context.header_ref(arg(1)?)?],
@@ -141,7 +141,7 @@ impl Primitives<'_> {
             }
             "push" => Op::Push(context.stack(&arg(0)?.typed()?.1)?, num(1)?),
             "pop" => Op::Pop(context.stack(&arg(0)?.typed()?.1)?, num(1)?),
-            "add_header" => Op::Validate(context.header_ref(arg(0)?)?),
+            "add_header" | "add_header_fast" => Op::Validate(context.header_ref(arg(0)?)?),
             "remove_header" => Op::Invalidate(context.header_ref(arg(0)?)?),
             "_jump" => Op::Jump(jump(arg(0)?, count)?),
             "_jump_if_zero" => Op::JumpIfZero(self.test(arg(0)?)?, jump(arg(1)?, count)?),
@@ -204,31 +204,20 @@ impl Primitives<'_> {
             "no_op" => return Ok(()),
             // What is logged has no effect on packets.
             "log_msg" => return Ok(()),
-            _ => self.extern_call(node, name, &args)?,
+            _ => match (arithmetic(name), args.as_slice()) {
+                (Some(op), [to, left, right]) | (Some(op), [to @ left, right]) => {
+                    let (left, right) = (context.num(left)?, context.num(right)?);
+                    store(context.target(to)?, Number::binary(op, left, right))
+                }
+                _ => self.extern_call(node, name, &args)?,
+            },
         };
         ops.push(op);
         Ok(())
     }
 
     fn assign(&self, to: &Node, from: &Node) -> Result<Op, LoadError> {
-        let target = self.context.target(to)?;
-        let source = self.context.num(from)?.source(target.width());
-        Ok(match (target, source) {
-            (
-                Target::Field(Place {
-                    header,
-                    home: Home::Slot(slot),
-                    width,
-                }),
-                Source::Num(value),
-            ) => Op::Set {
-                header,
-                slot,
-                mask: mask(width),
-                value,
-            },
-            (target, source) => Op::Move { target, source },
-        })
+        Ok(store(self.context.target(to)?, self.context.num(from)?))
     }
 
     fn assign_var(&self, to: &Node, from: &Node) -> Result<Op, LoadError> {
@@ -311,6 +300,40 @@ impl Primitives<'_> {
         self.ir.calls.push(call);
         Ok(Op::Call(self.ir.calls.len() - 1))
     }
+}
+
+fn store(target: Target, value: Number) -> Op {
+    let source = value.source(target.width());
+    match (target, source) {
+        (
+            Target::Field(Place {
+                header,
+                home: Home::Slot(slot),
+                width,
+            }),
+            Source::Num(value),
+        ) => Op::Set {
+            header,
+            slot,
+            mask: mask(width),
+            value,
+        },
+        (target, source) => Op::Move { target, source },
+    }
+}
+
+/// P4_14's primitives, with a target of their own or in place.
+fn arithmetic(primitive: &str) -> Option<BinOp> {
+    Some(match primitive {
+        "add" | "add_to_field" => BinOp::Add,
+        "subtract" | "subtract_from_field" => BinOp::Sub,
+        "bit_xor" => BinOp::Xor,
+        "bit_or" => BinOp::Or,
+        "bit_and" => BinOp::And,
+        "shift_left" => BinOp::Shl,
+        "shift_right" => BinOp::Shr,
+        _ => return None,
+    })
 }
 
 fn id(node: &Node) -> Result<u64, LoadError> {

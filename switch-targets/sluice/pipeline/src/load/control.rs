@@ -201,12 +201,8 @@ impl<'a> Pipeline<'a> {
             size: node
                 .find("max_size")
                 .map_or(Ok(1024), |size| size.index(u64::from(u32::MAX)))?,
-            direct_counter: node
-                .find("with_counters")
-                .map_or(Ok(false), |flag| flag.bool())?,
-            idle_timeout: node
-                .find("support_timeout")
-                .map_or(Ok(false), |flag| flag.bool())?,
+            direct_counter: node.flag("with_counters")?,
+            idle_timeout: node.flag("support_timeout")?,
             direct_meter: table.meter.as_ref().map(|meter| meter.unit),
             profile: table.profile.as_ref().map(|it| ProfileId(it.profile)),
             is_const: !entries.is_empty(),

@@ -29,9 +29,7 @@ impl Pipeline<'_> {
 
     pub fn default(&self, node: &Node) -> Result<DefaultSpec, LoadError> {
         let call = self.action_call(node)?;
-        let is_const = node
-            .find("action_const")
-            .map_or(Ok(false), |flag| flag.bool())?;
+        let is_const = node.flag("action_const")?;
         Ok(DefaultSpec {
             action: call.action,
             args: call.args,

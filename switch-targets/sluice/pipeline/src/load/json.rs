@@ -146,6 +146,11 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.error("expected true or false"))
     }
 
+    /// The member `key`; false when it is absent.
+    pub fn flag(&self, key: &str) -> Loaded<bool> {
+        self.find(key).map_or(Ok(false), |flag| flag.bool())
+    }
+
     /// A number of at most `max`.
     pub fn number(&self, max: u64) -> Loaded<u64> {
         let number = self

@@ -113,6 +113,9 @@ fn header_type(node: &Node) -> Result<HeaderType, LoadError> {
             .first()
             .filter(|flag| flag.number(0).is_err())
             .map_or(Ok(false), Node::bool)?;
+        if rest.get(1).is_some_and(|flag| flag.bool() == Ok(true)) {
+            return Err(field.error("a field that saturates is not supported"));
+        }
         let (home, width) = if width.str().is_ok_and(|text| text == "*") {
             let max = var_max(node, fixed_bits)?;
             let offset = header_type.wide;

@@ -32,7 +32,7 @@ pub fn load(root: &Node, context: &Context, objects: &mut Objects) -> Result<(),
         if rates.number(u64::MAX)? != 2 {
             return Err(rates.error("a meter has two rates"));
         }
-        if node.get("is_direct")?.bool()? {
+        if node.flag("is_direct")? {
             let target = Target::Field(context.place(&node.get("result_target")?)?);
             objects
                 .meters

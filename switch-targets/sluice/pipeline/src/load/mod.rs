@@ -57,15 +57,12 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
         cause: error.to_string(),
     })?;
     let root = Node::root(&value);
-    let version = root.get("__meta__")?.get("version")?;
-    if version
-        .items()?
-        .first()
-        .map(|major| major.number(u64::MAX))
-        .transpose()?
-        != Some(FORMAT)
-    {
-        return Err(version.error(format!("expected format version {FORMAT}")));
+    let version = root.find("__meta__").and_then(|meta| meta.find("version"));
+    if let Some(version) = version {
+        let [major, _] = version.tuple::<2>()?;
+        if major.number(u64::MAX)? != FORMAT {
+            return Err(version.error(format!("expected format version {FORMAT}")));
+        }
     }
     distinct::check(&root)?;
     let names = layout::load(&root)?;

@@ -99,7 +99,7 @@ impl Objects {
 
 fn counters(root: &Node, objects: &mut Objects) -> Result<(), LoadError> {
     for node in root.list("counter_arrays")? {
-        if node.get("is_direct")?.bool()? {
+        if node.flag("is_direct")? {
             continue;
         }
         let size = objects.take_cells(&node.get("size")?)?;

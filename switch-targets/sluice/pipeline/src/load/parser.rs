@@ -144,7 +144,10 @@ impl States<'_> {
             }
             "verify" => ParserOp::Verify {
                 cond: self.context.cond(arg(0)?)?,
-                error: self.context.num(arg(1)?)?.low,
+                error: match arg(1)?.number(u64::from(u32::MAX)) {
+                    Ok(code) => Num::Const(u128::from(code)),
+                    Err(_) => self.context.num(arg(1)?)?.low,
+                },
             },
             "advance" => ParserOp::Advance(self.context.num(arg(0)?)?.low),
             "shift" => ParserOp::Advance(Num::Const(u128::from(arg(0)?.number(1 << 32)?) * 8)),
@@ -237,9 +240,11 @@ impl States<'_> {
             };
             constant_bytes(&mask, &mask.hex()?, len).map(Some)
         };
-        let kind = node.get("type")?;
-        Ok(match kind.str()? {
+        // Without a type it is a number, as p4c wrote until 2020, or the word default in its place.
+        let kind = node.find("type").map_or(Ok("hexstr"), |it| it.str())?;
+        Ok(match kind {
             "default" => Accepts::All,
+            "hexstr" if node.get("value")?.str()? == "default" => Accepts::All,
             "hexstr" => {
                 let value = node.get("value")?;
                 let mut bytes = constant_bytes(&value, &value.hex()?, len)?;
@@ -264,7 +269,7 @@ impl States<'_> {
                     mask: mask("mask")?,
                 }
             }
-            other => return Err(kind.error(format!("transition type {other} is not supported"))),
+            other => return Err(node.error(format!("transition type {other} is not supported"))),
         })
     }
 }
