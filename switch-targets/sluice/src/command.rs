@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config;
+use crate::dev::DevArgs;
 use crate::trace::{FieldTest, Filter, Format, Pattern};
 
 const AFTER_HELP: &str = "\
 Examples:
   sluice run --device-id 1 --port 1=wan --port 2=lan --grpc 10.255.0.2:9559 \\
       --cert gateway.pem --key gateway.key --client-ca ca.pem --client-name controller --kek kek.bin
+  sluice dev program.json program.p4info.txtpb -i 1@veth0 -i 2@veth2
   sluice check gateway.json gateway.p4info.txtpb
   sluice trace --json gateway.json --p4info gateway.p4info.txtpb --entries entries.txtpb --port 1 packets.pcap
   sluice trace --control /run/sluice/control --port 1 --count 5 --where ipv4.dst=10.0.0.0/8
@@ -52,6 +54,8 @@ pub struct CommandLine {
 pub enum Command {
     /// Run the switch until told to end
     Run(config::Args),
+    /// Run a P4 developer's switch: without certificates, keys and controller, on this computer alone
+    Dev(DevArgs),
     /// Show the way of packets through a program
     Trace(TraceArgs),
     /// Load a program as the switch would, and say what is in it or where its fault is

@@ -15,13 +15,15 @@ use crate::admission::Prefix;
 use crate::tls::{Identity, Names};
 
 /// What a switch needs to run.
+// clap puts no argument into the group of a struct with a part, and takes the whole for absent then.
 #[derive(Debug, clap::Args)]
+#[group(args = ["device_id"])]
 pub struct Args {
     /// P4Runtime device id of this switch; a controller must name the same
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Switch")]
     pub device_id: u64,
 
-    /// A port: its number in P4 (1 to 510) and its network interface. Repeat it for each port. With `,xdp` behind it frames go past
+    /// A port: its number in P4 (0 to 510) and its network interface. Repeat it for each port. With `,xdp` behind it frames go past
     /// the kernel (AF_XDP): the interface must have one receive queue, and is this switch's alone
     #[arg(
         long = "port",
@@ -31,18 +33,8 @@ pub struct Args {
     )]
     pub ports: Vec<PortArg>,
 
-    /// The port that stands for the controller: packet-outs come in there, and what is sent there is a packet-in
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PORT)))]
-    pub cpu_port: Option<u16>,
-
-    /// Neither take super-frames and unfinished checksums from interfaces nor give super-frames to them (TSO, GRO, USO)
-    #[arg(long)]
-    pub no_offload: bool,
-
-    /// Data-plane threads. Frames are dealt to them by flow, so that none overtakes another of its flow. One is best for a few flows;
-    /// more take a processor each while they have work, and 8 MiB for each port
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub threads: u8,
+    #[command(flatten)]
+    pub process: ProcessArgs,
 
     /// Where P4Runtime is served, on this address alone
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "P4Runtime")]
@@ -80,6 +72,23 @@ pub struct Args {
     /// A legacy cipher suite that SAs may use, for example aes-cbc-hmac-sha1-96. Repeat it for each suite
     #[arg(long = "allow-suite", value_name = "NAME", value_parser = legacy_suite, help_heading = "Keys")]
     pub allowed_suites: Vec<Suite>,
+}
+
+/// What a gateway's switch and a developer's have in common.
+#[derive(Debug, clap::Args)]
+pub struct ProcessArgs {
+    /// The port that stands for the controller: packet-outs come in there, and what is sent there is a packet-in
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PORT)), help_heading = "Switch")]
+    pub cpu_port: Option<u16>,
+
+    /// Neither take super-frames and unfinished checksums from interfaces nor give super-frames to them (TSO, GRO, USO)
+    #[arg(long, help_heading = "Switch")]
+    pub no_offload: bool,
+
+    /// Data-plane threads. Frames are dealt to them by flow, so that none overtakes another of its flow. One is best for a few flows;
+    /// more take a processor each while they have work, and 8 MiB for each port
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Switch")]
+    pub threads: u8,
 
     /// Where `sluice trace --control` may ask for the ways of real packets: a Unix socket for root and this user alone
     #[arg(long, value_name = "PATH", help_heading = "Observing")]
@@ -92,6 +101,32 @@ pub struct Args {
     /// Log in JSON, one object a line. The environment variable RUST_LOG sets the level
     #[arg(long, help_heading = "Observing")]
     pub log_json: bool,
+}
+
+impl ProcessArgs {
+    /// What the parser can't say about a single argument.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn check(&self, ports: &[PortArg]) -> Result<(), String> {
+        for (index, port) in ports.iter().enumerate() {
+            if self.cpu_port == Some(port.number) {
+                return Err(format!("port {} is the CPU port too", port.number));
+            }
+            for other in &ports[..index] {
+                if other.number == port.number {
+                    return Err(format!("port {} is given twice", port.number));
+                }
+                if other.interface == port.interface {
+                    return Err(format!(
+                        "interface {} is given to two ports",
+                        port.interface
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,11 +154,16 @@ impl FromStr for PortArg {
             Some((_, way)) => return Err(format!("xdp may stand behind the comma, not {way}")),
             None => (interface, false),
         };
-        let number = number
-            .parse()
-            .ok()
-            .filter(|number| (1..=MAX_PORT).contains(number));
-        let number = number.ok_or_else(|| format!("the port number must be 1 to {MAX_PORT}"))?;
+        Self::new(number, interface, xdp)
+    }
+}
+
+impl PortArg {
+    /// # Errors
+    /// A text for the user.
+    pub fn new(number: &str, interface: &str, xdp: bool) -> Result<Self, String> {
+        let number = number.parse().ok().filter(|number| *number <= MAX_PORT);
+        let number = number.ok_or_else(|| format!("the port number must be 0 to {MAX_PORT}"))?;
         if interface.is_empty() || interface.len() > MAX_INTERFACE {
             return Err(format!(
                 "an interface name has 1 to {MAX_INTERFACE} characters"
@@ -143,22 +183,7 @@ impl Args {
     /// # Errors
     /// A text for the user.
     pub fn check(&self) -> Result<(), String> {
-        for (index, port) in self.ports.iter().enumerate() {
-            if self.cpu_port == Some(port.number) {
-                return Err(format!("port {} is the CPU port too", port.number));
-            }
-            for other in &self.ports[..index] {
-                if other.number == port.number {
-                    return Err(format!("port {} is given twice", port.number));
-                }
-                if other.interface == port.interface {
-                    return Err(format!(
-                        "interface {} is given to two ports",
-                        port.interface
-                    ));
-                }
-            }
-        }
+        self.process.check(&self.ports)?;
         if self.reader_name.as_ref() == Some(&self.client_name) {
             return Err("--reader-name and --client-name are the same".into());
         }
@@ -263,9 +288,9 @@ mod tests {
 
     #[test]
     fn ports_parse_or_say_why_not() {
-        for (text, xdp) in [("2=lan", false), ("2=lan,xdp", true)] {
+        for (text, number, xdp) in [("0=lan", 0, false), ("510=lan,xdp", 510, true)] {
             let port = PortArg {
-                number: 2,
+                number,
                 interface: "lan".into(),
                 xdp,
             };
@@ -273,9 +298,9 @@ mod tests {
         }
         for (text, reason) in [
             ("wan", "NUMBER=INTERFACE"),
-            ("0=wan", "1 to 510"),
-            ("511=wan", "1 to 510"),
-            ("x=wan", "1 to 510"),
+            ("-1=wan", "0 to 510"),
+            ("511=wan", "0 to 510"),
+            ("x=wan", "0 to 510"),
             ("1=", "1 to 15 characters"),
             ("1=wan,xpd", "not xpd"),
             ("1=sixteen-letters-", "1 to 15 characters"),

@@ -25,6 +25,7 @@ pub mod command;
 pub mod condition;
 pub mod config;
 pub mod dataplane;
+pub mod dev;
 pub mod device;
 pub mod digest;
 pub mod digest_pump;

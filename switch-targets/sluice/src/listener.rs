@@ -22,8 +22,8 @@ use crate::condition::{Condition, Conditions};
 use crate::tls::{Caller, Names};
 
 /// A client's connection, until it ends or [`Admission`] drops its handle.
-pub struct Connection {
-    stream: TlsStream<TcpStream>,
+pub struct Connection<S = TlsStream<TcpStream>> {
+    stream: S,
     place: Place,
     /// Resolves when the connection must end; none after that.
     dropped: Option<oneshot::Receiver<()>>,
@@ -91,6 +91,47 @@ impl Port {
                 }
             });
         }
+    }
+}
+
+/// Accepts without TLS: each client is a controller. `listener` is on loopback. Runs until the receiver of `ready` is dropped.
+pub async fn accept_local(
+    listener: TcpListener,
+    conditions: Arc<Conditions>,
+    ready: mpsc::Sender<io::Result<Connection<TcpStream>>>,
+) {
+    let admission: Shared = Arc::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = ready.closed() => return,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                conditions.met(Condition::Unaccepted, error);
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let (handle, dropped) = oneshot::channel();
+        let (arrived, _) = admission.lock().arrive(peer.ip(), handle);
+        let now = Instant::now();
+        let admitted = admission.lock().admit(arrived, Caller::Controller, now);
+        let Ok(client) = admitted else {
+            conditions.met(Condition::Busy, peer.ip());
+            continue;
+        };
+        let connection = Connection {
+            stream,
+            place: Place {
+                client,
+                admission: Arc::clone(&admission),
+            },
+            dropped: Some(dropped),
+        };
+        drop(ready.send(Ok(connection)).await);
     }
 }
 
@@ -199,7 +240,7 @@ impl Drop for Place {
     }
 }
 
-impl Connected for Connection {
+impl<S> Connected for Connection<S> {
     type ConnectInfo = Admitted;
 
     fn connect_info(&self) -> Self::ConnectInfo {
@@ -207,7 +248,7 @@ impl Connected for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -223,7 +264,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
@@ -13,30 +14,36 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 use sluice::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
 use sluice::condition::Conditions;
-use sluice::config::{Args, KEK_LEN, read_kek};
-use sluice::dataplane::DataPlane;
+use sluice::config::{Args, KEK_LEN, PortArg, ProcessArgs, read_kek};
+use sluice::dataplane::{DataPlane, Learned};
+use sluice::dev::DevArgs;
 use sluice::device::Device;
 use sluice::forwarder::Forwarder;
-use sluice::listener::Port;
+use sluice::listener::{Connection, Port, accept_local};
 use sluice::metrics::{self, Source};
-use sluice::packet_io::{self, PacketIo};
+use sluice::packet_io::{self, PacketIo, Punted};
 use sluice::ports;
 use sluice::trace::control::{self, Control};
-use sluice::trace::offline::{Bench, packets};
+use sluice::trace::offline::{self, Bench, packets};
 use sluice::trace::render;
 use sluice::{
-    digest_pump, esp_engine, idle_pump, kek, packet_hash, payload_tail, server, supervision,
+    digest_pump, esp_engine, idle_pump, kek, packet_hash, payload_tail, pipeline_config, server,
+    supervision,
 };
 use sluice_pipeline::ExternRegistry;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
+use zeroize::Zeroizing;
 
 /// TLS connections that wait to be served.
 const CONNECTIONS: usize = 16;
+/// TCP connections that wait to be accepted by a developer's switch.
+const BACKLOG: u32 = 64;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
@@ -46,19 +53,14 @@ fn main() -> ExitCode {
         (Some(Command::Trace(args)), _) => trace(&args),
         (Some(Command::Check(args)), _) => check(&args),
         (Some(Command::Run(args)), _) | (None, Some(args)) => {
-            if let Err(reason) = args.check() {
-                CommandLine::command()
-                    .error(ErrorKind::ValueValidation, reason)
-                    .exit();
-            }
-            log_to_stderr(args.log_json);
-            return match run(&args) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(fault) => {
-                    tracing::error!("{fault}");
-                    ExitCode::FAILURE
-                }
-            };
+            usage(args.check());
+            log_to_stderr(args.process.log_json);
+            return ended(run(&args));
+        }
+        (Some(Command::Dev(args)), _) => {
+            usage(args.check());
+            log_to_stderr(args.process.log_json);
+            return ended(dev(&args));
         }
         (None, None) => Ok(()),
     };
@@ -73,23 +75,42 @@ fn main() -> ExitCode {
     }
 }
 
+fn usage(checked: Result<(), String>) {
+    if let Err(reason) = checked {
+        let command = &mut CommandLine::command();
+        command.error(ErrorKind::ValueValidation, reason).exit();
+    }
+}
+
+fn ended(result: Result<(), Fault>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            tracing::error!("{fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn broken_pipe(fault: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let cause = fault.downcast_ref::<std::io::Error>();
     cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// The externs of a switch whose keys nobody has: what needs one says so in its verdict.
-fn externs_without_keys() -> ExternRegistry {
+/// The externs of a switch without keys: what needs one says so in its verdict. Their key-encryption key is random and not kept.
+fn externs_without_keys() -> Result<(ExternRegistry, Arc<AtomicU64>), Fault> {
     let mut externs = ExternRegistry::new();
-    let keks = Arc::new(Kek::from_bytes(&[0; KEK_LEN]).into());
+    let mut kek = Zeroizing::new([0; KEK_LEN]);
+    aws_lc_rs::rand::fill(kek.as_mut()).map_err(|_| "the system gives no random bytes")?;
+    let keks = Arc::new(Kek::from_bytes(&kek).into());
     esp_engine::register(&mut externs, Arc::clone(&keks), AllowedSuites::MODERN);
-    packet_hash::register(&mut externs, keks);
+    let refused = packet_hash::register(&mut externs, keks);
     payload_tail::register(&mut externs);
-    externs
+    Ok((externs, refused))
 }
 
 fn check(args: &ProgramArgs) -> Result<(), Fault> {
-    let bench = Bench::load(&args.json, &args.p4info, externs_without_keys())?;
+    let bench = Bench::load(&args.json, &args.p4info, externs_without_keys()?.0)?;
     let contents = bench.contents();
     let mut out = std::io::stdout().lock();
     writeln!(
@@ -129,7 +150,7 @@ fn trace(args: &TraceArgs) -> Result<(), Fault> {
         return Err("name a program and a port: --json, --p4info and --port".into());
     };
     let filter = args.filter();
-    let mut bench = Bench::load(json, p4info, externs_without_keys())?;
+    let mut bench = Bench::load(json, p4info, externs_without_keys()?.0)?;
     if let Some(entries) = &args.entries {
         bench.write(entries)?;
     }
@@ -200,6 +221,18 @@ fn lock_memory() -> std::io::Result<bool> {
     Ok(locked)
 }
 
+/// What a switch is started from, a gateway's or a developer's.
+struct Setup<'a> {
+    device_id: u64,
+    ports: &'a [PortArg],
+    process: &'a ProcessArgs,
+    grpc: SocketAddr,
+    externs: ExternRegistry,
+    /// None in a developer's switch.
+    keks: Option<Arc<KekRing>>,
+    hash_keys_refused: Arc<AtomicU64>,
+}
+
 #[tokio::main(worker_threads = 2)]
 async fn run(args: &Args) -> Result<(), Fault> {
     keep_memory_private()?;
@@ -213,82 +246,186 @@ async fn run(args: &Args) -> Result<(), Fault> {
     }
     let identity = args.identity();
     let (serving, tls) = watch::channel(Arc::new(identity.server_config()?));
-    let threads = usize::from(args.threads);
-    let ports = ports::open(&args.ports, !args.no_offload, threads)?;
-    let listener = listen("--grpc", args.grpc).await?;
-    let metrics = match args.metrics {
-        Some(address) => Some(listen("--metrics", address).await?),
-        None => None,
-    };
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-
-    let control = args
-        .control
-        .as_deref()
-        .map(|path| Control::bind(path).map_err(|error| cannot_control(path, &error)))
-        .transpose()?;
-
-    let (learned, from_data_plane) = mpsc::channel(digest_pump::BACKLOG);
-    let (packet_io, punted) = PacketIo::new(args.cpu_port)?;
-    let plane = Arc::new(DataPlane::new(learned, Arc::new(packet_io), threads));
-    let device = Arc::new(Device {
+    let switch = Switch::open(Setup {
+        device_id: args.device_id,
+        ports: &args.ports,
+        process: &args.process,
+        grpc: args.grpc,
+        externs,
         keks: Some(Arc::clone(&keks)),
-        ..Device::new(args.device_id, Arc::clone(&plane), externs)
-    });
-    let (alive, mut data_plane_ended) = mpsc::unbounded_channel();
-    let conditions = Arc::new(Conditions::default());
-    let controlled = control
-        .map(|control| tokio::spawn(control.run(Arc::clone(&plane), Arc::clone(&conditions))));
-    let forwarder = Forwarder::start(&plane, ports, &alive)?;
-    tokio::spawn(digest_pump::run(Arc::clone(&device), from_data_plane));
-    tokio::spawn(idle_pump::run(Arc::clone(&device)));
+        hash_keys_refused,
+    })
+    .await?;
     tokio::spawn(kek::follow(args.kek.clone(), keks));
-    tokio::spawn(packet_io::run(Arc::clone(&device), punted));
-    let (accepted, connections) = mpsc::channel(CONNECTIONS);
-    let port = Port {
-        listener,
-        config: tls,
-        names: identity.names.clone(),
-        allowed: args.allowed_sources.clone(),
-        conditions: Arc::clone(&conditions),
-    };
+    let (names, allowed) = (identity.names.clone(), args.allowed_sources.clone());
     tokio::spawn(identity.follow(serving));
-    tokio::spawn(port.accept(accepted));
-    if let Some(listener) = metrics {
-        let source = Source {
-            device: Arc::clone(&device),
-            ports: args.ports.clone(),
-            hash_keys_refused,
-            started: Instant::now(),
-        };
-        tokio::spawn(metrics::serve(
-            listener,
-            Arc::new(source),
-            Arc::clone(&conditions),
-        ));
-    }
-    tokio::spawn(async move { conditions.sum_up().await });
-    tokio::spawn(supervision::watch(Arc::clone(&device.plane)));
-    let serve = server::router(device)?.serve_with_incoming(ReceiverStream::new(connections));
+    switch
+        .serve(|listener, conditions| {
+            let (accepted, connections) = mpsc::channel(CONNECTIONS);
+            let port = Port {
+                listener,
+                config: tls,
+                names,
+                allowed,
+                conditions,
+            };
+            tokio::spawn(port.accept(accepted));
+            connections
+        })
+        .await
+}
 
-    info!(device_id = args.device_id, grpc = %args.grpc, ports = args.ports.len(), "ready");
-    supervision::ready();
-    tokio::select! {
-        served = serve => served?,
-        ended = data_plane_ended.recv() => return Err(ended.map_or_else(|| "the data plane has crashed".into(), Fault::from)),
-        _ = terminate.recv() => info!("ending: SIGTERM"),
-        _ = interrupt.recv() => info!("ending: SIGINT"),
+#[tokio::main(worker_threads = 2)]
+async fn dev(args: &DevArgs) -> Result<(), Fault> {
+    warn!(
+        "DEVELOPMENT ONLY: no certificates and no keys. Every program and user of this computer may change this switch at {}",
+        args.grpc
+    );
+    let (externs, hash_keys_refused) = externs_without_keys()?;
+    let switch = Switch::open(Setup {
+        device_id: args.device_id,
+        ports: &args.ports,
+        process: &args.process,
+        grpc: args.grpc,
+        externs,
+        keks: None,
+        hash_keys_refused,
+    })
+    .await?;
+    if let (Some(json), Some(p4info)) = (&args.json, &args.p4info) {
+        let mut program = offline::load(&switch.device, json, p4info)?;
+        if let Some(entries) = &args.entries {
+            offline::write(&mut program, entries)?;
+        }
+        pipeline_config::install(&switch.device, program)
+            .await
+            .map_err(|fault| fault.message)?;
     }
-    supervision::ending();
-    drop(forwarder);
-    if let Some(controlled) = controlled {
-        controlled.abort();
-        let _ = controlled.await;
+    switch
+        .serve(|listener, conditions| {
+            let (accepted, connections) = mpsc::channel(CONNECTIONS);
+            tokio::spawn(accept_local(listener, conditions, accepted));
+            connections
+        })
+        .await
+}
+
+/// All is open, and no packet runs yet.
+struct Switch {
+    device: Arc<Device>,
+    grpc: TcpListener,
+    metrics: Option<TcpListener>,
+    control: Option<Control>,
+    port_args: Vec<PortArg>,
+    ports: Vec<Vec<ports::Port>>,
+    punted: mpsc::Receiver<Punted>,
+    learned: mpsc::Receiver<Learned>,
+    hash_keys_refused: Arc<AtomicU64>,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Switch {
+    async fn open(setup: Setup<'_>) -> Result<Self, Fault> {
+        let process = setup.process;
+        let threads = usize::from(process.threads);
+        let ports = ports::open(setup.ports, !process.no_offload, threads)?;
+        let grpc = match setup.keks {
+            Some(_) => listen("--grpc", setup.grpc).await?,
+            None => listen_locally(setup.grpc)?,
+        };
+        let metrics = match process.metrics {
+            Some(address) => Some(listen("--metrics", address).await?),
+            None => None,
+        };
+        let (terminate, interrupt) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
+        let control = process
+            .control
+            .as_deref()
+            .map(|path| Control::bind(path).map_err(|error| cannot_control(path, &error)))
+            .transpose()?;
+        let (digests, learned) = mpsc::channel(digest_pump::BACKLOG);
+        let (packet_io, punted) = PacketIo::new(process.cpu_port)?;
+        let plane = Arc::new(DataPlane::new(digests, Arc::new(packet_io), threads));
+        let device = Device {
+            keks: setup.keks,
+            ..Device::new(setup.device_id, plane, setup.externs)
+        };
+        Ok(Self {
+            device: Arc::new(device),
+            grpc,
+            metrics,
+            control,
+            port_args: setup.ports.to_vec(),
+            ports,
+            punted,
+            learned,
+            hash_keys_refused: setup.hash_keys_refused,
+            terminate,
+            interrupt,
+        })
     }
-    Ok(())
+
+    /// Moves packets and serves what `accept` takes from the listener, until told to end.
+    async fn serve<S>(
+        mut self,
+        accept: impl FnOnce(
+            TcpListener,
+            Arc<Conditions>,
+        ) -> mpsc::Receiver<std::io::Result<Connection<S>>>,
+    ) -> Result<(), Fault>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let device = self.device;
+        let plane = Arc::clone(&device.plane);
+        let (alive, mut data_plane_ended) = mpsc::unbounded_channel();
+        let conditions = Arc::new(Conditions::default());
+        let controlled = self
+            .control
+            .map(|control| tokio::spawn(control.run(Arc::clone(&plane), Arc::clone(&conditions))));
+        let forwarder = Forwarder::start(&plane, self.ports, &alive)?;
+        tokio::spawn(digest_pump::run(Arc::clone(&device), self.learned));
+        tokio::spawn(idle_pump::run(Arc::clone(&device)));
+        tokio::spawn(packet_io::run(Arc::clone(&device), self.punted));
+        let (device_id, grpc, ports) = (device.id, self.grpc.local_addr()?, self.port_args.len());
+        let connections = accept(self.grpc, Arc::clone(&conditions));
+        if let Some(listener) = self.metrics {
+            let source = Source {
+                device: Arc::clone(&device),
+                ports: self.port_args,
+                hash_keys_refused: self.hash_keys_refused,
+                started: Instant::now(),
+            };
+            tokio::spawn(metrics::serve(
+                listener,
+                Arc::new(source),
+                Arc::clone(&conditions),
+            ));
+        }
+        tokio::spawn(async move { conditions.sum_up().await });
+        tokio::spawn(supervision::watch(plane));
+        let serve = server::router(device)?.serve_with_incoming(ReceiverStream::new(connections));
+
+        info!(device_id, %grpc, ports, "ready");
+        supervision::ready();
+        tokio::select! {
+            served = serve => served?,
+            ended = data_plane_ended.recv() => return Err(ended.map_or_else(|| "the data plane has crashed".into(), Fault::from)),
+            _ = self.terminate.recv() => info!("ending: SIGTERM"),
+            _ = self.interrupt.recv() => info!("ending: SIGINT"),
+        }
+        supervision::ending();
+        drop(forwarder);
+        if let Some(controlled) = controlled {
+            controlled.abort();
+            let _ = controlled.await;
+        }
+        Ok(())
+    }
 }
 
 fn cannot_control(path: &std::path::Path, error: &std::io::Error) -> Fault {
@@ -300,7 +437,27 @@ fn cannot_control(path: &std::path::Path, error: &std::io::Error) -> Fault {
 }
 
 async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
-    TcpListener::bind(address).await.map_err(|error| {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(cannot_listen(option, address))
+}
+
+/// On the loopback interface, so that no setting of the kernel (`route_localnet`) lets other hosts in.
+fn listen_locally(address: SocketAddr) -> Result<TcpListener, Fault> {
+    let listener = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.bind_device(Some(b"lo"))?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listener().map_err(cannot_listen("--grpc", address))
+}
+
+fn cannot_listen(option: &str, address: SocketAddr) -> impl Fn(std::io::Error) -> Fault {
+    move |error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::AddrInUse => "another process listens there: end it, or change",
             std::io::ErrorKind::AddrNotAvailable => {
@@ -309,5 +466,5 @@ async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault>
             _ => "change",
         };
         format!("cannot listen on {address}: {error}. Remedy: {remedy} {option}").into()
-    })
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prost::Message;
 use prost_reflect::{DescriptorError, DescriptorPool};
+use prost_types::Any;
 use tokio::sync::mpsc;
 use tokio_stream::Iter;
 use tokio_stream::wrappers::ReceiverStream;
@@ -76,6 +77,15 @@ fn holding<T>(share: Share, answer: T) -> Response<T> {
     let mut response = Response::new(answer);
     response.extensions_mut().insert(Arc::new(share));
     response
+}
+
+/// What a developer's switch, which has no keys, says of itself.
+fn unprotected() -> Any {
+    Any {
+        type_url: "type.googleapis.com/google.protobuf.StringValue".into(),
+        value: String::from("sluice dev: for development only, without authentication")
+            .encode_to_vec(),
+    }
 }
 
 fn caller_of<T>(request: &Request<T>) -> Caller {
@@ -173,7 +183,7 @@ impl P4Runtime for Service {
         }
         Ok(Response::new(CapabilitiesResponse {
             p4runtime_api_version: API_VERSION.into(),
-            experimental: None,
+            experimental: self.0.keks.is_none().then(unprotected),
         }))
     }
 }

@@ -27,7 +27,9 @@ def end(program: Path, *arguments: str) -> tuple[int, str]:
         (["--port", "1=lan"], "port 1 is given twice"),
         (["--port", "3=wan"], "interface wan is given to two ports"),
         (["--cpu-port", "1"], "port 1 is the CPU port too"),
-        (["--port", "0=x"], "the port number must be 1 to 510"),
+        (["--port", "511=x"], "the port number must be 0 to 510"),
+        (["--port", "0=x", "--port", "0=y"], "port 0 is given twice"),
+        (["--port", "0=x", "--cpu-port", "0"], "0 is not in 1..=510"),
         (["--port", "wan"], "must be NUMBER=INTERFACE"),
     ],
 )

@@ -58,12 +58,24 @@ def extra() -> list[str]:
 
 
 @pytest.fixture
+def ports() -> tuple[int, int]:
+    """Of left and right: three together, as wires.p4 has it."""
+    return 1, 2
+
+
+@pytest.fixture
 def sluice(
-    hosts: None, program: Path, arguments: dict[str, str], extra: list[str], tmp_path: Path
+    hosts: None,
+    program: Path,
+    arguments: dict[str, str],
+    ports: tuple[int, int],
+    extra: list[str],
+    tmp_path: Path,
 ) -> Iterator[Sluice]:
-    ports = ["--port", "1=left", "--port", "2=right"]
+    left, right = ports
     words = [word for pair in arguments.items() for word in pair]
-    switch = Sluice(program, [*words, *ports, *extra], tmp_path / "sluice.log")
+    words += ["--port", f"{left}=left", "--port", f"{right}=right", *extra]
+    switch = Sluice(program, words, tmp_path / "sluice.log")
     yield switch
     assert switch.process.poll() is not None or switch.stop() == 0
     print(switch.log.read_text())
@@ -152,8 +164,10 @@ def right_sums(frame: Packet) -> bool:
     return bytes(Ether(bytes(fresh))) == bytes(frame)
 
 
-@pytest.mark.parametrize("family", ["4", "6"])
-async def test_a_stream_arrives_as_it_was_sent(forwarding: None, sluice: Sluice, family: str) -> None:
+@pytest.mark.parametrize(("family", "ports"), [("4", (1, 2)), ("6", (1, 2)), ("4", (0, 3)), ("4", (3, 0))])
+async def test_a_stream_arrives_as_it_was_sent(
+    forwarding: None, sluice: Sluice, family: str, ports: tuple[int, int]
+) -> None:
     kind = socket.AF_INET if family == "4" else socket.AF_INET6
     near, far = ADDRESSES[family]
     data = os.urandom(1 << 20) * 64
@@ -174,7 +188,7 @@ async def test_a_stream_arrives_as_it_was_sent(forwarding: None, sluice: Sluice,
     serving.join(20)
     server.close()
     assert received.digest() == hashlib.sha256(data).digest()
-    left, right = counted(sluice, 1), counted(sluice, 2)
+    left, right = (counted(sluice, port) for port in ports)
     assert left["received_super_frames"] > 500
     assert right["sent_super_frames"] > 500
     assert (left["oversize"], left["malformed"], right["too_long"]) == (0, 0, 0)

@@ -17,8 +17,11 @@ from sluice_rig import SWITCH, Controller, Sluice
 pytestmark = pytest.mark.slow
 
 PROGRAMS = Path(__file__).parent / "programs"
-PORTS = ["--port", "1=wan,xdp", "--port", "2=lan,xdp"]
 QUIET = 0.3
+
+
+def given(wan: int = 1, lan: int = 2) -> list[str]:
+    return ["--port", f"{wan}=wan,xdp", "--port", f"{lan}=lan,xdp"]
 
 
 def words(arguments: dict[str, str]) -> list[str]:
@@ -26,8 +29,16 @@ def words(arguments: dict[str, str]) -> list[str]:
 
 
 @pytest.fixture
-def sluice(rig: None, program: Path, arguments: dict[str, str], tmp_path: Path) -> Iterator[Sluice]:
-    switch = Sluice(program, [*words(arguments), *PORTS], tmp_path / "sluice.log")
+def ports() -> tuple[int, int]:
+    """Of wan and lan: three together, as wires.p4 has it."""
+    return 1, 2
+
+
+@pytest.fixture
+def sluice(
+    rig: None, program: Path, arguments: dict[str, str], ports: tuple[int, int], tmp_path: Path
+) -> Iterator[Sluice]:
+    switch = Sluice(program, [*words(arguments), *given(*ports)], tmp_path / "sluice.log")
     yield switch
     if switch.process.poll() is None:
         assert switch.stop() == 0
@@ -50,6 +61,7 @@ def attached(interface: str) -> bool:
     return "prog/xdp" in run("ip", "-n", SWITCH, "link", "show", interface)
 
 
+@pytest.mark.parametrize("ports", [(1, 2), (0, 3)])
 async def test_frames_pass_both_ways(forwarding: None, sluice: Sluice, wan: Wire, lan: Wire) -> None:
     assert attached("wan")
     for source, target in ((wan, lan), (lan, wan)):
@@ -107,7 +119,7 @@ async def test_the_interface_is_free_again_after_a_kill(sluice: Sluice) -> None:
 def test_an_interface_with_another_program_is_refused(
     sluice: Sluice, program: Path, arguments: dict[str, str]
 ) -> None:
-    command = ["ip", "netns", "exec", SWITCH, str(program), *words(arguments), *PORTS]
+    command = ["ip", "netns", "exec", SWITCH, str(program), *words(arguments), *given()]
     second = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     assert second.returncode == 1
     assert "cannot open interface wan for port 1" in second.stderr

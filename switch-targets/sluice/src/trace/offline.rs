@@ -61,15 +61,44 @@ pub struct Contents {
     pub digests: usize,
 }
 
+/// A program for `device`, from its two files.
+///
+/// # Errors
+/// A file can't be read, or is not what it should be, with the place of the fault.
+pub fn load(device: &Device, json: &Path, p4info: &Path) -> Result<Saved, OfflineError> {
+    let config = p4rt::ForwardingPipelineConfig {
+        p4info: Some(from_text::<P4Info>(p4info, "p4.config.v1.P4Info")?),
+        p4_device_config: read(json)?,
+        cookie: None,
+    };
+    pipeline_config::build(device, Some(config)).map_err(|fault| OfflineError::Refused {
+        path: json.to_owned(),
+        fault,
+    })
+}
+
+/// Applies the updates of a `p4.v1.WriteRequest` in text form.
+///
+/// # Errors
+/// The first update that is refused; those before it are applied.
+pub fn write(saved: &mut Saved, entries: &Path) -> Result<(), OfflineError> {
+    let request = from_text::<p4rt::WriteRequest>(entries, "p4.v1.WriteRequest")?;
+    for (at, update) in request.updates.into_iter().enumerate() {
+        write::perform(&saved.device, &mut saved.installed, update).map_err(|fault| {
+            OfflineError::Update {
+                path: entries.to_owned(),
+                number: at + 1,
+                fault,
+            }
+        })?;
+    }
+    Ok(())
+}
+
 impl Bench {
     /// # Errors
-    /// A file can't be read, or is not what it should be, with the place of the fault.
+    /// As [`load`].
     pub fn load(json: &Path, p4info: &Path, externs: ExternRegistry) -> Result<Self, OfflineError> {
-        let config = p4rt::ForwardingPipelineConfig {
-            p4info: Some(from_text::<P4Info>(p4info, "p4.config.v1.P4Info")?),
-            p4_device_config: read(json)?,
-            cookie: None,
-        };
         let refused_io = |cause| OfflineError::Unreadable {
             path: json.to_owned(),
             cause,
@@ -78,30 +107,13 @@ impl Bench {
         let (packet_io, _) = PacketIo::new(None).map_err(refused_io)?;
         let plane = DataPlane::new(learned, Arc::new(packet_io), 1);
         let device = Device::new(1, Arc::new(plane), externs);
-        let refused = |fault| OfflineError::Refused {
-            path: json.to_owned(),
-            fault,
-        };
-        let saved = pipeline_config::build(&device, Some(config)).map_err(refused)?;
-        Ok(Self(saved))
+        Ok(Self(load(&device, json, p4info)?))
     }
 
-    /// Applies the updates of a `p4.v1.WriteRequest` in text form.
-    ///
     /// # Errors
-    /// The first update that is refused; those before it are applied.
+    /// As [`write()`].
     pub fn write(&mut self, entries: &Path) -> Result<(), OfflineError> {
-        let request = from_text::<p4rt::WriteRequest>(entries, "p4.v1.WriteRequest")?;
-        for (at, update) in request.updates.into_iter().enumerate() {
-            write::perform(&self.0.device, &mut self.0.installed, update).map_err(|fault| {
-                OfflineError::Update {
-                    path: entries.to_owned(),
-                    number: at + 1,
-                    fault,
-                }
-            })?;
-        }
-        Ok(())
+        write(&mut self.0, entries)
     }
 
     pub fn explain(&mut self, port: u16, frame: &[u8]) -> Explained {
