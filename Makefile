@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb deb check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb deb deb-sluice check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ deb: setup-test ## Build the Debian package of the client, into build/
 	$(VENV)/python deploy/deb/build.py
 test-deb: deb ## The package on a clean Debian 12 under systemd (debootstrap, network; 2 min; not in `make test`)
 	$(ROOT) $(PYTEST) -m slow deploy/deb
+
+deb-sluice: ## Build the Debian package of the switch for P4 developers, into build/
+	$(CARGO) build -q --release --locked -p sluice
+	$(VENV)/python deploy/deb/sluice.py
 
 bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and plot
 	@$(ROOT) $(VENV)/python tests/perf/bench.py

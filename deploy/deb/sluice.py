@@ -1,0 +1,123 @@
+"""`make deb-sluice`: build/sluice_VERSION_ARCH.deb, the P4 switch for developers, from the release build.
+
+target/release/sluice ─────────► /usr/bin
+switch-targets/sluice/mininet ─► /usr/lib/python3/dist-packages, /usr/lib/sluice/bmv2
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = Path(__file__).parent / "files"
+WORK = ROOT / "build/deb-sluice"
+STAGE = WORK / "root"
+SWITCH = ROOT / "switch-targets/sluice"
+DOCUMENTS = "usr/share/doc/sluice"
+# Where each file goes, and its mode.
+PLACES = {
+    ROOT / "target/release/sluice": ("usr/bin/sluice", 0o755),
+    SWITCH / "mininet/sluice_mininet.py": ("usr/lib/python3/dist-packages/sluice_mininet.py", 0o644),
+    SWITCH / "mininet/simple_switch_grpc": ("usr/lib/sluice/bmv2/simple_switch_grpc", 0o755),
+    SWITCH / "p4include/packet_hash.p4": ("usr/share/sluice/p4include/packet_hash.p4", 0o644),
+    SWITCH / "README.md": (f"{DOCUMENTS}/README.md", 0o644),
+}
+COPYRIGHT = """Culvert
+Copyright (C) 2026 the Culvert authors
+
+The program is linked with these crates, under their own licences:
+
+"""
+
+
+def build() -> Path:
+    """The package's path. Raises CalledProcessError, OSError."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    for source, (place, mode) in PLACES.items():
+        _add(place, source.read_bytes(), mode)
+    _run("strip", "--strip-unneeded", str(STAGE / "usr/bin/sluice"))
+    _add(f"{DOCUMENTS}/copyright", (COPYRIGHT + _crates()).encode())
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%aD")
+    control = (FILES / "sluice.control").read_text()
+    maintainer = re.findall(r"^Maintainer: (.*)$", control, re.MULTILINE)[0]
+    entry = f"sluice ({version}) stable; urgency=medium\n\n  * See the project's history.\n\n -- {maintainer}  {when}\n"
+    _add(f"{DOCUMENTS}/changelog.gz", gzip.compress(entry.encode(), mtime=0))
+    files = sorted(it for it in STAGE.rglob("*") if it.is_file())
+    fields = {
+        "version": version,
+        "architecture": _output("dpkg", "--print-architecture"),
+        "installed": str(sum(it.stat().st_size for it in files) // 1024),
+        "depends": f"{_linked_with()}, python3",
+    }
+    sums = [
+        f"{hashlib.md5(it.read_bytes(), usedforsecurity=False).hexdigest()}  {it.relative_to(STAGE)}\n"
+        for it in files
+    ]
+    _add("DEBIAN/control", re.sub(r"@(\w+)@", lambda found: fields[found[1]], control).encode())
+    _add("DEBIAN/md5sums", "".join(sums).encode())
+    for folder in (it for it in STAGE.rglob("*") if it.is_dir()):
+        folder.chmod(0o755)
+    package = ROOT / f"build/sluice_{version}_{fields['architecture']}.deb"
+    os.environ["SOURCE_DATE_EPOCH"] = _output("git", "-C", str(ROOT), "log", "-1", "--format=%at")
+    _run("dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", str(STAGE), str(package))
+    return package
+
+
+def _crates() -> str:
+    """Name, version and licence of each crate that the switch is built from."""
+    command = (
+        "cargo",
+        "tree",
+        "--locked",
+        "-p",
+        "sluice",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p} {l}",
+    )
+    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return "".join(
+        sorted({line.replace(" (*)", "") + "\n" for line in said.splitlines() if "(/" not in line})
+    )
+
+
+def _linked_with() -> str:
+    (WORK / "debian").mkdir()
+    (WORK / "debian/control").write_text("Source: sluice\n\nPackage: sluice\nArchitecture: any\n")
+    command = ["dpkg-shlibdeps", "-O", f"-e{STAGE / 'usr/bin/sluice'}"]
+    said = subprocess.run(command, cwd=WORK, check=True, capture_output=True, text=True).stdout
+    return said.strip().removeprefix("shlibs:Depends=")
+
+
+def _add(place: str, content: bytes, mode: int = 0o644) -> None:
+    path = STAGE / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    try:
+        print(build().relative_to(ROOT))
+    except (subprocess.CalledProcessError, OSError) as error:
+        sys.exit(f"the package was not built: {error}\n{getattr(error, 'stderr', None) or ''}")
