@@ -11,6 +11,7 @@ from culvert_dns_updater import schedule
 from culvert_dns_updater.batch import Batch
 from culvert_dns_updater.diff import Change
 from culvert_dns_updater.records import Address
+from culvert_dns_updater.states import RecordState
 
 # Our tunable, in seconds: so often each name is asked for again, though the zone holds it as before.
 ASK_AGAIN_SECONDS = 600.0
@@ -27,13 +28,14 @@ class Refusal:
 
 @dataclass(slots=True)
 class Memory:
-    """`server`: the address that answered last; `is_welcome`: it has accepted an update of our key; `served`: at which
-    addresses a resolver was told a name to be, and when.
+    """`server`: the address that answered last; `is_welcome`: it has accepted an update of our key; `served`: the addresses
+    that the server has answered for a name, and when; `unserved`: names that the zone held and the server did not serve.
     """
 
     server: str | None = None
     is_welcome: bool = False
     served: dict[str, tuple[frozenset[Address], float]] = field(default_factory=dict)
+    unserved: Mapping[str, RecordState] = field(default_factory=dict[str, RecordState])
     _refusals: dict[Change, Refusal] = field(default_factory=dict)
     _unfinished: int = 0
     _unfinished_due: float | None = None

@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_dns_updater.desired import Intent, ZoneProfile
 from culvert_dns_updater.records import Address, Ownership
-from culvert_dns_updater.zone import State, States
+from culvert_dns_updater.states import State, States
 
 # The zone of rows for names that none publishes.
 _NO_ZONE = ""

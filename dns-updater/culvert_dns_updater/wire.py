@@ -22,7 +22,7 @@ PREREQUISITE_FAILED = frozenset(
 )
 
 _WHY_RCODE = {
-    dns.rcode.REFUSED: "its policy does not let this key do that (REFUSED)",
+    dns.rcode.REFUSED: "its policy does not let this key do that, or the zone is frozen (REFUSED)",
     dns.rcode.NOTAUTH: "it is not authoritative for the zone, or does not accept the key (NOTAUTH)",
     dns.rcode.NOTZONE: "the name is not in the zone (NOTZONE)",
     dns.rcode.SERVFAIL: "its log says why (SERVFAIL)",

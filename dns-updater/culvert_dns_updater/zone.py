@@ -13,7 +13,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import dns.exception
 import dns.message
@@ -27,7 +26,16 @@ from culvert_dns_updater.connection import Connection, addresses_of, connected
 from culvert_dns_updater.desired import Names, ZoneProfile
 from culvert_dns_updater.diff import Change, DeleteRecord, Plan, diff
 from culvert_dns_updater.memory import Memory
-from culvert_dns_updater.records import TUNNEL_MARK, Address, ZoneContent, rrtype
+from culvert_dns_updater.records import ZoneContent
+from culvert_dns_updater.states import (
+    RecordState,
+    State,
+    States,
+    occluded,
+    record_types,
+    states_of,
+    wanted_values,
+)
 from culvert_dns_updater.transfer import Content, Transfer
 from culvert_dns_updater.tsig_key import TsigKey
 
@@ -43,31 +51,6 @@ _PROGRESS_SECONDS = 5.0
 _NOT_THERE = {"A": "192.0.2.0", "AAAA": "2001:db8::", "TXT": '"culvert-probe"'}
 
 _FAULTS = (dns.exception.DNSException, OSError, EOFError)
-
-
-class State(Enum):
-    LIVE = "live"
-    PENDING = "pending"
-    REFUSED = "refused"
-    FOREIGN = "foreign"
-    OCCLUDED = "occluded"
-    UNREACHABLE = "unreachable"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordState:
-    """`error` says why a record is not live; a pending one without error is about to be tried again. Until it is live,
-    `wanted` are the values that it should have, and `found` those in the zone; None: not known.
-    """
-
-    state: State
-    error: CulvertError | None = None
-    wanted: tuple[str, ...] = ()
-    found: tuple[str, ...] | None = None
-
-
-# (name, type) -> state, for what is desired and for what waits to be withdrawn.
-States = Mapping[tuple[str, str], RecordState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +104,16 @@ class Zone:
         errors = {change.name: error for change, error in waiting.items()}
         try:
             if due:
-                await writing.announce(self._states(desired, observed, plan, errors, {}))
+                known = {name: it for name, it in self._memory.unserved.items() if name in plan.live}
+                await writing.announce(
+                    states_of(desired, observed, plan, errors, known, self._profile.origin)
+                )
                 sent = await self._update(address, due, writing.allowed)
                 observed, serial, after = await self._look(address, desired, sent.accepted)
             ignored = [change for change in after.changes if change.name in sent.accepted]
             sent.refused |= {change: self._ignored(change) for change in ignored}
             errors |= {change.name: error for change, error in (sent.refused | sent.untried).items()}
-            unserved = await self._unserved(address, {name: desired[name] for name in sorted(after.live)})
+            unserved = await self._unserved(address, {name: desired[name] for name in after.live})
         except _FAULTS as error:
             raise self._fault(error) from error
         # Jitter, not a secret.
@@ -141,7 +127,8 @@ class Zone:
         written = (
             {change.name for change in due} - {change.name for change in after.changes} - after.foreign.keys()
         )
-        return Applied(self._states(desired, observed, after, errors, unserved), serial, len(written))
+        states = states_of(desired, observed, after, errors, unserved, self._profile.origin)
+        return Applied(states, serial, len(written))
 
     def _diff(self, desired: Names, observed: ZoneContent) -> Plan:
         return diff(desired, observed, self._profile.ownership, self._profile.origin)
@@ -209,6 +196,8 @@ class Zone:
                 rcode = await self._send(batch, connection)
                 if rcode == dns.rcode.NOERROR:
                     dispatch.accepted()
+                    if not self._memory.is_welcome:
+                        await self._tell_limits(batch[0].name, connection)
                     self._memory.is_welcome = True
                     sent.accepted |= {change.name for change in batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
@@ -224,6 +213,14 @@ class Zone:
                     sent.refused[batch[0]] = error
                     sent.untried = dict.fromkeys(dispatch.untried(), refused)
         return sent
+
+    async def _tell_limits(self, name: str, connection: Connection) -> None:
+        """At the first change: what a later one would be refused for."""
+        probe = Change("replace", name, (), ())
+        denied = [t for t in _NOT_THERE if await self._is_denied(probe, (name, t), connection)]
+        if denied:
+            told = "the key %s may not write %s: no resource at such an address will be published"
+            _log.warning(told, self._profile.key, ", ".join(denied), extra={"zone": self._profile.name})
 
     async def _refusal(self, change: Change, connection: Connection) -> CulvertError | None:
         """Why of all changes this one was refused; None when nothing tells it from others. What the key may write of it is
@@ -267,6 +264,7 @@ class Zone:
         for start in range(0, len(questions), _QUESTIONS_AT_ONCE):
             unserved |= await self._asked(address, questions[start : start + _QUESTIONS_AT_ONCE], live)
         memory.served |= {name: (live[name], now) for name in asked - unserved.keys()}
+        memory.unserved = unserved
         return unserved
 
     async def _asked(
@@ -301,7 +299,7 @@ class Zone:
     def _not_served(self, name: str, cut: str | None, why: str) -> RecordState:
         zone = self._profile.origin
         if cut is not None:
-            return RecordState(State.OCCLUDED, _occluded(name, zone, cut, why))
+            return occluded(name, zone, cut, why)
         server = self._profile.server
         error = CulvertError(Reason.DNS_NAME_NOT_SERVED, name=name, zone=zone, server=server, why=why)
         return RecordState(State.PENDING, error)
@@ -349,75 +347,6 @@ class Zone:
         server, zone = self._profile.server, self._profile.origin
         return wire.fault(error, server=server, zone=zone, key=self._key, is_transfer=is_transfer)
 
-    def _states(
-        self,
-        desired: Names,
-        observed: ZoneContent,
-        plan: Plan,
-        errors: Mapping[str, CulvertError],
-        unserved: Mapping[str, RecordState],
-    ) -> States:
-        states: dict[tuple[str, str], RecordState] = {}
-        zone = self._profile.origin
-        for name, addresses in desired.items():
-            types = record_types(addresses)
-            if name in plan.live and name not in unserved:
-                states |= dict.fromkeys([(name, t) for t in types], RecordState(State.LIVE))
-                continue
-            if name in unserved:
-                state = unserved[name]
-            elif in_the_way := plan.foreign.get(name):
-                told = ", ".join(in_the_way)
-                error = CulvertError(Reason.DNS_RECORD_FOREIGN, name=name, zone=zone, types=told)
-                state = RecordState(State.FOREIGN, error)
-            elif cut := plan.occluded.get(name):
-                why = serving.DELEGATED if cut.type == "NS" else serving.REDIRECTED
-                state = RecordState(State.OCCLUDED, _occluded(name, zone, cut.name, why))
-            else:
-                state = _unfinished(errors.get(name))
-                types = sorted({*types, *_ours(observed, name)})
-            states |= {(name, t): _beside(state, name, t, addresses, observed) for t in types}
-        for change in plan.changes:
-            if change.kind == "withdraw":
-                state = _unfinished(errors.get(change.name))
-                left = _ours(observed, change.name)
-                states |= {
-                    (change.name, t): _beside(state, change.name, t, frozenset(), observed) for t in left
-                }
-        return states
-
-
-def record_types(addresses: frozenset[Address]) -> list[str]:
-    return sorted({"TXT", *(rrtype(address) for address in addresses)})
-
-
-def wanted_values(addresses: frozenset[Address], record_type: str) -> tuple[str, ...]:
-    """Of a name at these addresses; nothing of one at none."""
-    if record_type == "TXT":
-        return (TUNNEL_MARK,) if addresses else ()
-    return tuple(sorted(str(address) for address in addresses if rrtype(address) == record_type))
-
-
-def _ours(observed: ZoneContent, name: str) -> list[str]:
-    """The types among a name's that we own, or would."""
-    return [t for t in observed.get(name, {}) if t in {"A", "AAAA", "TXT"}]
-
-
-def _beside(
-    state: RecordState, name: str, record_type: str, addresses: frozenset[Address], observed: ZoneContent
-) -> RecordState:
-    there = observed.get(name, {}).get(record_type)
-    found = tuple(sorted(there.rdata)) if there else ()
-    return replace(state, wanted=wanted_values(addresses, record_type), found=found)
-
-
-def _unfinished(refusal: CulvertError | None) -> RecordState:
-    return RecordState(State.PENDING) if refusal is None else RecordState(State.REFUSED, refusal)
-
 
 def _types(rrsets: Iterable[tuple[str, str]], change: Change) -> str:
     return ", ".join(t if name == change.name else f"{t} of {name}" for name, t in sorted(rrsets))
-
-
-def _occluded(name: str, zone: str, cut: str, why: str) -> CulvertError:
-    return CulvertError(Reason.DNS_NAME_OCCLUDED, name=name, zone=zone, cut=cut, why=why)

@@ -7,8 +7,10 @@ import ipaddress
 from pathlib import Path
 
 import dns.exception
+import dns.message
+import dns.rcode
 import pytest
-from culvert_dns_updater import schedule, settings, tsig_key, wire
+from culvert_dns_updater import schedule, serving, settings, tsig_key, wire
 from culvert_dns_updater.batch import MESSAGE_BYTES, Dispatch, batches
 from culvert_dns_updater.desired import Intent, ZoneProfile, unplaced, wanted
 from culvert_dns_updater.diff import Change, diff
@@ -144,6 +146,14 @@ def test_a_refused_change_waits_longer_each_time_and_an_accepted_one_does_not() 
     assert waits[-1] == schedule.LONGEST_RETRY / 2
     memory.note((bad, good), {}, is_unfinished=False, now=now, chance=0)
     assert memory.due() is None
+
+
+def test_a_server_that_we_may_not_ask_is_taken_at_its_transfers_word() -> None:
+    answer = dns.message.make_response(serving.question("wiki.corp.example", "A"))
+    for rcode, why in ((dns.rcode.REFUSED, None), (dns.rcode.NXDOMAIN, (None, "it answers NXDOMAIN"))):
+        answer.set_rcode(rcode)
+        told = serving.difference(answer, "wiki.corp.example", "A", frozenset({"10.0.0.1"}), "corp.example")
+        assert told == why
 
 
 def _write(path: Path, text: str, mode: int = 0o600) -> Path:

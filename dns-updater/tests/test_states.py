@@ -7,12 +7,19 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from culvert_db import DnsState
 from culvert_dns_updater import schedule
+from culvert_dns_updater.desired import ZoneProfile
 from culvert_dns_updater.keeper import Outcome
+from culvert_dns_updater.memory import Memory
+from culvert_dns_updater.records import Ownership
+from culvert_dns_updater.states import State, States
+from culvert_dns_updater.tsig_key import KeyDirectory
+from culvert_dns_updater.zone import Writing, Zone
 
 from .name_server import (
     KEY_NAME,
@@ -24,12 +31,16 @@ from .name_server import (
     NameServer,
     PowerDnsWithTypes,
 )
-from .world import World, until
+from .world import TIMEOUT, World, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WIKI = "wiki.corp.example"
 MARK = ['"ipsec-tunneling:yes"']
+
+
+EMPTY_ZONE = "$TTL 300\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns.corp.example.\n"
+CHILD = 'zone "dev.corp.example" { type primary; file "child.zone"; };'
 
 
 @contextlib.contextmanager
@@ -87,11 +98,8 @@ async def test_a_child_zone_on_the_same_server_occludes_without_a_delegation(
     world: World, tmp_path: Path
 ) -> None:
     """PowerDNS issue 1840. Only the server's answer shows it."""
-    child = 'zone "dev.corp.example" { type primary; file "child.zone"; };'
-    bind = BindWith(tmp_path / "named", child)
-    (bind.directory / "child.zone").write_text(
-        "$TTL 300\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns.corp.example.\n"
-    )
+    bind = BindWith(tmp_path / "named", CHILD)
+    (bind.directory / "child.zone").write_text(EMPTY_ZONE)
     with running(bind):
         await world.publish_to(bind)
         await world.put({"api.dev.corp.example": "10.20.0.10", WIKI: "10.20.0.11"})
@@ -103,6 +111,25 @@ async def test_a_child_zone_on_the_same_server_occludes_without_a_delegation(
             assert (await told(world, WIKI))[0] is DnsState.LIVE
 
 
+async def test_while_another_name_is_written_an_occluded_one_stays_occluded(tmp_path: Path) -> None:
+    bind = BindWith(tmp_path / "named", CHILD)
+    (bind.directory / "child.zone").write_text(EMPTY_ZONE)
+    announced: list[States] = []
+
+    async def announce(states: States) -> None:
+        announced.append(states)
+
+    with running(bind):
+        ownership = Ownership("default", 60)
+        profile = ZoneProfile(1, "corp", ZONE, bind.address, bind.port, KEY_NAME, ownership, None, False)
+        zone = Zone(profile, KeyDirectory(bind.key_dir)(KEY_NAME), TIMEOUT, Memory())
+        here = frozenset({ip_address("10.20.0.10")})
+        for names in (["api.dev.corp.example"], ["api.dev.corp.example", WIKI]):
+            await zone.apply(dict.fromkeys(names, here), Writing(announce, lambda: True))
+    first, second = (states["api.dev.corp.example", "A"].state for states in announced)
+    assert (first, second) == (State.PENDING, State.OCCLUDED)
+
+
 async def test_what_the_server_answers_otherwise_is_told_as_it_answers(world: World, tmp_path: Path) -> None:
     """A response policy zone (RPZ) rewrites the answer."""
     more = 'zone "rpz.example" { type primary; file "rpz.zone"; };'
@@ -110,9 +137,7 @@ async def test_what_the_server_answers_otherwise_is_told_as_it_answers(world: Wo
     conf = bind.directory / "named.conf"
     policy = 'notify no; recursion yes; response-policy { zone "rpz.example"; } recursive-only no qname-wait-recurse no;'
     conf.write_text(conf.read_text().replace("recursion no;", "").replace("notify no;", policy))
-    (bind.directory / "rpz.zone").write_text(
-        "$TTL 300\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns.corp.example.\nwiki.corp.example A 192.0.2.99\n"
-    )
+    (bind.directory / "rpz.zone").write_text(f"{EMPTY_ZONE}{WIKI} A 192.0.2.99\n")
     with running(bind):
         await world.publish_to(bind)
         await world.put({WIKI: "10.20.0.10"})
@@ -186,14 +211,15 @@ def bind_with_types(directory: Path) -> Bind:
 
 
 @pytest.mark.parametrize("make", [bind_with_types, KnotWithTypes])
-async def test_a_key_is_asked_for_what_it_needs_alone(
-    world: World, tmp_path: Path, make: Callable[[Path], NameServer]
+async def test_a_key_is_asked_for_what_it_needs_alone_and_its_limits_are_told_at_once(
+    world: World, tmp_path: Path, make: Callable[[Path], NameServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(make(tmp_path / "server")) as server:
         await world.publish_to(server)
         await world.put({WIKI: "10.20.0.10"})
         async with world.updater(server) as updater:
             assert await updater.run_once() is Outcome.LIVE
+            assert f"the key {KEY_NAME} may not write AAAA:" in caplog.text
             await world.put({WIKI: "10.20.0.11"})
             assert await updater.run_once() is Outcome.LIVE
             assert server.lookup(WIKI, "A") == ["10.20.0.11"]
