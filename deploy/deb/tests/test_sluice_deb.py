@@ -1,0 +1,34 @@
+"""The package of the switch for P4 developers: what it installs runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_what_it_installs_runs(tmp_path: Path) -> None:
+    if not (ROOT / "target/release/sluice").exists():
+        pytest.skip("needs the release build of sluice")
+    build = [sys.executable, str(ROOT / "deploy/deb/sluice.py")]
+    done = subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True)
+    package = ROOT / done.stdout.splitlines()[-1]
+    subprocess.run(["dpkg-deb", "-x", str(package), str(tmp_path)], check=True)
+    scripts = subprocess.run(
+        ["dpkg-deb", "--ctrl-tarfile", str(package)], check=True, capture_output=True
+    ).stdout
+    assert b"postinst" not in scripts, "it starts nothing"
+    for command, said in [
+        (("usr/bin/sluice", "--version"), "sluice "),
+        (("usr/lib/sluice/bmv2/simple_switch_grpc", "--help"), "usage: simple_switch_grpc"),
+    ]:
+        run = [str(tmp_path / command[0]), command[1]]
+        assert subprocess.run(run, check=True, capture_output=True, text=True).stdout.startswith(said)
+    module = tmp_path / "usr/lib/python3/dist-packages/sluice_mininet.py"
+    compile(module.read_text(), module.name, "exec")
