@@ -167,8 +167,8 @@ class Names:
                 raise LookupError(f"table {table.preamble.name} has no key {name}")
             if (made := field_match(fields[found[0]], text)) is not None:
                 match.append(made)
-        kinds = {it.match_type for it in table.match_fields}
-        prioritised = kinds & {3, 4, 5}  # TERNARY, RANGE, OPTIONAL
+        kinds = {it.MatchType.Name(it.match_type) for it in table.match_fields}
+        prioritised = kinds & {"TERNARY", "RANGE", "OPTIONAL"}
         return p4r.Entity(
             table_entry=p4r.TableEntry(
                 table_id=table.preamble.id,
