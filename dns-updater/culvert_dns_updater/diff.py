@@ -2,7 +2,7 @@
 
                          name has no record    name has records
     owner mark absent    publish               foreign: left alone, refused
-    owner mark ours      replace               live, or replace; foreign beside CNAME or DNAME
+    owner mark ours      replace               live, or replace; foreign beside CNAME
     owner mark other's   foreign               foreign
 
 The zone's apex always has records: there, addresses alone are foreign. A name at or below a delegation, or below a DNAME,
@@ -32,8 +32,8 @@ from culvert_dns_updater.records import (
     rrtype,
 )
 
-# Beside a CNAME a name can't hold address records (RFC 1034 §3.6.2); a DNAME is another's service (RFC 6672 §2.4).
-_EXCLUSIVE = frozenset({"CNAME", "DNAME"})
+# Beside it a name can't hold address records (RFC 1034 §3.6.2). Beside a DNAME it can (RFC 6672 §2.4).
+_EXCLUSIVE = frozenset({"CNAME"})
 _ADDRESS_TYPES = ("A", "AAAA")
 
 
@@ -185,7 +185,7 @@ def _in_the_way(name: str, observed: ZoneContent, ownership: Ownership, origin: 
     here, owner = observed.get(name, {}), owner_name(name)
     if _is_owned(name, observed, ownership):
         return tuple(sorted(_EXCLUSIVE & here.keys()))
-    types = here.keys() & {*_ADDRESS_TYPES} if name == origin else here.keys()
+    types = here.keys() & {*_ADDRESS_TYPES, *_EXCLUSIVE} if name == origin else here.keys()
     return (*sorted(types), *(f"{t} of {owner}" for t in sorted(observed.get(owner, {}))))
 
 

@@ -29,6 +29,7 @@ from .name_server import (
     BindWith,
     KnotWithTypes,
     NameServer,
+    PowerDns,
     PowerDnsWithTypes,
 )
 from .world import TIMEOUT, World, until
@@ -173,6 +174,20 @@ async def test_the_zones_apex_is_a_name_like_others(world: World, any_server: Na
         assert (state, reason) == (DnsState.FOREIGN, "DNS_RECORD_FOREIGN")
         # Advice that would take the zone away must not be given.
         assert "does not own: A." in words
+
+
+async def test_beside_a_dname_the_apex_is_served_and_names_below_are_not(
+    world: World, tmp_path: Path
+) -> None:
+    """Only PowerDNS takes a DNAME above names that exist."""
+    with running(PowerDns(tmp_path / "server")) as server:
+        server.edit((ZONE, "DNAME", "other.example."))
+        await world.publish_to(server)
+        await world.put({ZONE: "10.20.0.10", WIKI: "10.20.0.11"})
+        async with world.updater(server) as updater:
+            assert await updater.run_once() is Outcome.INCOMPLETE
+        assert (await told(world, ZONE))[0] is DnsState.LIVE
+        assert (await told(world, WIKI))[:2] == (DnsState.OCCLUDED, "DNS_NAME_OCCLUDED")
 
 
 async def test_a_refused_name_waits_and_others_do_not(
