@@ -193,6 +193,15 @@ class TestPipelineConfig:
                 array.size += 1
             await client.push("VERIFY", bent)
 
+    async def test_a_field_may_be_without_a_width_as_p4c_writes_those_of_type_error(
+        self, client: RawClient
+    ) -> None:
+        bent = loaded("exchange")
+        for table in bent.p4info.tables:
+            for field in table.match_fields:
+                field.bitwidth = 0
+        await client.push("VERIFY", bent)
+
     async def test_the_program_may_be_in_the_message_of_older_controllers(self, client: RawClient) -> None:
         wrapped = loaded("exchange")
         json = wrapped.p4_device_config

@@ -286,8 +286,9 @@ pub fn join_value_set(
     })
 }
 
+/// p4c writes no width, which is 0, where a field's type is an error.
 fn same_width(place: &str, info: i32, expected: u32) -> Result<(), Fault> {
-    match u32::try_from(info) == Ok(expected) {
+    match info == 0 || u32::try_from(info) == Ok(expected) {
         true => Ok(()),
         false => Err(Fault::invalid(format!(
             "{place}: the P4Info has {info} bits, not {expected}"
