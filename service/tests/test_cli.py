@@ -149,6 +149,8 @@ async def test_a_controller_is_made_kept_and_brought_back_by_commands(tmp_path: 
     code, _, err = await culvert(here, "restore", str(kept))
     assert code == 1
     assert "belongs to a controller already" in err
-    code, _, err = await culvert(here | {"CULVERT_STATE_DIR": str(elsewhere)}, "restore", str(kept))
+    there = here | {"CULVERT_STATE_DIR": str(elsewhere), "TZ": "Europe/Berlin"}
+    code, out, err = await culvert(there, "restore", str(kept))
     assert code == 0, err
+    assert re.match(r"The controller is as it was at \d{4}-\d\d-\d\d \d\d:\d\d CES?T\.\n", out)
     assert (await culvert({"CULVERT_STATE_DIR": str(elsewhere)}, "audit", "verify"))[0] == 0

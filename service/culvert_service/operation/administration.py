@@ -23,14 +23,16 @@ async def add_user(settings: Settings, name: str, email: str) -> None:
 
 async def invite_user(settings: Settings, name: str) -> None:
     made = await call(settings, "POST", "/invitations", {"user": name})
-    print(f"For one computer of {name}, once, until {_local(made['expires_at'])}:")
+    print(f"For one computer of {name}, once, until {local_time(made['expires_at'])}:")
     print(made["link"])
 
 
 async def list_invitations(settings: Settings) -> None:
     for open_one in await call(settings, "GET", f"/invitations?limit={LIMIT_MAX}"):
         by = open_one["invited_by"] or "unknown"
-        print(f"{open_one['id']:8} {open_one['user']:24} by {by:24} until {_local(open_one['expires_at'])}")
+        print(
+            f"{open_one['id']:8} {open_one['user']:24} by {by:24} until {local_time(open_one['expires_at'])}"
+        )
 
 
 async def withdraw_invitation(settings: Settings, number: int) -> None:
@@ -122,8 +124,8 @@ async def list_gateways(settings: Settings) -> None:
         print(f"{gateway['name']:24} {gateway['address']:16} {gateway['tunnels']:6} tunnels  {state}{why}")
 
 
-def _local(instant: str) -> str:
-    """For a person at this computer."""
+def local_time(instant: str) -> str:
+    """An instant of ISO 8601, for a person at this computer."""
     return datetime.fromisoformat(instant).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 

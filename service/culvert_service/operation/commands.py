@@ -9,6 +9,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.config import Settings
 from culvert_service.operation import backup
+from culvert_service.operation.administration import local_time
 from culvert_service.operation.doctor import examine
 from culvert_service.pki import issuance, rotation
 from culvert_service.pki.authority import (
@@ -29,7 +30,7 @@ async def back_up(settings: Settings, target: Path) -> None:
 
 async def restore(settings: Settings, source: Path) -> None:
     restored = await backup.restore(settings, source)
-    print(f"The controller is as it was at {restored.made_at}.")
+    print(f"The controller is as it was at {local_time(restored.made_at)}.")
     print("What could have been used up or revoked since is void:")
     for what, count in restored.void.items():
         print(f"  {count:6} {what}")
