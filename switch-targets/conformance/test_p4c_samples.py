@@ -17,15 +17,16 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import finsy as fy
+import grpc.aio
 import pytest
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r, p4r_grpc
 from gateway_target import GRPC_PORT, ROOT
 from gateway_wires import PREFIX, Relay, connect, inside, namespaces, run
+from google.protobuf import text_format
 from stf import Add, Call, Command, Expect, Groups, Packet, SetDefault, Statement, number, statements
 
 pytestmark = pytest.mark.slow
@@ -35,6 +36,7 @@ COMPILER = "p4c-bm2-ss"
 ETHERNET_HEADER = 14
 _ETH_P_ALL, _TUNSETIFF, _IFF_TUN = 3, 0x400454CA, 1
 _OF_ANY_KIND = 0x88B5
+ELECTION = p4r.Uint128(low=1)
 
 
 def samples() -> list[Path]:
@@ -220,9 +222,9 @@ def field_match(spec: Any, text: str) -> Any:
 class Bench:
     """A test that runs: what it writes, sends and receives."""
 
-    def __init__(self, switch: fy.Switch, wires: dict[int, tuple[str, Wire]], settled: bool) -> None:
-        self.switch = switch
-        self.names = Names(switch.p4info.get_pipeline_config().p4info)
+    def __init__(self, client: Client, wires: dict[int, tuple[str, Wire]], settled: bool) -> None:
+        self.client = client
+        self.names = Names(client.p4info)
         self.groups = Groups()
         self.wires = {port: wire for port, (_, wire) in wires.items()}
         self.expected: dict[int, list[Expect]] = {}
@@ -240,9 +242,9 @@ class Bench:
                 case Expect(port):
                     self.expected.setdefault(port, []).append(statement)
                 case Add():
-                    await self._write(p4r.Update.INSERT, self.names.entry(statement))
+                    await self.client.write(p4r.Update.INSERT, self.names.entry(statement))
                 case SetDefault():
-                    await self._write(p4r.Update.MODIFY, self.names.default(statement))
+                    await self.client.write(p4r.Update.MODIFY, self.names.default(statement))
                 case Command(name, arguments):
                     await self._command(name, *arguments)
 
@@ -269,14 +271,6 @@ class Bench:
             for wanted, data in zip(expected, received, strict=True):
                 assert wanted.fits(data), f"port {port}: {wanted.pattern}, but there came {data.hex()}"
 
-    async def _write(self, kind: Any, entity: Any) -> None:
-        await self.switch.write([p4r.Update(type=kind, entity=entity)])
-
-    async def _read(self, entity: Any) -> list[Any]:
-        client: Any = self.switch._p4client
-        request = p4r.ReadRequest(device_id=1, entities=[entity])
-        return [it async for reply in client.request_iter(request) for it in reply.entities]
-
     async def _command(self, name: str, *words: str) -> None:
         match name, words:
             case "mirroring_add", (session, port):
@@ -285,7 +279,7 @@ class Bench:
                 await self._clones(session, self.groups.members[number(group)])
             case "mirroring_get", (session,):
                 entry = p4r.CloneSessionEntry(session_id=number(session))
-                assert await self._read(engine(clone_session_entry=entry))
+                assert await self.client.read(engine(clone_session_entry=entry))
             case "mc_mgrp_create", (_,):
                 pass
             case "mc_node_create", (instance, *ports):
@@ -297,7 +291,7 @@ class Bench:
                     multicast_group_id=group_id, replicas=replicas(self.groups.members[group_id])
                 )
                 kind = p4r.Update.MODIFY if known else p4r.Update.INSERT
-                await self._write(kind, engine(multicast_group_entry=entry))
+                await self.client.write(kind, engine(multicast_group_entry=entry))
             case "register_read" | "register_write" | "register_reset", (array, *rest):
                 await self._register(name, array, *map(number, rest))
             case "meter_get_rates" | "meter_set_rates" | "meter_array_set_rates", (array, *rest):
@@ -309,17 +303,17 @@ class Bench:
 
     async def _clones(self, session: str, to: list[tuple[int, int]]) -> None:
         entry = p4r.CloneSessionEntry(session_id=number(session), replicas=replicas(to))
-        await self._write(p4r.Update.INSERT, engine(clone_session_entry=entry))
+        await self.client.write(p4r.Update.INSERT, engine(clone_session_entry=entry))
 
     async def _register(self, name: str, array: str, index: int | None = None, value: int = 0) -> None:
         entry = p4r.RegisterEntry(register_id=self.names.find("registers", array).preamble.id)
         if index is not None:
             entry.index.index = index
         if name == "register_read":
-            assert await self._read(p4r.Entity(register_entry=entry))
+            assert await self.client.read(p4r.Entity(register_entry=entry))
             return
         entry.data.bitstring = short(value)
-        await self._write(p4r.Update.MODIFY, p4r.Entity(register_entry=entry))
+        await self.client.write(p4r.Update.MODIFY, p4r.Entity(register_entry=entry))
 
     async def _meter(self, name: str, array: str, *rest: str) -> None:
         entry = p4r.MeterEntry(meter_id=self.names.find("meters", array).preamble.id)
@@ -327,13 +321,13 @@ class Bench:
         if name != "meter_array_set_rates":
             entry.index.index = number(rest[0])
         if name == "meter_get_rates":
-            assert await self._read(p4r.Entity(meter_entry=entry))
+            assert await self.client.read(p4r.Entity(meter_entry=entry))
             return
         # Packets or bytes a microsecond, and a burst, for each of the two rates.
         for rate, (each, burst) in zip(("c", "p"), rates, strict=True):
             setattr(entry.config, f"{rate}ir", int(float(each) * 1_000_000))
             setattr(entry.config, f"{rate}burst", int(burst))
-        await self._write(p4r.Update.MODIFY, p4r.Entity(meter_entry=entry))
+        await self.client.write(p4r.Update.MODIFY, p4r.Entity(meter_entry=entry))
 
 
 def engine(**entry: Any) -> Any:
@@ -366,11 +360,34 @@ def started(interfaces: list[str], log: Path) -> Generator[str]:
         assert process.wait(timeout=30) == 0, log.read_text()
 
 
-@contextlib.asynccontextmanager
-async def controlled(address: str, compiled: Path) -> AsyncGenerator[fy.Switch]:
-    options = fy.SwitchOptions(p4info=compiled.with_suffix(".p4info.txtpb"), p4blob=compiled, p4force=True)
-    async with fy.Switch("stf", address, options) as switch:
-        yield switch
+class Client:
+    """The primary client, without a library that would refuse names which P4Runtime allows."""
+
+    def __init__(self, channel: grpc.aio.Channel, program: Path) -> None:
+        self.p4info = p4i.P4Info()
+        text_format.Parse(program.with_suffix(".p4info.txtpb").read_text(), self.p4info)
+        self._config = p4r.ForwardingPipelineConfig(p4info=self.p4info, p4_device_config=program.read_bytes())
+        self._stub: Any = p4r_grpc.P4RuntimeStub(cast(Any, channel))
+        self._stream = self._stub.StreamChannel()
+
+    async def begin(self) -> None:
+        bid = p4r.MasterArbitrationUpdate(device_id=1, election_id=ELECTION)
+        await self._stream.write(p4r.StreamMessageRequest(arbitration=bid))
+        assert (await self._stream.read()).arbitration.status.code == 0
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=1, election_id=ELECTION, config=self._config
+        )
+        request.action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+        await self._stub.SetForwardingPipelineConfig(request)
+
+    async def write(self, kind: Any, entity: Any) -> None:
+        update = p4r.Update(type=kind, entity=entity)
+        request = p4r.WriteRequest(device_id=1, election_id=ELECTION, updates=[update])
+        await self._stub.Write(request)
+
+    async def read(self, entity: Any) -> list[Any]:
+        replies = self._stub.Read(p4r.ReadRequest(device_id=1, entities=[entity]))
+        return [it async for reply in replies for it in reply.entities]
 
 
 @pytest.fixture
@@ -396,7 +413,9 @@ async def test_the_sample_forwards_as_its_author_says(
         while wire.receive(0) is not None:
             pass
     with started(interfaces, tmp_path / "sluice.log") as address:
-        async with controlled(address, compiled) as switch:
-            bench = Bench(switch, ports, settled=isinstance(first, Packet))
+        async with grpc.aio.insecure_channel(address) as channel:
+            client = Client(channel, compiled)
+            await client.begin()
+            bench = Bench(client, ports, settled=isinstance(first, Packet))
             await bench.run(test)
             bench.compare()
