@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 
 from culvert_proto import CulvertError
@@ -19,7 +20,7 @@ _STUCK_SECONDS = 60.0
 class Periodic:
     """A round of `work` begins `seconds` after the one before has ended, or when it is woken.
 
-    What a round raises is logged, and the next one comes; a typed fault that lasts is logged once.
+    What a round raises is logged, and the next one comes; a fault that lasts is logged once.
     """
 
     def __init__(self, name: str, work: Callable[[], Awaitable[object]], seconds: float) -> None:
@@ -28,7 +29,7 @@ class Periodic:
         self._seconds = seconds
         self._awake = asyncio.Event()
         self._stopping = False
-        self._failing = False
+        self._told = set[object]()
         self._round_began: float | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -71,15 +72,26 @@ class Periodic:
         self._round_began = time.monotonic()
         try:
             await self._work()
-            self._failing = False
-        except CulvertError as error:
-            if not self._failing:
-                _log.warning(
-                    "a round failed",
-                    extra={"work": self._name, "reason": error.reason.name, "why": error.message},
-                )
-            self._failing = True
-        except Exception:
-            _log.exception("a round failed", extra={"work": self._name})
+            self._told.clear()
+        except Exception as error:
+            self._tell(error)
         finally:
             self._round_began = None
+
+    def _tell(self, error: Exception) -> None:
+        """A typed fault in a line, another one with its traceback; each kind once until a round without a fault."""
+        kind = error.reason if isinstance(error, CulvertError) else (type(error), _place(error))
+        if kind in self._told:
+            return
+        self._told.add(kind)
+        if isinstance(error, CulvertError):
+            why = {"reason": error.reason.name, "why": error.message}
+            _log.warning("a round failed", extra={"work": self._name} | why)
+        else:
+            _log.error("a round failed", exc_info=error, extra={"work": self._name})
+
+
+def _place(error: Exception) -> tuple[str, int]:
+    """Where it was raised."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return (frames[-1][0].f_code.co_filename, frames[-1][1]) if frames else ("", 0)
