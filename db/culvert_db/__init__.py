@@ -13,7 +13,8 @@ from culvert_db.admins import (
 from culvert_db.audit import ActorKind, AuditCut, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
-from culvert_db.engine import Sessions, create_engine, create_sessions
+from culvert_db.engine import Sessions, create_engine, create_sessions, parse_url
+from culvert_db.fitness import UnfitDatabaseError, check, hears
 from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import (
     Device,
@@ -26,6 +27,7 @@ from culvert_db.identity import (
 )
 from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
 from culvert_db.network import Gateway, Resource, ResourceGateway
+from culvert_db.outage import READ_ONLY, refusal, sqlstate, why_away
 from culvert_db.ownership import ControllerName, GatewayHealth, GatewayLease, GatewaySample, LiveController
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
@@ -53,6 +55,7 @@ __all__ = [
     "DNS_ZONES_CHANNEL",
     "GATEWAYS_CHANNEL",
     "PUSHES_CHANNEL",
+    "READ_ONLY",
     "RESOURCES_CHANNEL",
     "REVOCATIONS_CHANNEL",
     "SITE_TUNNELS_CHANNEL",
@@ -114,15 +117,22 @@ __all__ = [
     "Totp",
     "Tunnel",
     "TunnelState",
+    "UnfitDatabaseError",
     "UntrustedDatabaseError",
     "User",
     "WrongCodes",
     "as_json",
+    "check",
     "create_engine",
     "create_sessions",
     "direct",
     "doubted",
     "from_json",
+    "hears",
+    "parse_url",
+    "refusal",
+    "sqlstate",
     "upgrade",
     "upgrade_apart",
+    "why_away",
 ]

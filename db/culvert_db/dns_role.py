@@ -7,9 +7,12 @@ import hashlib
 import hmac
 import secrets
 
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from culvert_db.engine import parse_url
+from culvert_db.outage import sqlstate
 
 # The rights that the statements of culvert_dns_updater.store need. Locking a row requires the right to update.
 _RIGHTS = (
@@ -49,7 +52,7 @@ async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:
 
     Raises RoleRefusedError.
     """
-    url = make_url(database_url)
+    url = parse_url(database_url)
     role = f"{url.database}_dns"
     if len(role.encode()) > _NAME_MAX:
         raise RoleRefusedError(
@@ -60,7 +63,7 @@ async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             await _make(connection, role, password)
     except ProgrammingError as error:
-        if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+        if sqlstate(error) != _INSUFFICIENT_PRIVILEGE:
             raise
         raise RoleRefusedError(
             f'the database user may not make the role "{role}". Remedy: ALTER ROLE "{url.username}" CREATEROLE'

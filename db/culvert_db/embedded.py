@@ -52,7 +52,8 @@ _PAUSE_FIRST, _PAUSE_MAX, _LONG_LIFE = 0.25, 15.0, 30.0
 _LOG_MAX, _LOG_LOOK_SECONDS = 16 << 20, 60.0
 _SETTINGS = {
     "listen_addresses": "",
-    "max_connections": "60",
+    # A controller takes 40 and dns-updaters 24. The rest is an operator's.
+    "max_connections": "100",
     "jit": "off",
     "log_line_prefix": "%m ",
 }

@@ -21,14 +21,17 @@ from culvert_db import (
     DnsZone,
     DnsZoneResource,
     Resource,
+    UnfitDatabaseError,
     UntrustedDatabaseError,
+    check,
     create_engine,
     create_sessions,
+    why_away,
 )
 from culvert_proto import CulvertError
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from culvert_dns_updater.desired import Intent, ZoneProfile
 from culvert_dns_updater.records import Address, Ownership
@@ -123,16 +126,27 @@ class _DriverConnection(Protocol):
 class Store:
     def __init__(self, database_url: str, holder: str, lease_seconds: float) -> None:
         self._engine = create_engine(database_url, pool_size=4)
+        self._unchecked: AsyncEngine | None = create_engine(database_url, pool_size=2, pooled=True)
         self._sessions = create_sessions(self._engine)
         self._holder = holder
         self._lease_seconds = lease_seconds
 
     async def close(self) -> None:
         await self._engine.dispose()
+        if self._unchecked is not None:
+            await self._unchecked.dispose()
+
+    async def _check(self) -> None:
+        if self._unchecked is not None:
+            await check(self._unchecked)
+            await self._unchecked.dispose()
+            self._unchecked = None
 
     async def claim(self) -> dict[int, Lease]:
         """Every zone that is free or ours, for another lease's time. Raises StoreError."""
         until = time.monotonic() + self._lease_seconds
+        async with _faults():
+            await self._check()
         async with _faults(), self._sessions.begin() as session:
             found = await session.execute(_CLAIM, {"holder": self._holder, "seconds": self._lease_seconds})
             return {zone_id: Lease(zone_id, epoch, until) for zone_id, epoch in found}
@@ -279,12 +293,13 @@ def _words(error: CulvertError | None) -> dict[str, str | None]:
 async def _faults() -> AsyncGenerator[None]:
     try:
         yield
-    except SQLAlchemyError as error:
-        cause = cast(BaseException | None, getattr(error, "orig", None))
-        raise StoreError(f"the database refused: {type(cause or error).__name__}") from error
-    except (InterfaceError, InternalClientError, PostgresError) as error:
+    except (SQLAlchemyError, InterfaceError, InternalClientError, PostgresError) as error:
         # The driver's own errors: the pool gave out a connection that had died, or whose server is shutting down.
-        raise StoreError(f"the database refused: {type(error).__name__}") from error
+        cause = cast(BaseException | None, getattr(error, "orig", None)) or error
+        why = why_away(error) or type(cause.__cause__ or cause).__name__
+        raise StoreError(f"the database refused: {why}") from error
+    except UnfitDatabaseError as error:
+        raise StoreError(f"the database cannot be used: {error}") from error
     except UntrustedDatabaseError as error:
         raise StoreError(str(error)) from error
     except (OSError, TimeoutError) as error:

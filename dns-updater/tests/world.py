@@ -89,9 +89,11 @@ class World:
             await store.close()
 
     @contextlib.asynccontextmanager
-    async def running(self, server: NameServer, poll: float = 3600) -> AsyncGenerator[Updater]:
+    async def running(
+        self, server: NameServer, poll: float = 3600, lease_seconds: float = 60
+    ) -> AsyncGenerator[Updater]:
         async with self.updater(server) as updater:
-            task = asyncio.create_task(updater.run(poll, lease_seconds=60))
+            task = asyncio.create_task(updater.run(poll, lease_seconds))
             try:
                 yield updater
             finally:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from culvert_db import MigrationError, log
+from culvert_db import MigrationError, log, refusal, sqlstate
 from culvert_db.start_failure import PostgresFailedError
 from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private
+from sqlalchemy.exc import DBAPIError
 from typer.core import TyperCommand, TyperGroup
 
 from culvert_service import config, controller
@@ -315,6 +316,10 @@ def cut(
     _run(lambda settings: audit_command.cut(settings, before.replace(tzinfo=UTC), export), config_file)
 
 
+# SQLSTATEs of what an operator has to mend: the user or its password, the database, a right (appendix A).
+_REFUSED = ("28", "3D", "42501")
+
+
 def _run(
     work: Callable[[config.Settings], Coroutine[Any, Any, _Result]], config_file: Path | None
 ) -> _Result:
@@ -333,5 +338,9 @@ def _run(
         sys.exit(f"culvert-controller: {error}")
     except OSError as error:
         sys.exit(f"culvert-controller: {config.system_words(error)}")
+    except DBAPIError as error:
+        if not sqlstate(error).startswith(_REFUSED):
+            raise
+        sys.exit(f"culvert-controller: database_url: the server answers: {refusal(error)}")
     except DatabaseDownError as error:
         sys.exit(f"culvert-controller: {error} ({error.__cause__})")

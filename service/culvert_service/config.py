@@ -121,6 +121,8 @@ class Settings(BaseSettings):
     server_names: Names = ()
     # Any Postgres from 14 on; without it, an embedded one in state_dir.
     database_url: SecretStr | None = None
+    # The same server, where database_url leads to a pooler that gives each transaction another session.
+    database_direct_url: SecretStr | None = None
     managed_zones: Zones = ()
     protected_prefixes: Prefixes = ()
     # Holds gateway.json and gateway.p4info.txtpb.
@@ -164,6 +166,12 @@ class Settings(BaseSettings):
     trusted_proxies: Prefixes = ()
 
     @model_validator(mode="after")
+    def _direct_beside_pooled(self) -> Self:
+        if self.database_direct_url is not None and self.database_url is None:
+            raise ValueError("database_direct_url goes with database_url")
+        return self
+
+    @model_validator(mode="after")
     def _oidc_is_whole(self) -> Self:
         if (
             len(
@@ -177,6 +185,16 @@ class Settings(BaseSettings):
                 'oidc_email_verified_by = "provider" is not for a provider at which anybody may have an account'
             )
         return self
+
+    @property
+    def database_sessions_url(self) -> str | None:
+        """For LISTEN, migrations, dumps and dns-updater: each connection is a session of the server."""
+        given = self.database_direct_url or self.database_url
+        return None if given is None else given.get_secret_value()
+
+    @property
+    def sessions_setting(self) -> str:
+        return "database_url" if self.database_direct_url is None else "database_direct_url"
 
     @property
     def rest_url(self) -> str:

@@ -21,7 +21,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from culvert_db import GATEWAYS_CHANNEL, PUSHES_CHANNEL, Sessions, create_sessions, dns_role, upgrade_apart
+from culvert_db import (
+    GATEWAYS_CHANNEL,
+    PUSHES_CHANNEL,
+    Sessions,
+    UnfitDatabaseError,
+    check,
+    create_sessions,
+    dns_role,
+    hears,
+    upgrade_apart,
+)
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2_grpc
 from culvert_proto.private_memory import warn_if_not_locked
@@ -144,18 +154,44 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
     """The database, migrated. Writes state_dir/database-url for dns-updater, which has a database role of its own."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        if settings.database_url is not None:
-            url = settings.database_url.get_secret_value()
+        url = settings.database_sessions_url
+        if url is not None:
+            await _check(url, settings)
         else:
             url = await stack.enter_async_context(EmbeddedPostgres(settings.state_dir / "postgres"))
-        try:
-            engine = connect(url, pool_size=20)
-        except ValueError as error:
-            raise ConfigurationError(f"database_url: {error}") from None
+        engine = _engine(url, settings.sessions_setting)
         stack.push_async_callback(engine.dispose)
         await upgrade_apart(engine)
         await _hand_over(settings.state_dir, engine, url)
+        if settings.database_direct_url is not None and settings.database_url is not None:
+            await engine.dispose()
+            engine = _engine(settings.database_url.get_secret_value(), pooled=True)
+            stack.push_async_callback(engine.dispose)
         yield create_sessions(engine)
+
+
+def _engine(url: str, setting: str = "database_url", *, pooled: bool = False) -> AsyncEngine:
+    """Raises ConfigurationError."""
+    try:
+        return connect(url, pool_size=20, pooled=pooled)
+    except ValueError as error:
+        raise ConfigurationError(f"{setting}: {error}") from None
+
+
+async def _check(url: str, settings: Settings) -> None:
+    """Before anything is written. Raises ConfigurationError."""
+    async with AsyncExitStack() as stack:
+        engine = _engine(url, settings.sessions_setting, pooled=True)
+        stack.push_async_callback(engine.dispose)
+        try:
+            await check(engine)
+        except UnfitDatabaseError as error:
+            raise ConfigurationError(f"{settings.sessions_setting}: {error}") from None
+        if settings.database_direct_url is not None and settings.database_url is not None:
+            pooled = _engine(settings.database_url.get_secret_value(), pooled=True)
+            stack.push_async_callback(pooled.dispose)
+            if not await hears(engine, pooled):
+                raise ConfigurationError("database_url and database_direct_url lead to different databases")
 
 
 async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:
@@ -176,15 +212,15 @@ async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:
 async def reading(settings: Settings) -> AsyncGenerator[Sessions]:
     """The database as it is, beside a controller that may be running. Raises ConfigurationError."""
     async with AsyncExitStack() as stack:
-        if settings.database_url is not None:
-            engine = connect(settings.database_url.get_secret_value())
+        if settings.database_sessions_url is not None:
+            engine = _engine(settings.database_sessions_url, settings.sessions_setting)
         else:
             embedded = EmbeddedPostgres(settings.state_dir / "postgres")
             if not embedded.exists:
                 raise ConfigurationError(f"state_dir: {settings.state_dir} holds no database")
             if not embedded.serves:
                 await stack.enter_async_context(embedded)
-            engine = connect(embedded.url)
+            engine = _engine(embedded.url)
         stack.push_async_callback(engine.dispose)
         yield create_sessions(engine)
 
@@ -270,8 +306,13 @@ class Controller:
         )
         self._revocations = Revocations(sessions, now)
         self._managed_zones = ManagedZones(sessions, settings.managed_zones, self._hub.profiles_changed)
+        self._direct = (
+            None
+            if settings.database_direct_url is None
+            else _engine(settings.database_direct_url.get_secret_value())
+        )
         self._listener = Listener(
-            sessions,
+            sessions if self._direct is None else create_sessions(self._direct),
             {
                 GATEWAYS_CHANNEL: self._ownership.look_soon,
                 PUSHES_CHANNEL: self._pushes.hear,
@@ -434,6 +475,8 @@ class Controller:
             stack.push_async_callback(_stop, self._calls.stop)
             stack.push_async_callback(_stop, self._pushes.stop)
             stack.push_async_callback(_stop, self._managed_zones.stop)
+            if self._direct is not None:
+                stack.push_async_callback(_stop, self._direct.dispose)
             stack.push_async_callback(_stop, self._listener.stop)
             await self.gateways.reserve([*self._settings.certificate_names, self._settings.controller_name])
             await self._ownership.start()

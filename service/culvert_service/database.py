@@ -15,31 +15,16 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import culvert_db
-from asyncpg import InterfaceError, InternalClientError
-from culvert_db import Direct, Sessions
+from culvert_db import Direct, Sessions, why_away
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import Dialect, event, func, select
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.util import await_only
 
 from culvert_service.tracing import statements
 
-# SQLSTATEs, and classes of SQLSTATEs, of an outage (Postgres's manual, appendix A): calls may succeed again later without
-# a change of the controller's settings. A wrong password or a missing database is not among them.
-_AWAY = {
-    "08": "the connection broke",
-    "25006": "it is read-only",
-    "53100": "its disk is full",
-    "53200": "it has no memory",
-    "53300": "it has too many connections",
-    "57P01": "it shuts down",
-    "57P02": "it recovers from a crash",
-    "57P03": "it starts, shuts down or recovers",
-    "58030": "its disk fails",
-}
 # A supervised Postgres restarts within this time. In a longer outage calls fail at once, so that they do not pile up.
 PATIENCE_SECONDS = 3.0
 _AGAIN_SECONDS = 0.1
@@ -56,26 +41,9 @@ class DatabaseDownError(CulvertError, SQLAlchemyError):
         super().__init__(Reason.DATABASE_DOWN)
 
 
-def why_away(error: BaseException | None) -> str | None:
-    """The reason of a database outage, if the error or one of its causes is an outage; otherwise None."""
-    while error is not None:
-        sqlstate = str(getattr(error, "sqlstate", None) or "")
-        if why := _AWAY.get(sqlstate) or _AWAY.get(sqlstate[:2]):
-            return why
-        if isinstance(error, PoolTimeoutError):
-            return "all connections to it are in use"
-        # asyncpg also raises an InterfaceError (and ValueError) for a value that it refuses.
-        if isinstance(error, ConnectionError | InterfaceError | InternalClientError) and not isinstance(
-            error, ValueError
-        ):
-            return "the connection broke"
-        error = getattr(error, "orig", None) or error.__cause__
-    return None
-
-
-def connect(database_url: str, *, pool_size: int = 10) -> AsyncEngine:
+def connect(database_url: str, *, pool_size: int = 10, pooled: bool = False) -> AsyncEngine:
     """As `culvert_db.create_engine`, but an outage raises DatabaseDownError."""
-    engine = culvert_db.create_engine(database_url, pool_size=pool_size)
+    engine = culvert_db.create_engine(database_url, pool_size=pool_size, pooled=pooled)
     event.listen(engine.sync_engine, "do_connect", _Connecting())
     event.listen(engine.sync_engine, "handle_error", _broken, retval=True)
     return engine

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_db import parse_url
 from culvert_service.pki import authority
 from pydantic import SecretStr
-from sqlalchemy import make_url
 
 _OURS = "culvert_service."
 # Shorter randomness is no secret: a nonce, the name of a temporary file.
@@ -91,7 +91,7 @@ def watching(patch: pytest.MonkeyPatch) -> Generator[LogWatch]:
 
     def revealed(self: SecretStr) -> str:
         secret = reveal(self)
-        watch.made((make_url(secret).password or "") if "://" in secret else secret)
+        watch.made((parse_url(secret).password or "") if "://" in secret else secret)
         return secret
 
     patch.setattr(SecretStr, "get_secret_value", revealed)

@@ -57,6 +57,16 @@ async def test_a_database_server_without_tls_is_named_with_its_remedy(tmp_path: 
     server.close()
 
 
+async def test_what_the_database_server_refuses_is_said_in_its_words(cluster: str, tmp_path: Path) -> None:
+    url = cluster.replace("/postgres?", "/nowhere?")
+    environment = {"CULVERT_STATE_DIR": str(tmp_path / "state"), "CULVERT_DATABASE_URL": url}
+    for command in (["migrate"], ["doctor"], ["backup", str(tmp_path / "backup")]):
+        code, out, err = await culvert(environment, *command)
+        assert code == 1
+        assert 'database "nowhere" does not exist' in out + err
+        assert "Traceback" not in err
+
+
 async def test_a_wrong_setting_ends_it_with_what_to_mend() -> None:
     code, out, err = await culvert({"CULVERT_REST_LISTEN": "nowhere"}, "doctor")
     assert (code, out) == (1, "")

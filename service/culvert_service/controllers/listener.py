@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 from asyncpg import InterfaceError, PostgresError
-from culvert_db import Sessions
+from culvert_db import Sessions, why_away
 from sqlalchemy.exc import SQLAlchemyError
 
 _log = logging.getLogger(__name__)
@@ -55,9 +55,13 @@ class Listener:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
+        told = ""
         while True:
             try:
                 async with self._listening() as connection:
+                    if told:
+                        _log.info("the database is heard again")
+                    told = ""
                     if not ready.done():
                         ready.set_result(None)
                     for hear in self._channels.values():
@@ -72,8 +76,10 @@ class Listener:
                     return
                 # Whatever it was: who does not listen is deaf to every other controller.
                 unforeseen = None if isinstance(error, _FAULTS) else error
-                why = type(error).__name__
-                _log.warning("the database is not heard", exc_info=unforeseen, extra={"why": why})
+                why = why_away(error) or type(error).__name__
+                if why != told:
+                    _log.warning("the database is not heard", exc_info=unforeseen, extra={"why": why})
+                told = why
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     @asynccontextmanager

@@ -172,8 +172,8 @@ def _key(what: str) -> str:
 
 @asynccontextmanager
 async def _existing_database(settings: Settings) -> AsyncGenerator[str]:
-    if settings.database_url is not None:
-        yield settings.database_url.get_secret_value()
+    if settings.database_sessions_url is not None:
+        yield settings.database_sessions_url
         return
     embedded = EmbeddedPostgres(settings.state_dir / "postgres")
     if not embedded.exists:
@@ -187,8 +187,7 @@ async def _existing_database(settings: Settings) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def _empty_database(settings: Settings) -> AsyncGenerator[str]:
-    if settings.database_url is not None:
-        url = settings.database_url.get_secret_value()
+    if (url := settings.database_sessions_url) is not None:
         if await _revision(url):
             raise ConfigurationError("database_url: the database holds a controller's tables already")
         yield url

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_db import Gateway, Sessions, UntrustedDatabaseError
+from culvert_db import Gateway, Sessions, UntrustedDatabaseError, refusal, why_away
 from culvert_db.start_failure import PostgresFailedError
 from culvert_proto import CulvertError
 from sqlalchemy import func, select
@@ -69,7 +69,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
     except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:
         telling = (ConfigurationError, PostgresFailedError, UntrustedDatabaseError)
         named = [str(it) for it in (error, error.__cause__) if isinstance(it, telling)]
-        wrong = named[0] if named else type(error).__name__
+        wrong = named[0] if named else why_away(error) or refusal(error) or type(error).__name__
         yield Finding(
             "database", wrong, "Check database_url and that Postgres runs; the first time, run init."
         )

@@ -7,9 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
-from culvert_db import Tls
+from culvert_db import Tls, parse_url
 from culvert_db.embedded import binaries
-from sqlalchemy import make_url
 
 from culvert_service.config import ConfigurationError
 
@@ -21,7 +20,7 @@ async def dump(database_url: str, target: Path) -> None:
 
 async def restore(database_url: str, source: Path) -> None:
     """All of it or nothing, into an empty database. Raises ConfigurationError."""
-    database = make_url(database_url).database or ""
+    database = parse_url(database_url).database or ""
     options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     await _run("pg_restore", database_url, *options, f"--dbname={database}", str(source))
 
@@ -43,7 +42,7 @@ async def _run(program: str, database_url: str, *arguments: str) -> None:
 
 def _program(name: str, database_url: str) -> str:
     """The path of a Postgres program. The programs of the embedded server have no TLS. Raises ConfigurationError."""
-    if not Tls.of(make_url(database_url)).is_required:
+    if not Tls.of(parse_url(database_url)).is_required:
         return str(binaries() / name)
     installed = shutil.which(name)
     if installed is None:
@@ -55,7 +54,7 @@ def _program(name: str, database_url: str) -> str:
 
 def _environment(database_url: str) -> dict[str, str]:
     """libpq's; the password is in no argument, which any user of the machine may read."""
-    url = make_url(database_url)
+    url = parse_url(database_url)
     query = {name: value for name, value in url.query.items() if isinstance(value, str)}
     found = {
         "PGHOST": url.host or query.get("host"),
@@ -63,6 +62,7 @@ def _environment(database_url: str) -> dict[str, str]:
         "PGUSER": url.username,
         "PGPASSWORD": url.password,
         "PGDATABASE": url.database,
+        "PGTARGETSESSIONATTRS": "read-write",
     }
     given = {name: str(value) for name, value in found.items() if value}
     return dict(os.environ) | given | dict(Tls.of(url).environment())

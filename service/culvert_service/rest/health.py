@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from culvert_db import Sessions
+from culvert_db import Sessions, why_away
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from sqlalchemy import text
 from starlette.responses import Response
 
-from culvert_service.database import why_away
 from culvert_service.periodic import Periodic
 from culvert_service.rest.rates import Rates
 

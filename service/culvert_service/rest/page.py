@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
+from culvert_db.text import by_code_point
 from culvert_proto import CulvertError, Reason
 from fastapi import Query, Request, Response
 from sqlalchemy import Select, tuple_
@@ -41,6 +42,7 @@ class Cut:
 
     def of(self, query: _Query, *order: Any, falling: bool = False) -> _Query:
         """`order` are the columns whose values `after` has."""
+        order = tuple(by_code_point(column) for column in order)
         if self.after is not None:
             place = tuple_(*order)
             query = query.where(place < self.after if falling else place > self.after)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from culvert_db import why_away
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import shown
 from fastapi import FastAPI, Request
@@ -15,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from culvert_service.database import why_away
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.reads_again import DATABASE_DOWN
 from culvert_service.rest.version import VersionStaleError

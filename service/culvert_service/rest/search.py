@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from culvert_db.text import contains
 from fastapi import Query
 from sqlalchemy import ColumnElement, or_
 
@@ -18,4 +19,4 @@ Search = Annotated[
 
 
 def found_in(text: str, *columns: Any) -> ColumnElement[bool]:
-    return or_(*(column.icontains(text, autoescape=True) for column in columns))
+    return or_(*(contains(column, text) for column in columns))

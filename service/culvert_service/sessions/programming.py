@@ -5,11 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 
-from culvert_db import Direct
+from culvert_db import Direct, why_away
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.database import why_away
 from culvert_service.gateways.entry import Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Tag
