@@ -82,7 +82,7 @@ async def test_a_connection_whose_server_takes_no_writes_any_more_is_replaced(tm
 
 
 async def refusal(engine: AsyncEngine) -> str:
-    """Of the first write that is refused: a setting takes effect a moment after its reload."""
+    """The first write that is refused. A setting takes effect a moment after its reload."""
     while True:
         try:
             await write(engine)
