@@ -82,7 +82,7 @@ async def test_a_connection_whose_server_takes_no_writes_any_more_is_replaced(tm
 
 
 async def refusal(engine: AsyncEngine) -> str:
-    """The first write that is refused. A setting takes effect a moment after its reload."""
+    """Returns the SQLSTATE of the first refused write. A setting takes effect a moment after its reload."""
     while True:
         try:
             await write(engine)

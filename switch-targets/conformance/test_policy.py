@@ -219,7 +219,7 @@ class TestOutboundPolicy:
 def fragment(
     family: Family, source: str, destination: str, offset: int, *, identification: int = 9, port: int = 6000
 ) -> Packet:
-    """A UDP datagram's first fragment, at offset 0, with both its ports `port`; or a later one. In units of 8 bytes."""
+    """Returns a fragment of a UDP datagram. `offset` is in units of 8 bytes; at 0, both ports are `port`."""
     payload = UDP(sport=port, dport=port, len=500) / Raw(bytes(40)) if offset == 0 else Raw(bytes(48))
     if family.version == 4:
         flags = "MF" if offset == 0 else ""

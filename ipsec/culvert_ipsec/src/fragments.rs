@@ -13,7 +13,7 @@ use crate::selector::{Datagram, Flow, Part, Ports};
 
 /// Datagrams remembered at once; one more displaces the oldest.
 const DATAGRAMS: usize = 256;
-/// Fragments leave their sender back to back. RFC 791's reassembly waits far longer, for paths that we do not have.
+/// Our tunable. A sender puts a datagram's fragments on the wire one after another.
 const KEPT_SECONDS: f64 = 2.0;
 
 #[derive(Default)]

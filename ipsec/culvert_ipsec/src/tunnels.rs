@@ -66,7 +66,7 @@ struct Tunnel {
     outer: SocketAddr,
     outbound: Option<Live<OutboundSa>>,
     traffic: Traffic,
-    /// That came out of this tunnel.
+    /// Datagrams that came out of this tunnel.
     fragments: Fragments,
     last_sent: f64,
 }
@@ -79,7 +79,7 @@ struct Inbound {
 pub struct Tunnels {
     tunnels: Vec<Tunnel>,
     routes: Routes,
-    /// From the TUN device.
+    /// Datagrams that came from the TUN device.
     fragments: Fragments,
     inbound: HashMap<u32, Inbound>,
     totals: Totals,
