@@ -6,8 +6,10 @@ import asyncio
 from ipaddress import ip_address
 from pathlib import Path
 
+import dns.asyncquery
 import dns.message
 import dns.rcode
+import dns.rrset
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import CANARY, addresses_in
@@ -36,6 +38,53 @@ async def test_a_program_that_closes_its_half_after_the_query_is_answered(tmp_pa
             assert addresses_in(reply) == {ip_address("203.0.113.80")}
         assert await reader.read() == b""
         writer.close()
+
+
+async def test_a_network_leads_no_program_past_the_stub(tmp_path: Path) -> None:
+    another_way = dns.message.make_query("_dns.resolver.arpa", "SVCB")
+
+    def answer(query: bytes) -> list[bytes]:
+        reply = dns.message.make_response(dns.message.from_wire(query))
+        way = "1 dns.example. alpn=dot port=853 ipv4hint=203.0.113.53"
+        reply.answer.append(dns.rrset.from_text(reply.question[0].name, 60, "IN", "SVCB", way))
+        return [reply.to_wire()]
+
+    async with name_server(answer) as (upstream, asked), running(tmp_path, upstream) as daemon:
+        listen = daemon.settings.dns_listen
+        for ask in (dns.asyncquery.udp, dns.asyncquery.tcp):
+            reply = await ask(another_way, listen.host, timeout=5, port=listen.port)
+            assert (reply.rcode(), reply.answer, reply.additional) == (dns.rcode.NOERROR, [], [])
+    assert not any(b"resolver" in it for it in asked)
+
+
+async def test_a_query_overtakes_those_on_its_connection_that_wait(tmp_path: Path) -> None:
+    slow, quick = (dns.message.make_query(it, "A").to_wire() for it in ("slow.example.org", ELSEWHERE))
+    waiting, records = list[bytes](), from_records(RECORDS)
+
+    def answer(query: bytes) -> list[bytes]:
+        if b"slow" not in query:
+            return records(query)
+        waiting.append(query)
+        return []
+
+    async with (
+        name_server(answer) as (upstream, _),
+        running(tmp_path, upstream) as daemon,
+        asyncio.timeout(20),
+    ):
+        listen = daemon.settings.dns_listen
+        reader, writer = await asyncio.open_connection(listen.host, listen.port)
+        for number, query in enumerate((slow, quick)):
+            writer.write(len(query).to_bytes(2) + dns_wire.with_id(query, number))
+        writer.write_eof()
+        replies = [await reader.readexactly(int.from_bytes(await reader.readexactly(2))) for _ in range(2)]
+        assert await reader.read() == b""
+        writer.close()
+    assert waiting
+    assert [(dns_wire.id_of(it), dns_wire.rcode_of(it)) for it in replies] == [
+        (1, dns.rcode.NOERROR),
+        (0, dns.rcode.SERVFAIL),
+    ]
 
 
 async def _ends(*daemons: Running) -> None:

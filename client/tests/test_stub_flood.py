@@ -7,10 +7,12 @@ import os
 import socket
 from collections.abc import Callable, Collection
 
+import dns.message
 import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.faults import CONTROLLER, REFUSALS_KEPT, Faults
+from culvert_client.stub import listener
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.sender_filter import LAST_LEVEL, SENDERS_AT_MOST, SenderFilter
 from culvert_proto import CulvertError, Reason
@@ -19,6 +21,7 @@ from .running import free_port
 
 HOSTS = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 SENT = 500
+QUERY = dns.message.make_query("www.example.org", "A").to_wire()
 
 
 def a_socket(family: int, host: str) -> socket.socket:
@@ -122,3 +125,58 @@ def test_refused_names_are_forgotten_beyond_a_limit_and_other_faults_stay() -> N
     assert kept == names[-REFUSALS_KEPT:]
     assert faults.of(CONTROLLER) is not None
     assert faults.of("code.example") is not None
+
+
+class Later:
+    """Answers when it is told to, with the query itself."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[bytes, Callable[[bytes | None], None]]] = []
+
+    def owners(self) -> Collection[int]:
+        return ()
+
+    def sort(self, query: bytes) -> Question:
+        return Question(Kind.FORWARD)
+
+    def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
+        self.waiting.append((query, answer))
+
+    async def until_waiting(self, many: int) -> None:
+        while len(self.waiting) < many:  # noqa: ASYNC110  there is no event to wait for
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("udp_places", [1000, 8])
+async def test_one_connection_has_bounded_queries_and_each_that_is_read_is_answered(
+    monkeypatch: pytest.MonkeyPatch, udp_places: int
+) -> None:
+    monkeypatch.setattr(listener, "UDP_QUERIES", udp_places)
+    monkeypatch.setattr(listener, "UDP_RESERVED", 0)
+    resolver, port = Later(), free_port()
+    stub = Listener(resolver, resolver)
+    await stub.open(Endpoint("127.0.0.1", port))
+    sent = [number.to_bytes(2) + QUERY[2:] for number in range(3 * listener.PIPELINED)]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(10):
+            writer.writelines(len(it).to_bytes(2) + it for it in sent)
+            writer.write_eof()
+            # The connection's own place, and half of those for UDP, which are one user's.
+            at_once = min(listener.PIPELINED, 1 + udp_places // 2)
+            answered = list[bytes]()
+            served = len(sent) if at_once == listener.PIPELINED else at_once
+            while len(answered) < served:
+                await resolver.until_waiting(at_once)
+                assert len(resolver.waiting) == at_once
+                while resolver.waiting:
+                    query, answer = resolver.waiting.pop()
+                    answer(query)
+                    answered.append(query)
+            replies = [await reader.readexactly(2 + len(QUERY)) for _ in range(served)]
+            assert [it[2:] for it in replies] == answered
+            assert await reader.read() == b""
+            assert sorted(answered) == sent[:served]
+    finally:
+        writer.close()
+        await stub.close()

@@ -29,6 +29,9 @@ from culvert_client.core.profile import Profile
 
 # Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
 CANARY = "use-application-dns.net"
+# Systems and browsers look below it for another way to their resolver, as TLS (RFC 9462 section 4). The stub has none, and
+# the name server's would lead past the stub. Each name of the zone has NODATA, and no query is passed on (section 6.4).
+DESIGNATED = "resolver.arpa"
 OWN_SIZE = 1232
 """Bytes of a UDP answer that no network fragments: IPv6's least MTU less the headers (DNS flag day 2020)."""
 TXT_MARK = b"ipsec-tunneling:yes"
@@ -105,6 +108,8 @@ class Kind(enum.Enum):
     NOT_IMPLEMENTED = enum.auto()
     # Answered with NXDOMAIN: Firefox's canary, and what the stub alone has names below.
     NO_NAME = enum.auto()
+    # Answered without records: DESIGNATED.
+    NO_DATA = enum.auto()
     FORWARD = enum.auto()
     # As FORWARD, but the answer must have no protected address.
     SCREEN = enum.auto()
@@ -138,6 +143,8 @@ def classify(wire: bytes, profile: Profile) -> Question:
     fqdn, rdclass, rdtype = found
     if fqdn == CANARY:
         return Question(Kind.NO_NAME)
+    if fqdn == DESIGNATED or fqdn.endswith(f".{DESIGNATED}"):
+        return Question(Kind.NO_DATA)
     # Class ANY (RFC 1035 section 3.2.5) brings records of class IN too.
     if rdclass not in (dns.rdataclass.IN, dns.rdataclass.ANY):
         return Question(Kind.FORWARD, fqdn)

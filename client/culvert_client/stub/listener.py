@@ -2,9 +2,10 @@
 
    datagram ────► a place for UDP ──────────────┐
    connection ──► a place for TCP ──► query ────┤ needs no tunnel: forwarded
-                                                └ may need one: a place for tunnels instead
+                    (further ones: for UDP)     └ may need one: a place for tunnels instead
 
-Each user of this computer has separate places of each kind (core/places.py).
+A connection's queries are answered in the order in which their answers come (RFC 7766 section 6.2.1.1). Each user of this
+computer has separate places of each kind (core/places.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import socket
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Protocol
 
 from culvert_client.config import Endpoint, SocketAddress, sockaddr
@@ -35,6 +35,8 @@ LONGEST_QUERY = 4096
 """Bytes. A longer query is truncated, and so malformed, over UDP; over TCP the connection ends."""
 TCP_IDLE = 10.0
 """Seconds."""
+PIPELINED = 16
+"""Queries of one connection that may wait for their answers. The next one is read when one of them is answered."""
 RATE_WINDOW, QUERIES_A_WINDOW = 0.1, 200
 """Seconds, and UDP queries of one user in that time. Further ones are dropped unparsed, to leave time for other users."""
 DATAGRAMS_A_TURN, QUERIES_A_TURN = 1024, 32
@@ -145,7 +147,20 @@ class Listener:
         # A query that is dropped is not parsed.
         if not self._udp.take(uid):
             return
-        taken: Places | None = self._udp
+
+        def answer(reply: bytes | None) -> None:
+            # Whoever asked may have gone, and asks again if not.
+            if reply is not None:
+                with suppress(OSError):
+                    datagrams.sendto(dns_wire.fitted(reply, query), sender)
+
+        self._resolve(query, uid, self._udp, answer)
+
+    def _resolve(
+        self, query: bytes, uid: int | None, taken: Places | None, answer: Callable[[bytes | None], None]
+    ) -> None:
+        """`taken`: where the query has taken a place, which it gives back. `answer` is called once; with None, too, where
+        there is no place for the tunnel."""
 
         def give_back() -> None:
             nonlocal taken
@@ -153,21 +168,19 @@ class Listener:
                 taken.give_back(uid)
                 taken = None
 
-        def answer(reply: bytes | None) -> None:
+        def answered(reply: bytes | None) -> None:
             give_back()
-            # Whoever asked may have gone, and asks again if not.
-            if reply is not None:
-                with suppress(OSError):
-                    datagrams.sendto(dns_wire.fitted(reply, query), sender)
+            answer(reply)
 
         try:
             question = self._resolver.sort(query)
             if question.kind is Kind.HOLD:
                 give_back()
                 if not self._tunnels.take(uid):
+                    answer(None)
                     return
                 taken = self._tunnels
-            self._resolver.resolve(query, question, answer)
+            self._resolver.resolve(query, question, answered)
         except BaseException:
             # The event loop logs the fault. Each would otherwise cost its user a place for good.
             give_back()
@@ -206,38 +219,50 @@ class Listener:
         assert task is not None
         self._connections.add(task)
         try:
-            while (reply := await self._answer(await _query(reader), uid)) is not None:
-                writer.write(len(reply).to_bytes(2, "big") + reply)
-                async with asyncio.timeout(TCP_IDLE):
-                    await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            await self._serve_connection(reader, writer, uid)
+        except (OSError, TimeoutError):
             return
         finally:
             self._tcp.give_back(uid)
             self._connections.discard(task)
             writer.close()
 
-    async def _answer(self, query: bytes, uid: int | None) -> bytes | None:
-        """None ends the connection."""
-        question = self._resolver.sort(query)
-        waits = question.kind is Kind.HOLD
-        if len(query) > LONGEST_QUERY or (waits and not self._tunnels.take(uid)):
-            return None
-        answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        try:
-            self._resolver.resolve(query, question, partial(_set, answered))
-            return await answered
-        finally:
-            if waits:
-                self._tunnels.give_back(uid)
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, uid: int | None
+    ) -> None:
+        """Until the asker closes its half or the connection, and what it has asked is answered."""
+        waiting, fewer = 0, asyncio.Event()
+
+        def answer(reply: bytes | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            fewer.set()
+            if reply is None:
+                writer.close()
+            elif not writer.is_closing():
+                writer.write(len(reply).to_bytes(2, "big") + reply)
+
+        async def until_fewer_wait_than(most: int) -> None:
+            while waiting >= most:
+                fewer.clear()
+                await fewer.wait()
+
+        while (query := await _query(reader)) is not None:
+            await until_fewer_wait_than(PIPELINED)
+            # The connection's own place is for one query.
+            if waiting and not self._udp.take(uid):
+                break
+            waiting += 1
+            self._resolve(query, uid, self._udp if waiting > 1 else None, answer)
+            async with asyncio.timeout(TCP_IDLE):
+                await writer.drain()
+        await until_fewer_wait_than(1)
 
 
-async def _query(reader: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(TCP_IDLE):
-        return await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
-
-
-def _set(answered: asyncio.Future[bytes | None], reply: bytes | None) -> None:
-    # Whoever asked may have gone.
-    if not answered.done():
-        answered.set_result(reply)
+async def _query(reader: asyncio.StreamReader) -> bytes | None:
+    """None at the end, after silence, and for a query that is too long."""
+    with suppress(TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(TCP_IDLE):
+            query = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
+            return query if len(query) <= LONGEST_QUERY else None
+    return None

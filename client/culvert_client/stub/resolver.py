@@ -117,6 +117,8 @@ class Resolver:
                 answer(dns_wire.refusal(query, dns.rcode.NOTIMP))
             case Kind.NO_NAME:
                 answer(dns_wire.refusal(query, dns.rcode.NXDOMAIN))
+            case Kind.NO_DATA:
+                answer(dns_wire.refusal(query, dns.rcode.NOERROR))
             case Kind.FORWARD | Kind.SCREEN | Kind.DETACH:
                 self._ask(
                     next(self._numbers),

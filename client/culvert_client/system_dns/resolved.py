@@ -20,13 +20,12 @@ from culvert_ipsec.rtnetlink import RouteSocket
 from culvert_proto.dns_name import canonical
 
 from culvert_client.config import DNS_PORT, Endpoint
+from culvert_client.core.dns_wire import CANARY, DESIGNATED
 from culvert_client.core.short_names import SEARCHED
 from culvert_client.system_dns.bus import call, system_bus
 from culvert_client.system_dns.choice import RESOLVED_NAME
 
 LINK = "culvert-dns"
-# Firefox asks it before it goes around the system's resolver: the stub's answer keeps it with us.
-CANARY = "use-application-dns.net"
 
 # linux/if_tun.h
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
@@ -130,4 +129,4 @@ def _domains(zones: Iterable[str]) -> list[tuple[str, bool]]:
     """Each with False where it is a search domain, too."""
     names = set(map(canonical, zones))
     searched = [(SEARCHED, False)] if names else []
-    return [(name, True) for name in sorted({*names, CANARY} - {SEARCHED})] + searched
+    return [(name, True) for name in sorted({*names, CANARY, DESIGNATED} - {SEARCHED})] + searched
