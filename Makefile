@@ -73,6 +73,7 @@ build/p4runtime-shell/installed: switch-targets/sluice/tests/p4runtime_shell/req
 check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/ruff check
 	$(VENV)/ruff format --check
+	docs/check
 	$(VENV)/basedpyright
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/buf lint proto

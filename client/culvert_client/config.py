@@ -76,7 +76,7 @@ class DnsMode(enum.Enum):
 
 
 class DatapathChoice(enum.Enum):
-    """Who moves the packets."""
+    """The datapath that carries the packets."""
 
     AUTO = "auto"
     KERNEL = "kernel"

@@ -322,7 +322,7 @@ class Daemon:
             self._refused(error)
             return error
         except Exception:
-            # Whoever waits for this must hear of it, and the next one must be tried.
+            # The waiting callers need an error, and the loop must go on to the next state.
             log.exception("the datapath failed")
             return CulvertError(Reason.INTERNAL)
         self._tell_of_networks(shared)

@@ -407,7 +407,7 @@ class Organisation:
         await self.connection.take(identity)
 
     async def settle(self) -> None:
-        """Who has enrolled may rely on it that what is protected is blocked, unless the controller does not say what."""
+        """Waits until the controller's profile is known, and so its prefixes are blocked; ENROLMENT_PATIENCE at most."""
         await self._host.until(lambda: self.client.is_told, ENROLMENT_PATIENCE)
 
     async def leave(self) -> None:

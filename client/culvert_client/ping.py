@@ -64,7 +64,7 @@ async def _ping(version: int, pings: Collection[Ping], found: Answers, *, togeth
     if not pings:
         return
     loop = asyncio.get_running_loop()
-    # Nobody who does not see the request can make up its reply.
+    # The random identifier and token keep hosts that do not see the request from forging a reply.
     ident, token = secrets.randbelow(1 << 16), secrets.token_bytes(_TOKEN_BYTES)
     family, protocol = _SOCKETS[version]
     with socket.socket(family, socket.SOCK_RAW, protocol) as raw:

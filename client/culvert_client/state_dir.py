@@ -43,7 +43,7 @@ from culvert_client.state_file import sync_directory, unreadable, write_private
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this device is to the controller. `owner` is the uid that enrolled it."""
+    """The device's identity at the controller. `owner` is the uid that enrolled it."""
 
     controller: str
     agent_address: str

@@ -12,7 +12,7 @@ from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Address
 
 _ANY_PORT = 9
-# Nobody's: which route would lead there is all that is asked (RFC 5737).
+# A documentation address (RFC 5737): only its route is looked up.
 _ELSEWHERE = IPv4Address("192.0.2.1")
 
 

@@ -114,7 +114,7 @@ def free_port() -> int:
 
 
 FIRST = Path("organisations/1")
-"""Of the state directory, the first organisation's."""
+"""The first organisation's folder in the state directory."""
 
 
 @contextlib.asynccontextmanager

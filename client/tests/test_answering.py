@@ -73,7 +73,7 @@ def test_a_gateway_is_in_doubt_while_it_owes_an_answer_and_not_before() -> None:
     assert world.client.doubtful_gateways(world.now) == NONE
 
 
-def test_a_gateway_that_the_controller_misses_is_in_doubt_and_not_silent_before_it_is_asked() -> None:
+def test_a_gateway_offline_at_the_controller_is_in_doubt_until_probed() -> None:
     world = opened()
     away = replace(PROFILE.gateways[0], online=False)
     world.post(ProfileReceived(replace(PROFILE, gateways=(away,))))
@@ -244,7 +244,7 @@ def gone(address: str) -> Generator[None]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
 @pytest.mark.parametrize("tells", [True, False])
-async def test_an_open_tunnel_of_a_gateway_that_is_gone_is_refused_and_comes_back(
+async def test_an_open_tunnel_of_a_lost_gateway_is_refused_and_comes_back(
     tmp_path: Path, gateway_address: str, tells: bool
 ) -> None:
     """`tells`: the controller says that the gateway is offline, or has not noticed."""

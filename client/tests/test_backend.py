@@ -14,7 +14,7 @@ from culvert_proto import CulvertError, Reason
 pytestmark = pytest.mark.slow
 
 
-def test_where_the_kernel_cannot_ours_carries_and_the_one_asked_for_is_not_replaced() -> None:
+def test_our_datapath_replaces_the_kernels_unless_the_kernel_is_demanded() -> None:
     with ThreadPoolExecutor(1, initializer=netns.leave) as apart:
         chosen = {it: apart.submit(asyncio.run, _opened(it)).result() for it in DatapathChoice}
     assert chosen[DatapathChoice.USERSPACE] == "userspace"

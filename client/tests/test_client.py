@@ -55,7 +55,7 @@ UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
 # ── the datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_protected_prefixes_are_blocked_from_the_start_and_while_tunnels_come_and_go() -> None:
+def test_protected_prefixes_are_blocked_before_and_between_tunnels() -> None:
     client = Client(PROFILE)
     [apply] = client.handle(Ticked(), 0.0)
     assert isinstance(apply, Apply)
@@ -282,7 +282,7 @@ def test_a_late_message_about_lost_keys_ends_no_newer_ones(while_opening: bool) 
 
 
 @pytest.mark.parametrize("reason", [Reason.CLOSED_IDLE, Reason.CLOSED_BY_ADMIN, Reason.PEER_SILENT])
-def test_a_tunnel_that_the_controller_closed_stays_closed_until_it_is_wanted(reason: Reason) -> None:
+def test_a_tunnel_closed_by_the_controller_opens_again_on_demand(reason: Reason) -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
@@ -366,7 +366,7 @@ def test_counters_and_drops_are_shown() -> None:
     assert dict(shown.drops) == {"icv": 2}
 
 
-def test_a_worn_sa_of_the_pair_in_use_is_renewed_and_one_of_the_pair_before_is_not() -> None:
+def test_only_a_worn_sa_of_the_pair_in_use_is_renewed() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()

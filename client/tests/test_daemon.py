@@ -185,7 +185,7 @@ async def test_keys_are_renewed_with_both_pairs_installed_in_between(lab: Lab) -
         assert controller.calls[-2:] == ["renew t1 1", "activate t1 2"]
 
 
-async def test_a_tunnel_whose_gateway_goes_is_carried_until_the_next_one_is_there(lab: Lab) -> None:
+async def test_a_tunnel_is_carried_until_its_next_gateway_is_ready(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)
         await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
@@ -275,7 +275,7 @@ async def test_a_name_without_permission_is_not_called_a_wrong_spelling(
         assert controller.calls == [f"open {it}" for it in asked]
 
 
-async def test_a_short_name_in_a_managed_zone_opens_what_the_profile_does_not_name(lab: Lab) -> None:
+async def test_a_short_name_in_a_managed_zone_opens_an_unlisted_resource(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)
         await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
@@ -308,7 +308,7 @@ async def test_a_crash_leaves_no_tunnel_behind(lab: Lab) -> None:
             assert StateDir(daemon.settings.state_dir / FIRST).tunnels() == {}
 
 
-async def test_an_address_that_dns_invents_inside_a_protected_prefix_is_not_released(lab: Lab) -> None:
+async def test_an_invented_address_inside_a_protected_prefix_is_not_released(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)
         controller.refusal = CulvertError(Reason.NAME_UNKNOWN, name="intruder.corp.example")
@@ -366,7 +366,7 @@ def test_counters_are_looked_at_less_while_no_packet_passes() -> None:
 
 
 def test_the_last_look_before_a_deadline_is_as_close_as_ever() -> None:
-    """Who sent a packet just before the idle time was over keeps the tunnel."""
+    """A packet just before the idle time ends keeps the tunnel."""
     left, rest = 60.0, 2.0
     while left > rest:
         left -= rest
@@ -375,7 +375,7 @@ def test_the_last_look_before_a_deadline_is_as_close_as_ever() -> None:
     assert until_measured(2.0, passed=False, due_in=-1.0) == MEASURE_EVERY
 
 
-async def test_a_name_without_a_dot_is_refused_with_the_reason_as_the_full_one_is(lab: Lab) -> None:
+async def test_a_name_without_a_dot_is_refused_with_the_full_names_reason(lab: Lab) -> None:
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)
         answer = await daemon.ask("wiki")

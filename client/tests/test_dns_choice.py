@@ -1,4 +1,4 @@
-"""Who has the say in name service on the Linux systems that people have."""
+"""The program that manages name service, found on the common Linux systems."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_queries_on_any_interface_are_seen_also_on_one_that_comes_later() -> Non
 
 
 @pytest.mark.slow
-def test_a_daemon_that_watches_opens_the_tunnel_of_a_name_that_others_answer(tmp_path: Path) -> None:
+def test_a_watching_daemon_opens_tunnels_for_names_that_others_answer(tmp_path: Path) -> None:
     # gRPC connects in threads that it has begun, which stay in the network of the process.
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, fresh, initializer=netns.leave) as apart:

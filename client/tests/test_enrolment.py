@@ -112,7 +112,7 @@ async def test_a_server_of_another_ca_is_refused_before_the_token_is_sent(tmp_pa
     assert TOKEN not in str(refused.value)
 
 
-async def test_a_server_that_shows_our_ca_without_its_key_is_refused_before_the_token_is_sent(
+async def test_a_server_without_the_cas_key_never_gets_the_token(
     tmp_path: Path,
 ) -> None:
     ours, theirs = Authority("ours"), Authority("ours")

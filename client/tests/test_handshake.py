@@ -172,7 +172,7 @@ async def test_a_wrong_clock_is_told_from_an_expired_controller_certificate(
             assert await reason(enrolled(infrastructure, devices, server.port, web.port)) is expected
 
 
-async def test_a_device_certificate_that_a_wrong_clock_makes_invalid_is_the_clocks_fault(
+async def test_a_device_certificate_invalid_by_a_wrong_clock_is_clock_wrong(
     tmp_path: Path, infrastructure: Authority, devices: Authority
 ) -> None:
     devices.begins, devices.lifetime = DAY, 2 * DAY
@@ -207,7 +207,7 @@ def answering(answer: bytes) -> Generator[int]:
             thread.join()
 
 
-async def test_an_alert_of_somebody_who_has_proven_nothing_says_nothing_of_this_device(
+async def test_an_alert_of_an_unproven_server_says_nothing_of_this_device(
     infrastructure: Authority, devices: Authority
 ) -> None:
     for alert in (44, 45, 48):

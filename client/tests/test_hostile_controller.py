@@ -187,7 +187,7 @@ async def test_a_daemon_keeps_what_was_agreed_and_says_why(tmp_path: Path) -> No
         error = await refused(daemon.local.OpenTunnel(WIKI))
         assert error.reason is Reason.CONTROLLER_INVALID
         assert daemon.datapath.applied[-1].tunnels == ()
-        # Nobody uses it, so it is not left on the gateway.
+        # The client does not use the tunnel, so the gateway does not keep it.
         assert controller.open == {}
         controller.prefixes = ["10.20.0.10/32"]
         assert (await daemon.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP

@@ -235,7 +235,7 @@ def code(rcode: dns.rcode.Rcode) -> Lie:
     ],
     ids=["advertisement", "portal", "removed", "removed behind an alias", "nxdomain", "refused", "servfail"],
 )  # fmt: skip
-async def test_a_resource_has_the_controllers_addresses_whatever_the_network_says(
+async def test_a_resource_keeps_the_controllers_addresses_on_a_lying_network(
     tmp_path: Path, lie: Lie
 ) -> None:
     async with daemon_behind(Lab(tmp_path), lie, WIKI) as daemon:

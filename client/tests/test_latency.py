@@ -33,7 +33,7 @@ async def test_who_answers_has_a_round_trip_and_who_does_not_has_none() -> None:
 
 
 @needs_root
-async def test_gateways_are_asked_as_soon_as_they_are_known_and_only_those_online() -> None:
+async def test_gateways_are_pinged_when_they_become_known_and_online() -> None:
     latencies = Latencies()
     gateways = [Gateway("here", "127.0.0.1", online=True), Gateway("off", "127.0.0.2", online=False)]
     task = asyncio.create_task(latencies.keep(lambda: gateways))

@@ -1,4 +1,4 @@
-"""Who may ask what over the real socket, as the kernel tells it; and the command line as a person runs it."""
+"""Roles over the real socket, by the kernel's peer credentials; and the command line as a person runs it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ for number in range(320):
     one.connect(sys.argv[1])
     held.append(one)
     if number < 10:
-        # Who speaks nonsense is hung up on; the others just stay.
+        # Connections that send garbage are closed; the others stay open.
         one.settimeout(5)
         try:
             one.sendall(nonsense[number % 2])

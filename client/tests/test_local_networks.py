@@ -44,7 +44,7 @@ OPEN, BLOCKED = Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED
         ("192.0.2.0/24", False, None),
     ],
 )
-def test_a_network_stays_reachable_if_it_is_the_computers_own_and_smaller_than_what_is_protected(
+def test_an_own_network_smaller_than_the_protected_prefix_stays_reachable(
     prefix: str, own: bool, warning: tuple[Reason, str, str] | None
 ) -> None:
     local = network(prefix, own=own)
@@ -99,7 +99,7 @@ for port, flags in (("vm0", "vnet_hdr"), ("vpn0", "")):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a namespace: needs root")
-def test_the_tap_of_a_vpn_makes_a_bridge_foreign_and_that_of_a_virtual_machine_does_not() -> None:
+def test_a_vpns_tap_makes_a_bridge_foreign_a_virtual_machines_does_not() -> None:
     ended = subprocess.run(
         ["unshare", "--net", sys.executable, "-c", TAPS], capture_output=True, text=True, check=True
     )

@@ -102,7 +102,7 @@ def test_packets_are_counted_against_the_hard_limit_from_the_pair_in_use() -> No
     assert isinstance(machine.handle(on.Counted(Usage(packets_in=199)), 11.0)[0], on.CloseTunnel)
 
 
-def test_a_failed_renewal_is_tried_again_later_each_time_and_at_once_when_the_controller_is_back() -> None:
+def test_a_failed_renewal_backs_off_and_retries_once_the_controller_is_up() -> None:
     machine = up(first=pair(1, soft=Limits(seconds=60)))
     commands = machine.handle(on.Tick(), 60.2)
     waits: list[float] = []
@@ -186,7 +186,7 @@ def test_a_name_closed_while_it_opens_does_not_stay_open() -> None:
     assert machine.desired() is None
 
 
-def test_a_tunnel_that_the_controller_closed_before_its_answer_came_is_not_installed() -> None:
+def test_a_tunnel_closed_before_its_answer_came_is_not_installed() -> None:
     machine = Machine(itertools.count(1))
     call = call_of(machine.handle(on.Demand(1), 0.0))
     lost = CulvertError(Reason.CLOSED_BY_ADMIN, why="revoked")
@@ -257,7 +257,7 @@ def test_a_tunnel_whose_gateway_goes_stays_until_the_next_one_has_answered() -> 
     there = machine.desired()
     assert there is not None
     assert there.tunnel.tunnel_id == "t1"
-    # Who comes now gets the name when it leads somewhere.
+    # A query that comes now is answered when the new tunnel is installed.
     assert machine.handle(on.Demand(2), 1.2) == []
     install = call_of(machine.handle(on.TunnelOpened(asked.call, tunnel("t2"), pair()), 1.3))
     assert machine.handle(on.Installed(install), 1.4) == [on.Release(frozenset({2}))]
@@ -266,7 +266,7 @@ def test_a_tunnel_whose_gateway_goes_stays_until_the_next_one_has_answered() -> 
     assert moved.tunnel.tunnel_id == "t2"
 
 
-def test_a_move_that_is_refused_keeps_the_tunnel_and_one_that_fails_is_tried_again() -> None:
+def test_a_refused_move_keeps_the_tunnel_a_failed_one_is_retried() -> None:
     machine = up()
     call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
     assert machine.handle(on.Failed(call, CulvertError(Reason.GATEWAY_DOWN, gateway="gw")), 1.1) == []
@@ -279,7 +279,7 @@ def test_a_move_that_is_refused_keeps_the_tunnel_and_one_that_fails_is_tried_aga
     assert isinstance(machine.state, Moving)
 
 
-def test_a_tunnel_that_is_closed_while_it_moves_is_closed_wherever_it_is_then() -> None:
+def test_a_tunnel_closed_while_it_moves_is_closed_at_both_gateways() -> None:
     machine = up()
     call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
     assert machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.1) == []

@@ -17,7 +17,7 @@ FIRST, SECOND, THIRD = (Endpoint(f"192.0.2.{number}", 53) for number in (1, 2, 3
 ALL = (FIRST, SECOND, THIRD)
 
 
-def test_a_silent_server_goes_behind_the_others_and_its_answer_brings_it_back() -> None:
+def test_a_silent_server_is_asked_last_until_it_answers() -> None:
     known = NameServers(ALL)
     known.silent(FIRST, 0.0)
     assert known.order() == (SECOND, THIRD, FIRST)
@@ -29,7 +29,7 @@ def test_a_silent_server_goes_behind_the_others_and_its_answer_brings_it_back() 
     assert known.order() == ALL
 
 
-def test_rests_grow_to_a_bound_and_more_silence_in_a_rest_does_not_lengthen_it() -> None:
+def test_rests_grow_to_a_bound_and_silence_in_a_rest_adds_nothing() -> None:
     known = NameServers(ALL)
     now, rests = 0.0, list[float]()
     known.silent(FIRST, now)

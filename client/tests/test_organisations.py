@@ -258,7 +258,7 @@ async def test_a_tunnel_that_would_take_the_others_place_is_given_back(two: Two)
         two.beta.controller.inner_address = two.acme.controller.inner_address
         error = await refused(daemon.local.OpenTunnel(local_pb2.OpenTunnelRequest(name=BETA)))
         assert error.reason is Reason.ORGANISATIONS_COLLIDE
-        # Nobody uses it, so it is not left on the gateway.
+        # The client does not use the tunnel, so the gateway does not keep it.
         assert two.beta.controller.open == {}
         assert carried(daemon) == {WIKI}
 

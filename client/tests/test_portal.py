@@ -75,7 +75,7 @@ async def test_it_is_told_from_a_controller_that_is_just_not_there() -> None:
             assert await stands_before(controller) is expected, (status, location)
 
 
-async def test_what_stands_for_the_controller_on_this_network_is_asked_in_its_name() -> None:
+async def test_a_portal_at_the_controllers_address_is_asked_by_its_name() -> None:
     asked = ("192.0.2.1:8444", {"192.0.2.1": "127.0.0.1"}.__getitem__)
     with web_server(301, "https://192.0.2.1/"):
         assert not await stands_before(*asked)

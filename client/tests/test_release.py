@@ -119,7 +119,7 @@ def test_a_public_name_inside_the_zone_is_released_without_a_tunnel() -> None:
     assert world.status().clicks == []
 
 
-def test_an_unknown_name_with_a_protected_address_is_never_released_without_a_tunnel() -> None:
+def test_an_unknown_name_with_a_protected_address_needs_a_tunnel() -> None:
     world = World()
     world.ask(1, ip_address("10.20.9.9"), fqdn="x.corp.example")
     world.post(TxtAnswered("x.corp.example", marked=""))
@@ -141,9 +141,7 @@ def test_an_address_that_the_tunnel_does_not_carry_is_left_out(hostile: str, *, 
     assert hostile in reply.error.message
 
 
-def test_an_address_of_a_family_that_the_tunnel_carries_is_a_fault_to_show_and_one_of_the_other_is_not() -> (
-    None
-):
+def test_a_wrong_address_of_a_carried_family_is_shown_of_the_other_not() -> None:
     world = World()
     world.ask(1, ip_address("2001:db8::1"))
     world.open()
@@ -193,7 +191,7 @@ ALIAS, GIT, GIT_ADDRESS = "alias.corp.example", "git.corp.example", ip_address("
 WITH_GIT = replace(PROFILE, resources=(*PROFILE.resources, Resource("git", GIT, ("10.20.0.11",))))
 
 
-def test_an_alias_of_a_known_name_with_an_address_outside_of_its_tunnel_gives_no_address() -> None:
+def test_an_alias_with_an_address_outside_of_the_tunnel_gives_none() -> None:
     world = World()
     world.post(QueryHeld(1, ALIAS))
     world.post(TxtAnswered(ALIAS, marked=""))
@@ -203,7 +201,7 @@ def test_an_alias_of_a_known_name_with_an_address_outside_of_its_tunnel_gives_no
     assert reply.without == {ip_address("203.0.113.66")}
 
 
-def test_while_paused_an_alias_of_a_known_name_leads_to_no_address_outside_of_what_is_protected() -> None:
+def test_while_paused_an_alias_gives_no_address_outside_of_the_prefixes() -> None:
     world = World()
     world.post(PauseAsked(1 << 40))
     world.post(QueryHeld(1, ALIAS))
@@ -220,7 +218,7 @@ def test_a_name_whose_own_tunnel_carries_the_answer_needs_no_other_one() -> None
     assert world.take(Call) == []
 
 
-def test_an_answer_demands_two_tunnels_at_most_however_many_known_names_it_goes_through() -> None:
+def test_an_answer_through_many_known_names_demands_two_tunnels_at_most() -> None:
     names = [f"n{number}.corp.example" for number in range(20)]
     resources = tuple(Resource(name, name, ()) for name in names)
     world = World(replace(PROFILE, resources=(*PROFILE.resources, *resources)))
@@ -236,7 +234,7 @@ def test_an_answer_demands_two_tunnels_at_most_however_many_known_names_it_goes_
     assert world.take(Call) == []
 
 
-def test_a_name_that_is_refused_itself_is_given_when_the_name_that_it_stands_for_is_permitted() -> None:
+def test_a_refused_alias_of_a_permitted_name_is_given() -> None:
     world = World(WITH_GIT)
     world.post(QueryHeld(1, WIKI))
     world.refuse(NO_POLICY)
@@ -257,7 +255,7 @@ def test_a_mark_at_a_name_outside_of_the_zones_demands_nothing() -> None:
     assert world.verdicts() == {1: None}
 
 
-def test_a_name_seen_on_its_way_and_a_packet_open_the_tunnel_of_the_name_that_is_reached() -> None:
+def test_a_watched_name_and_a_packet_open_the_tunnel_of_the_reached_name() -> None:
     world = World()
     world.post(NameSeen(ALIAS))
     world.post(TxtAnswered(ALIAS, marked=WIKI))

@@ -89,7 +89,7 @@ async def test_a_client_that_is_killed_before_the_answer_asks_again_with_its_key
                 assert len(keys(server.bodies)) == 1
 
 
-async def test_what_was_shown_to_nobody_is_asked_for_again_until_a_code_is_proven(lab: Lab) -> None:
+async def test_a_secret_that_was_not_shown_can_be_fetched_until_a_code_is_proven(lab: Lab) -> None:
     async with lab.serving() as controller:
         honest = accepts(lab.infrastructure, lab.devices, f"127.0.0.1:{controller.port}")
         with enrolment_server(lab.directory, lab.infrastructure, honest) as server:

@@ -192,7 +192,7 @@ async def _says(file: Path, line: str) -> bool:
     return line in file.read_text().splitlines()
 
 
-def test_a_file_over_resolveds_link_is_taken_over_and_the_link_again_is_followed() -> None:
+def test_a_file_in_place_of_resolveds_link_is_taken_over_and_given_back() -> None:
     inside("test_resolved", "replace_file")
 
 

@@ -28,7 +28,7 @@ BOTH = {1: PROFILE, 4: BETA}
 
 def test_a_name_and_an_address_are_one_organisations_or_nobodys() -> None:
     assert [of_name(BOTH, it) for it in (WIKI, "x.beta.example", "www.example.org")] == [1, 4, None]
-    # Whose zone it is counts before whose wildcard it fits.
+    # The organisation with the zone comes before one with a matching wildcard.
     greedy = replace(BETA, resources=(Resource("all", "*.example", ()),))
     assert of_name({1: greedy, 4: PROFILE}, WIKI) == 4
     # One alone sorts its own out itself.

@@ -40,7 +40,7 @@ def found(profile: Profile, pinned: str = "") -> dict[Network, tuple[object, ...
     return {prefix: it.addresses for it in sources(profile, pinned) for prefix in it.prefixes}
 
 
-def test_most_resources_decide_for_their_prefix_and_the_others_have_their_own_address() -> None:
+def test_a_prefix_has_its_most_frequent_source_others_their_own() -> None:
     assert found(PROFILE) == {SITE: BERLIN, SITE6: BERLIN, ip_network("10.20.0.3/32"): PARIS}
 
 
@@ -106,9 +106,7 @@ def test_the_datapath_has_the_address_as_long_as_the_profile_has_it() -> None:
 
 
 @pytest.mark.parametrize(("address", "stays"), [("10.99.0.2", True), ("10.97.0.5", False)])
-def test_a_closed_tunnels_address_stays_unless_the_controller_gives_another(
-    address: str, stays: bool
-) -> None:
+def test_a_closed_tunnels_address_stays_until_the_controller_changes_it(address: str, stays: bool) -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()

@@ -119,7 +119,7 @@ async def test_two_stubs_that_ask_each_other_are_not_flooded(place: Path) -> Non
         await _asked_in_a_loop(second, first)
 
 
-async def test_a_query_that_is_on_its_way_is_not_sent_again_and_each_asker_has_an_answer() -> None:
+async def test_equal_queries_are_sent_once_and_each_asker_has_an_answer() -> None:
     query = dns.message.make_query(ELSEWHERE, "A").to_wire()
     async with name_server(from_records(RECORDS)) as (server, asked):
         upstream = Upstream(server)

@@ -44,9 +44,7 @@ def received(receiver: socket.socket, sender: socket.socket) -> int:
 
 
 @pytest.mark.parametrize(("family", "host"), HOSTS)
-def test_the_kernel_drops_most_of_a_sender_that_is_too_fast_and_nothing_of_others(
-    family: int, host: str
-) -> None:
+def test_the_kernel_drops_a_fast_senders_queries_and_no_others(family: int, host: str) -> None:
     ends = [a_socket(family, host) for _ in range(SENDERS_AT_MOST + 2)]
     receiver, *too_fast, slow = ends
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -148,7 +146,7 @@ class Later:
 
 
 @pytest.mark.parametrize("udp_places", [1000, 8])
-async def test_one_connection_has_bounded_queries_and_each_that_is_read_is_answered(
+async def test_a_connections_queries_are_bounded_and_each_one_read_is_answered(
     monkeypatch: pytest.MonkeyPatch, udp_places: int
 ) -> None:
     monkeypatch.setattr(listener, "UDP_QUERIES", udp_places)

@@ -184,7 +184,7 @@ async def test_what_cannot_be_put_back_is_told_with_its_cause_until_it_can(
     await machine.dns.stop()
 
 
-async def test_a_port_that_resolv_conf_cannot_name_is_refused_and_nothing_is_changed(root: Path) -> None:
+async def test_a_port_other_than_53_is_refused_for_resolv_conf_unchanged(root: Path) -> None:
     (root / "etc/resolv.conf").write_text(PLAIN)
     with pytest.raises(OSError, match="port 53"):
         await SystemDns(Endpoint("127.0.0.1", 5353), root / "state", root).start(tuple, lambda _: None)

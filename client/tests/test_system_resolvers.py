@@ -198,7 +198,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("carried", "zone", "given"), FAMILIES)
-def test_what_the_tunnel_carries_of_a_name_is_given_whatever_else_the_zone_has(
+def test_addresses_that_the_tunnel_carries_are_given_beside_others(
     tmp_path: Path, askers: list[Path], carried: list[str], zone: list[str], given: list[str]
 ) -> None:
     *alias, owner = ["wiki", "wiki2"] if "wiki2" in zone else ["wiki"]

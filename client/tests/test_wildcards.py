@@ -64,7 +64,7 @@ def test_a_person_opens_and_closes_it_by_any_of_its_names() -> None:
     assert isinstance(call.command, on.CloseTunnel)
 
 
-def test_a_name_that_was_opened_before_its_resource_was_known_hands_the_tunnel_over() -> None:
+def test_a_tunnel_passes_to_the_resource_that_becomes_known_later() -> None:
     world = World()
     world.ask(1, THERE, fqdn="a.dev.corp.example")
     world.take(AskTxt)

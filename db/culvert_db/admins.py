@@ -1,4 +1,4 @@
-"""Who administers: accounts, their sessions, guesses at them, invitations, API tokens. No secret rests here in clear."""
+"""Administrators: accounts, sessions, failed sign-ins, invitations, API tokens. No secret is stored in clear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask: people, their devices, invitations to enrol a device, and each device's TOTP secret."""
+"""Identities: people, their devices, invitations to enrol a device, and each device's TOTP secret."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Device(Base):
     fingerprint: Mapped[bytes] = mapped_column(unique=True)
     certificate_serial: Mapped[str] = mapped_column(unique=True)
     certificate_expires_at: Mapped[datetime.datetime]
-    # Of the certificate that it was given last, until it watches with that.
+    # The newest certificate issued to the device, until the device first uses it for Watch.
     next_fingerprint: Mapped[bytes | None] = mapped_column(unique=True)
     next_serial: Mapped[str | None]
     next_expires_at: Mapped[datetime.datetime | None]

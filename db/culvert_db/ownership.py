@@ -31,7 +31,7 @@ class ControllerName(Base):
 
 
 class GatewayLease(Base):
-    """Whose a gateway is, until when by the database's clock. `epoch` grows with each new holder, and is the holder's
+    """A gateway's owner, and the lease's end by the database's clock. `epoch` grows with each new holder, and is its
     P4Runtime election id (P4Runtime section 5.3).
     """
 

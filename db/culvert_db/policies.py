@@ -1,4 +1,4 @@
-"""Who may reach what, and when: groups of people, and policies that lead a group or a person to resources."""
+"""Groups of people, and policies that permit a group or a person to reach resources, with conditions."""
 
 from __future__ import annotations
 

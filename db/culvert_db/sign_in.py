@@ -11,7 +11,7 @@ from culvert_db.base import Base, CreatedAt
 
 
 class AdminIdentity(Base):
-    """Who an administrator is at a provider of OpenID Connect (Core, section 5.7)."""
+    """An administrator's subject at an OpenID Connect provider (Core, section 5.7)."""
 
     __tablename__ = "admin_identities"
 

@@ -368,7 +368,7 @@ async def test_names_take_their_one_spelling_and_those_that_cannot_are_kept(
     assert "xn--bcher-kva.corp.example" in warning
 
 
-async def test_people_keep_one_spelling_of_their_address_and_the_log_names_those_who_share_one(
+async def test_people_keep_one_spelling_and_the_log_names_shared_addresses(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = create_engine(url)

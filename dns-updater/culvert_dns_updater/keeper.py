@@ -96,7 +96,7 @@ class Keeper:
         """Until `stop`, or until the zone is gone. `poll` in seconds."""
         while not self._stopping:
             if not self._wake.is_set():
-                # Nobody told of what this pass may find.
+                # No notification announced the changes that this pass may find.
                 self._told_at = time.monotonic()
             if self._hurry.is_set():
                 self._memory.forget()

@@ -38,7 +38,7 @@ ZoneContent = Mapping[str, Mapping[str, Rrset]]
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Whose records we are, and the TTL (seconds) that they get."""
+    """The owner mark of our records, and their TTL in seconds."""
 
     instance: str
     ttl: int

@@ -170,7 +170,7 @@ class Bind(NameServer):
 
 
 class BindWithViews(Bind):
-    """Who has the key is shown one zone, and everybody else another of the same name."""
+    """BIND with two views of one zone name: one for holders of the key, the other for everybody else."""
 
     def configure(self, *, updates: bool, journal: str = f"{ZONE}.zone.jnl") -> None:
         super().configure(updates=updates, journal=journal)

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 WIKI = "wiki.corp.example"
 
 
-async def test_after_a_switchover_changes_are_published_and_the_outage_was_told_once(
+async def test_changes_are_published_after_a_switchover_told_once(
     tmp_path: Path, bind: Bind, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -133,9 +133,7 @@ async def test_a_zone_that_retires_takes_its_records_along(wiki: World, bind: Bi
         assert (await session.scalars(select(DnsZone))).all() == []
 
 
-async def test_a_zone_has_one_updater_and_the_second_takes_over_from_a_killed_one(
-    wiki: World, bind: Bind
-) -> None:
+async def test_a_zone_has_one_updater_and_a_killed_ones_is_taken_over(wiki: World, bind: Bind) -> None:
     first = await wiki.daemon(bind)
     await until(lambda: bind.lookup(WIKI, "A") == ["10.20.0.10"])
     holder = await wiki.holder()

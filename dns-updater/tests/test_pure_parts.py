@@ -130,7 +130,7 @@ def test_a_server_that_refuses_everything_is_not_asked_name_by_name() -> None:
     assert (refused, len(dispatch.untried()), asked < 40) == (8, 992, True)
 
 
-def test_a_refused_change_waits_longer_each_time_and_an_accepted_one_does_not() -> None:
+def test_only_a_refused_change_waits_longer_each_time() -> None:
     memory, (bad, good) = Memory(), _changes(2)
     error = CulvertError(Reason.DNS_UPDATE_REFUSED, server="s", zone="z", why="w")
     now, waits = 1000.0, list[float]()

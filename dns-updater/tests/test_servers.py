@@ -55,7 +55,7 @@ async def test_a_resource_is_published_moved_and_withdrawn(world: World, any_ser
     assert any_server.lookup(MAIL, "A") == ["192.0.2.25"]
 
 
-async def test_foreign_names_in_a_large_change_are_left_alone_and_hold_nothing_up(
+async def test_foreign_names_in_a_large_change_are_kept_and_delay_nothing(
     world: World, any_server: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One was there before; another comes between our reading and our writing."""

@@ -226,7 +226,7 @@ def bind_with_types(directory: Path) -> Bind:
 
 
 @pytest.mark.parametrize("make", [bind_with_types, KnotWithTypes])
-async def test_a_key_is_asked_for_what_it_needs_alone_and_its_limits_are_told_at_once(
+async def test_a_key_needs_only_the_types_in_use_and_its_limits_are_shown(
     world: World, tmp_path: Path, make: Callable[[Path], NameServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(make(tmp_path / "server")) as server:

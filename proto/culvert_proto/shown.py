@@ -8,7 +8,7 @@ from culvert_proto import local_pb2
 from culvert_proto.fragments import DAYS, MONTHS
 from culvert_proto.language import words as _
 
-# Who says tomorrow late in the evening does not mean midnight.
+# "Tomorrow", chosen late in the evening, does not mean midnight.
 _MORNING = 6
 
 

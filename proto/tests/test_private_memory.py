@@ -69,7 +69,7 @@ def _grows(*command: str) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up a capability")
-def test_a_process_that_may_lock_a_part_of_its_memory_locks_none_and_logs_the_remedy() -> None:
+def test_a_partial_memory_lock_limit_locks_nothing_and_logs_the_remedy() -> None:
     log, locked = _grows("setpriv", "--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock")
     assert "LimitMEMLOCK=infinity" in log
     assert locked == 0

@@ -174,7 +174,7 @@ class World:
     devices: list[Device]
 
     async def rest(self, method: str, path: str, body: object = None) -> Any:
-        # Whoever tests versions asks otherwise.
+        # Tests of versions send their own If-Match.
         headers = {"If-Match": "*"} if method == "PUT" else {}
         answer = await self.admin.request(method, f"/api/v1{path}", json=body, headers=headers)
         assert answer.is_success, answer.text

@@ -145,7 +145,7 @@ def main() -> None:
     from culvert_service.gateways import kek_rotation
     from culvert_service.sessions import outages, records, silence
 
-    # Nobody waits seconds at each step.
+    # Short times, so that the test does not wait seconds at each step.
     records.ABANDONED = datetime.timedelta()
     silence.IDLE_MARGIN = 0.0
     outages.GONE_SECONDS, outages.UNKNOWN_SECONDS = 0.5, 1.0

@@ -126,9 +126,7 @@ async def test_each_change_and_decision_is_told_with_who_why_and_from_where(
 
 
 @slow
-async def test_an_opening_and_a_refusal_tell_the_asked_name_beside_the_one_that_it_stands_for(
-    world: World, switch: Switch
-) -> None:
+async def test_an_opening_and_a_refusal_log_the_asked_name_of_an_alias(world: World, switch: Switch) -> None:
     device = await world.enrol()
     await refused(device.open(asked="Alias.corp.example."))
     await device.prove()

@@ -100,7 +100,7 @@ async def external(directory: Path) -> AsyncGenerator[Callable[[str], str]]:
         await server.stop()
 
 
-async def test_a_controller_on_a_database_of_another_host_comes_back_in_another_one(tmp_path: Path) -> None:
+async def test_a_controller_is_restored_from_one_external_database_to_another(tmp_path: Path) -> None:
     kept = tmp_path / "culvert.tar"
     async with external(tmp_path / "pg") as url:
         first = settings_in(tmp_path / "first", database_url=url("first"))

@@ -95,7 +95,7 @@ async def test_a_gateway_gets_a_neighbour_and_keeps_its_tunnels(
 
 
 @pytest.mark.slow
-async def test_what_a_tunnel_rests_on_at_its_gateway_ends_it_and_it_comes_back_otherwise(
+async def test_a_gateway_change_under_a_tunnel_ends_it_and_it_opens_anew(
     world: World, switch: Switch, device: Device
 ) -> None:
     events = device.watch()

@@ -44,7 +44,7 @@ def test_one_that_was_changed_says_what_it_should_be() -> None:
     assert compared([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, Standing.CHANGED, CHANGED)]
 
 
-def test_a_tunnel_whose_sa_is_gone_misses_it_and_what_is_left_of_it_is_nobody_elses() -> None:
+def test_a_tunnels_lost_sa_is_missing_and_the_rest_stays_its_own() -> None:
     found = standings([HELD, CHANGED, MISSING, POLICY])
     assert (found[SA], found[POLICY]) == (Standing.MISSING, Standing.HELD)
 

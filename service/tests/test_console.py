@@ -128,7 +128,7 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await expect(page.get_by_role("link", name="wiki.corp.example")).to_have_count(0)
 
 
-async def test_a_list_is_searched_by_the_controller_and_its_address_says_for_what(
+async def test_a_list_is_searched_by_the_controller_and_the_url_has_the_search(
     world: World, running: Browser, switch: Switch
 ) -> None:
     for number in range(120):

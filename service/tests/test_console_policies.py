@@ -149,7 +149,7 @@ def changed(policy: dict[str, Any]) -> dict[str, Any]:
     return rest | {"conditions": rest["conditions"] | {"code_max_age_seconds": 600}}
 
 
-async def test_a_group_is_renamed_and_its_end_takes_its_policies_until_it_is_undone(
+async def test_a_renamed_group_is_deleted_with_its_policies_and_restored(
     world: World, running: Browser, people: None
 ) -> None:
     await world.rest("POST", "/policies", {"name": "w", "group": "writers", "resources": ["wiki"]})

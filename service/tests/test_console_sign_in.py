@@ -137,7 +137,7 @@ async def test_an_account_is_made_and_signed_in_to_at_the_provider(
         await page.get_by_role("button", name="Signed in as ada").click()
         await page.get_by_role("menuitem", name="Your account").click()
         await expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(1)
-        # Whoever has no password has none to change.
+        # An account without a password has no button to change it.
         await expect(page.get_by_role("button", name="Change password")).to_have_count(0)
         await page.get_by_role("button", name="Signed in as ada").click()
         await page.get_by_role("menuitem", name="Sign out").click()

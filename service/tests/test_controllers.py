@@ -425,7 +425,7 @@ async def test_gateways_are_shared_out_and_their_tunnels_run_on(
 
 
 @needs_root
-async def test_nobody_is_refused_while_a_gateway_goes_from_one_controller_to_another(
+async def test_no_opening_is_refused_while_a_gateway_changes_controllers(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:
     often = {"lease_seconds": 12, "agent_calls_per_second": 1000}

@@ -86,7 +86,7 @@ class Address:
         await asyncio.gather(copy(reader, server), copy(server_reader, writer))
 
 
-async def test_an_address_that_leads_to_a_standby_for_a_while_is_an_outage_told_once(
+async def test_a_database_address_that_leads_to_a_standby_is_one_outage(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with pair(tmp_path, RELEASES[-1]) as (first, second):
@@ -118,7 +118,7 @@ async def test_an_address_that_leads_to_a_standby_for_a_while_is_an_outage_told_
 
 
 @on_each_release
-async def test_more_connections_than_the_server_has_are_no_fault_of_the_controller(
+async def test_too_many_connections_at_the_server_are_database_down(
     tmp_path: Path, programs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(tmp_path / "server", programs)

@@ -150,7 +150,7 @@ def test_a_denial_says_when_it_opens_by_the_clock_there() -> None:
     assert "Friday, 02 January, 08:00 (Asia/Tokyo)" in found.error().message
 
 
-def test_a_condition_of_a_newer_controller_lets_nobody_in_and_stops_nothing() -> None:
+def test_a_newer_controllers_condition_permits_nothing_and_stops_nothing() -> None:
     stored = '[{"name": "p", "enabled": true, "conditions": {"moon": "full"}}]'
     assert decided(asker(), Target(WIKI, "bob", parse(stored, approval=False))).verdict == Denial(
         Reason.NO_POLICY, {"user": "alice", "name": WIKI, "owner": "bob"}

@@ -130,7 +130,7 @@ def test_an_sa_that_is_another_one_is_lost() -> None:
     assert plan(STATIC, TUNNELS, observed).lost == (TUNNELS[1],)
 
 
-def test_an_sa_whose_peer_moved_is_kept_and_modified_with_the_key_that_is_there() -> None:
+def test_a_moved_peers_sa_is_modified_and_keeps_its_key() -> None:
     there = tunnel(0, drains=True)
     observed = [replace(item, wrapped_key=b"w") if item.table == "sad_out" else item for item in vital(there)]
     moved = tunnel(0, peer="203.0.113.99")

@@ -129,9 +129,7 @@ async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
         assert (await device.open(gateway="gw-paris")).tunnel.gateway.name == "gw-berlin"
 
 
-async def test_whoever_looks_at_a_gateway_does_not_wait_for_who_ends_a_tunnel_there(
-    world: World, switch: Switch, device: Device
-) -> None:
+async def test_reconcile_does_not_block_close(world: World, switch: Switch, device: Device) -> None:
     """They would wait for each other: one has the tunnel's row, the other those of its SAs."""
     async with spare(world):
         opened = (await device.open()).tunnel

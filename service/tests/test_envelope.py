@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def test_only_the_controller_that_is_called_and_the_one_that_called_can_read() -> None:
+def test_only_the_called_and_the_calling_controller_can_read() -> None:
     ours, others = MasterKey(bytes(32)), MasterKey(b"1" * 32)
     caller = Caller()
     payload = pack(caller.call("a" * 16, 7, "open", b"who"), "b" * 16, ours)

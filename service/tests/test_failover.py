@@ -124,7 +124,7 @@ async def test_a_gateway_that_falls_silent_moves_its_tunnels_to_the_next(
 
 
 @pytest.mark.slow
-async def test_without_another_gateway_a_tunnel_stays_and_its_device_is_left_alone(
+async def test_without_another_gateway_a_tunnel_stays_and_no_device_is_asked(
     world: World, switch: Switch, device: Device
 ) -> None:
     events = device.watch()
@@ -150,7 +150,7 @@ async def test_a_device_that_was_away_is_asked_when_it_is_back(
 
 @pytest.mark.slow
 @needs_root
-async def test_a_link_that_breaks_moves_nothing_and_a_gateway_that_is_killed_everything(
+async def test_a_broken_link_moves_no_tunnel_a_killed_gateway_moves_all(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:
     ports = {"gw-berlin": free_port(), "gw-paris": free_port()}

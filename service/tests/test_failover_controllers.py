@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 
-async def test_drain_and_failover_reach_a_device_whose_stream_is_at_another_controller(
+async def test_drain_and_failover_reach_devices_of_another_controller(
     wires: Wires, tmp_path: Path, database_url: str
 ) -> None:
     first, second = (

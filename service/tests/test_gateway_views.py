@@ -40,7 +40,7 @@ async def test_what_drifts_is_marked_and_what_counts_is_counted(world: World, sw
     assert found["count"] == len(found["entries"]) - 1
 
 
-async def test_samples_are_taken_kept_for_a_day_and_thinned_out_for_who_asks_for_many(
+async def test_samples_are_kept_for_a_day_and_thinned_out_for_long_ranges(
     world: World, switch: Switch
 ) -> None:
     assert await world.rest("GET", "/gateways/gw-berlin/samples") == []

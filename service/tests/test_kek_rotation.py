@@ -381,7 +381,7 @@ MANY = 450
 @needs_root
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("soon")
-async def test_more_tunnels_than_one_round_renews_neither_lose_a_packet_nor_wait_for_a_device_that_sleeps(
+async def test_more_tunnels_than_one_round_lose_no_packet_beside_a_sleeper(
     tmp_path: Path, database_url: str, wires: Wires, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_in(tmp_path, database_url=database_url, agent_calls_per_second=1000)

@@ -53,7 +53,7 @@ class Scene:
             return {str(tunnel_id) for tunnel_id in await session.scalars(select(Tunnel.id))}
 
     async def gateways(self) -> list[str]:
-        """Of the shop; none when it is withdrawn."""
+        """The gateways of the resource `shop`; none if it is withdrawn."""
         answer = await self.world.admin.get("/api/v1/resources/shop")
         return answer.json()["gateways"] if answer.is_success else []
 
@@ -135,7 +135,7 @@ class Moved(Ending):
 
 
 async def _epochs(world: World) -> list[int]:
-    """Of the gateways' leases."""
+    """The epochs of the gateways' leases."""
     return [(await world.rest("GET", f"/gateways/{name}"))["epoch"] for name in GATEWAYS]
 
 

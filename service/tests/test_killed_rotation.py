@@ -149,7 +149,7 @@ async def test_another_controller_ends_what_the_gateways_dead_controller_began(
 
 
 @pytest.mark.timeout(180)
-async def test_a_tunnel_between_gateways_of_two_controllers_loses_nothing_while_both_keks_change(
+async def test_a_site_tunnel_of_two_controllers_loses_nothing_in_kek_rotation(
     settings: tuple[Settings, Settings], tmp_path: Path
 ) -> None:
     async with running(settings[0]) as one, running(settings[1]) as two, two_sites.laid(tmp_path) as sites:
@@ -170,7 +170,7 @@ async def test_a_tunnel_between_gateways_of_two_controllers_loses_nothing_while_
             assert (here["received"], there["received"]) == (there["sent"], here["sent"])
 
 
-async def test_a_controller_that_was_away_for_long_asks_devices_to_renew_before_it_closes_tunnels(
+async def test_a_controller_back_after_long_asks_for_renewals_before_closing(
     tmp_path: Path, database_url: str, wires: Wires
 ) -> None:
     settings, directory = settings_in(tmp_path, database_url=database_url), tmp_path / "gateway"

@@ -37,7 +37,7 @@ WAN, LAN = "02:00:00:00:01:01", "02:00:00:00:02:01"
         ((BERLIN, PARIS), (PARIS, BERLIN), {BERLIN}),
         ((BERLIN, PARIS), (ROME, BERLIN, PARIS), {BERLIN, PARIS}),
         ((BERLIN, PARIS, ROME), (BERLIN, ROME, PARIS), {ROME, PARIS}),
-        # Who goes, or comes after all others, is in nobody's way.
+        # A gateway that is removed, or added at the end, moves no other.
         ((BERLIN, PARIS), (BERLIN, PARIS, ROME), {ROME}),
         ((BERLIN, PARIS), (PARIS,), set[int]()),
         ((BERLIN, PARIS), (BERLIN, PARIS), set[int]()),
@@ -65,7 +65,7 @@ async def set_gateways(world: World, *gateways: str) -> None:
 
 
 @pytest.mark.slow
-async def test_a_gateway_that_is_taken_off_a_resource_keeps_its_tunnels_until_they_have_moved(
+async def test_a_gateway_taken_off_a_resource_keeps_tunnels_until_they_moved(
     world: World, switch: Switch, device: Device
 ) -> None:
     async with spare(world):
@@ -123,13 +123,13 @@ async def test_another_order_moves_whom_it_concerns_once(
 ) -> None:
     async with spare(world) as paris:
         other = await proven(world)
-        # Whose person has chosen is asked as well, and stays.
+        # A device whose person has chosen a gateway is asked too, and stays.
         chosen = (await device.open(gateway="gw-berlin")).tunnel
         assert (await other.open()).tunnel.gateway.name == "gw-berlin"
         paris.silent = True
         await world.online("gw-paris", wanted="offline")
         await set_gateways(world, "gw-paris", "gw-berlin")
-        # Nobody moves to what cannot be used.
+        # No device moves to a gateway that cannot be used.
         assert not await heard(other.watch(), "gateway_moved", 3.0)
         paris.silent = False
         await world.online("gw-paris")

@@ -90,7 +90,7 @@ async def test_a_passkey_opens_a_session_of_its_owner(world: World) -> None:
 
 
 @slow
-async def test_no_answer_counts_twice_late_from_elsewhere_unverified_or_from_a_copy(world: World) -> None:
+async def test_no_answer_counts_if_repeated_late_foreign_unverified_or_copied(world: World) -> None:
     mine, strange = (Authenticator(world.settings.rest_url) for _ in range(2))
     async with signed_in(world, "ada", "owner") as ada, browser(world, "ada") as other:
         assert (await added(ada, mine)).status_code == 201

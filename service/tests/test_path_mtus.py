@@ -62,7 +62,7 @@ async def test_a_tunnel_begins_with_the_path_that_its_device_has_measured(
     assert (tunnel.path_mtu, tunnel.inner_mtu) == (mtu, 1438)
 
 
-async def test_a_path_that_changes_changes_every_generations_policies_in_one_write(
+async def test_a_changed_path_changes_all_generations_policies_in_one_write(
     world: World, switch: Switch, device: Device
 ) -> None:
     opened = await device.open()

@@ -97,7 +97,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back(tmp_path: Path, data
     )
     async with running(few) as world:
         guessing = {"Authorization": "Bearer guess"}
-        # Who guesses at tokens is a stranger, who has asked already.
+        # A caller with a wrong token counts as anonymous, and that bucket is partly used.
         for client, path, burst, headers in (
             (world.admin, "/users", 5, {}),
             (world.anyone, "/ca", 2, {}),
@@ -115,7 +115,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back(tmp_path: Path, data
         assert (await world.anyone.get("/healthz")).status_code == 200
 
 
-def test_of_a_refusal_in_a_loop_the_log_is_told_once_a_minute_and_how_often_it_was() -> None:
+def test_refusals_in_a_loop_are_logged_once_a_minute_with_their_count() -> None:
     repeats, what = Repeats(), ("tunnel.open", "name/wiki", "CODE_NEEDED")
     told = [repeats.tell("x", what, at) for at in range(120)]
     assert [at for at, left_out in enumerate(told) if left_out is not None] == [0, 60]

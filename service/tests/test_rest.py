@@ -37,7 +37,7 @@ async def problem(world: World, method: str, path: str, body: object = None) -> 
     return answer.status_code, found["reason"], found["detail"]
 
 
-async def test_the_admin_token_is_asked_for_everywhere_but_where_there_can_be_none(world: World) -> None:
+async def test_every_route_asks_for_the_admin_token_except_public_ones(world: World) -> None:
     paths = (await world.anyone.get("/openapi.json")).json()["paths"]
     by_themselves = ("/api/v1/session/", "/api/v1/oidc")
     open_to_all = {

@@ -77,7 +77,7 @@ async def test_a_move_reaches_every_generation_and_is_acknowledged(
 
 
 @pytest.mark.slow
-async def test_neither_a_renewal_nor_the_past_moves_a_tunnel_but_opening_it_again_does(
+async def test_only_opening_again_moves_a_tunnel_not_renewal_nor_old_packets(
     world: World, switch: Switch, device: Device
 ) -> None:
     opened = await device.open()
@@ -138,7 +138,7 @@ async def test_a_move_that_could_not_be_written_is_made_when_it_is_told_again(
 @pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("start", gateways())
-async def test_the_gateway_follows_authenticated_packets_alone_and_the_controller_the_gateway(
+async def test_gateway_and_controller_follow_authenticated_packets_alone(
     world: World, device: Device, wires: Wires, tmp_path: Path, start: Start
 ) -> None:
     port = free_port()

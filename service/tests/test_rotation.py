@@ -104,7 +104,7 @@ async def https(world: World, ca: Path) -> int:
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_a_new_infrastructure_ca_is_taken_without_a_restart_and_trusted_on_the_old_ones_word(
+async def test_a_new_infrastructure_ca_needs_no_restart_and_the_old_ones_word(
     world: World, switch: Switch
 ) -> None:
     settings, state = world.settings, world.settings.state_dir
@@ -127,7 +127,7 @@ async def test_a_new_infrastructure_ca_is_taken_without_a_restart_and_trusted_on
         await next_event(events, "tunnel_closed")
     assert old_key not in b"".join(file.read_bytes() for file in state.iterdir() if file.is_file())
 
-    # Who knows the first CA alone is led to the third; who knows the third needs no other.
+    # A device that trusts only the first CA is led to the third; one that trusts the third needs no other.
     device.connect()
     await device.open()
     for ca in (old_ca, state / "infrastructure-ca.pem"):

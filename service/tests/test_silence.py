@@ -32,7 +32,7 @@ def counts(heard: int, sent: int) -> Counts:
     return Counts({1: heard}, {2: sent})
 
 
-def test_a_tunnel_without_packets_is_idle_after_its_time_and_one_with_packets_is_not() -> None:
+def test_only_a_tunnel_without_packets_becomes_idle() -> None:
     watched = Silence()
     assert watched.look(counts(5, 5), CARRIED, 0.0) == QUIET
     assert watched.look(counts(6, 5), CARRIED, 90.0) == QUIET
@@ -40,7 +40,7 @@ def test_a_tunnel_without_packets_is_idle_after_its_time_and_one_with_packets_is
     assert watched.look(counts(6, 5), CARRIED, 90.0 + IDLE + IDLE_MARGIN) == CLOSE_IDLE
 
 
-def test_a_device_that_does_not_answer_is_asked_and_then_its_tunnel_is_closed() -> None:
+def test_a_silent_device_is_asked_and_then_its_tunnel_is_closed() -> None:
     watched = Silence()
     watched.look(counts(5, 5), CARRIED, 0.0)
     assert watched.look(counts(5, 6), CARRIED, 1.0) == QUIET
@@ -78,7 +78,7 @@ def test_a_device_that_only_listens_is_asked_less_and_less_often() -> None:
     assert waits[1] > 1.8 * waits[0]
 
 
-def test_what_is_not_known_yet_counts_for_nothing_and_what_is_gone_is_forgotten() -> None:
+def test_unknown_counters_count_for_nothing_and_gone_tunnels_are_removed() -> None:
     watched = Silence()
     assert watched.look(counts(5, 5), {}, 0.0) == QUIET
     assert watched.look(counts(5, 5), CARRIED, 1000.0) == QUIET
@@ -100,9 +100,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
-async def test_a_silent_device_is_asked_and_one_that_does_not_call_loses_its_tunnel(
-    world: World, switch: Switch
-) -> None:
+async def test_a_silent_device_that_does_not_call_loses_its_tunnel(world: World, switch: Switch) -> None:
     device = await world.enrol()
     await device.prove()
     opened = await device.open()
@@ -126,7 +124,7 @@ async def test_a_silent_device_is_asked_and_one_that_does_not_call_loses_its_tun
 @pytest.mark.usefixtures("hasty")
 @needs_root
 @pytest.mark.parametrize("start", gateways())
-async def test_packets_that_the_gateway_has_authenticated_keep_a_tunnel_and_others_do_not(
+async def test_only_authenticated_packets_keep_a_tunnel_open(
     world: World, wires: Wires, tmp_path: Path, start: Start
 ) -> None:
     port = free_port()

@@ -111,7 +111,7 @@ async def test_a_tunnel_is_as_its_resources_are(world: World) -> None:
     [_, paris] = shown["ends"]
     assert (paris["targets"], paris["resources"]) == ([], ["web"])
     assert [(it["prefix"], it["ports"]) for it in paris["profiles"]] == [("10.2.0.10/32", ["443"])]
-    # Nobody writes over what the profile has changed without having seen it.
+    # A PUT with an old ETag does not overwrite the profile's change.
     await change_profile(world, "web", suite="chacha20-poly1305")
     body = {name: it for name, it in carrying("web").items() if name != "name"}
     path = "/api/v1/site-tunnels/berlin-paris"
@@ -174,7 +174,7 @@ async def change_profile(world: World, name: str, **changes: object) -> None:
 
 @pytest.mark.slow
 @needs_root
-async def test_a_host_reaches_the_resource_and_nothing_else_while_the_profile_changes(
+async def test_a_host_reaches_only_the_resource_while_the_profile_changes(
     world: World, tmp_path: Path
 ) -> None:
     async with two_sites.laid(tmp_path) as sites:

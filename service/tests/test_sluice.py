@@ -101,7 +101,7 @@ async def test_a_gateway_that_dies_is_told_from_one_that_comes_back_empty(
 
 
 class Intruder:
-    """Who writes the gateway in the owner's name, beside its stream."""
+    """A client that writes to the gateway with the owner's election id, beside the owner's stream."""
 
     def __init__(self, stub: Any, epoch: int) -> None:
         self._stub = stub
@@ -134,7 +134,7 @@ async def drift(world: World) -> dict[str, Any]:
     return (await world.rest("GET", "/gateways/gw-berlin"))["drift"]
 
 
-async def test_what_is_changed_behind_the_controllers_back_is_put_right_and_shown(
+async def test_changes_by_an_intruder_are_repaired_and_shown(
     world: World,
     device: Device,
     gateway: tuple[Path, int],
@@ -162,7 +162,7 @@ async def test_what_is_changed_behind_the_controllers_back_is_put_right_and_show
             found = await until(lambda: drift(world), lambda it: it["repaired"] == 2)
             assert (found["missing"], found["foreign"]) == (0, 1)
             await agreed(world, {tunnel.tunnel_id})
-            # Nobody has the keys of an SA any more: the tunnel gets others.
+            # The SA's keys are lost: the tunnel gets new ones.
             events = device.watch()
             await next_event(events, "profile")
             await intruder.write(p4r.Update.DELETE, (await intruder.entries("sad_in"))[0])

@@ -22,7 +22,7 @@ def test_a_rate_is_what_was_carried_between_two_looks_over_their_distance() -> N
     assert traffic.rates() == {}
 
 
-def test_new_keys_of_a_tunnel_and_a_counter_that_began_anew_count_from_zero() -> None:
+def test_new_keys_and_a_restarted_counter_count_from_zero() -> None:
     traffic = Traffic()
     traffic.look("gw", {10: 1000, 20: 700}, {}, TUNNELS, 0.0)
     traffic.look("gw", {10: 1000, 11: 40, 20: 30, 99: 5}, {}, TUNNELS, 1.0)

@@ -63,7 +63,7 @@ async def test_open_programs_the_gateway_and_answers(world: World, device: Devic
     assert await tunnel_entries(world) == 5
 
 
-async def test_a_new_tunnel_is_one_request_to_the_gateway_and_new_keys_come_before_their_use(
+async def test_a_new_tunnel_is_one_write_and_new_keys_come_before_their_use(
     device: Device, switch: Switch
 ) -> None:
     before = len(switch.writes)
@@ -258,7 +258,7 @@ async def forgets(world: World, switch: Switch) -> None:
     await world.online("gw-berlin")
 
 
-async def test_a_gateway_that_forgot_everything_is_filled_again_and_fresh_keys_wait(
+async def test_a_gateway_that_lost_its_state_is_filled_and_fresh_keys_wait(
     world: World, device: Device, switch: Switch
 ) -> None:
     events = device.watch()

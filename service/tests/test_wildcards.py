@@ -41,7 +41,7 @@ def test_a_wildcard_is_a_whole_label_before_a_name(name: str) -> None:
 
 
 @pytest.mark.slow
-async def test_a_wildcard_opens_for_every_name_below_it_that_has_no_nearer_resource(
+async def test_a_wildcard_opens_for_names_below_without_a_nearer_resource(
     world: World, switch: Switch
 ) -> None:
     switch_at = ["gw-berlin"]

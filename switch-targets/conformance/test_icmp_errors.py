@@ -187,7 +187,7 @@ async def test_none_without_a_source(gateway: Gateway) -> None:
 
 @families
 async def test_a_forged_one_is_not_believed(gateway: Gateway, family: Family) -> None:
-    """Whoever says that the tunnel's packets are too big, the largest still passes (RFC 4301 section 8.2)."""
+    """After a forged "packet too big" for the tunnel's packets, the largest packet still passes (RFC 4301 section 8.2)."""
     mtu = 1400
     tunnel = new_tunnel(inner=family, outer=family, inner_mtu=mtu)
     await gateway.insert(tunnel.entries())

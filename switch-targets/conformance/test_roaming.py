@@ -155,7 +155,7 @@ async def test_the_controller_is_told_until_it_has_acted(gateway: Gateway, outer
 
 
 async def test_a_restless_peer_is_told_of_but_not_without_end(gateway: Gateway) -> None:
-    """Who replays a tunnel's packets to us from ever new places does not drown the controller; the last place counts."""
+    """Packets from ever new addresses do not flood the controller with digests; the last address counts."""
     tunnel = roaming()
     await gateway.insert(tunnel.entries())
     async with gateway.digests("moved_t") as moved:

@@ -102,7 +102,7 @@ async def _shown(office: Office, fqdn: str, state: local_pb2.TunnelState.ValueTy
                 return found
 
 
-async def test_a_network_that_blocks_the_tunnels_port_is_told_from_a_gateway_that_is_down(
+async def test_a_blocked_port_is_told_from_a_gateway_that_is_down(
     office: Office,
 ) -> None:
     fqdn = await office.add_resource("blocked", idle_seconds=PATIENT)
@@ -133,7 +133,7 @@ async def test_a_network_that_blocks_the_tunnels_port_is_told_from_a_gateway_tha
     assert (await office.fetch(fqdn)).code == 0
 
 
-async def test_a_silent_server_is_not_taken_for_a_silent_gateway_where_pings_are_blocked(
+async def test_a_silent_server_is_no_silent_gateway_where_pings_are_blocked(
     office: Office,
 ) -> None:
     fqdn = await office.add_resource("dead", idle_seconds=PATIENT)

@@ -226,7 +226,7 @@ async def test_a_session_goes_on_after_a_sleep_in_which_the_gateway_restarted(of
         await kept.typed()
 
 
-async def test_the_first_click_after_a_sleep_in_which_the_gateway_restarted_works(office: Office) -> None:
+async def test_the_first_click_works_after_a_sleep_with_a_gateway_restart(office: Office) -> None:
     def click() -> int:
         """Segments that the first connection had to send again."""
         query = dns.message.make_query(fqdn, "A", use_edns=0)

@@ -30,7 +30,7 @@ async def test_the_tray_shows_the_tunnel_that_carries_the_page(office: Office, t
         await asyncio.to_thread(_look, desktop)
 
 
-async def test_a_pause_closes_the_tunnel_and_keeps_its_name_blocked_until_it_ends(office: Office) -> None:
+async def test_a_pause_closes_the_tunnel_and_blocks_its_name_until_it_ends(office: Office) -> None:
     assert (await office.fetch()).code == 0
     assert (await office.culvert("pause", "15m")).code == 0
     assert await office.joined.admin.get("/tunnels") == []

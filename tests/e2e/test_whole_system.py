@@ -75,7 +75,7 @@ async def use(office: Office) -> None:
 
 
 async def disagreement(office: Office) -> object:
-    """Of the zone with the profiles, and of the gateway with the tunnels; None when there is none."""
+    """Differences between zone and profiles, and between gateway and tunnels; None if there are none."""
     admin, bind = office.joined.admin, office.joined.bind
     try:
         resources = await admin.get("/resources")

@@ -41,7 +41,7 @@ TUNNEL = TunnelId("t1")
 
 
 @pytest.mark.parametrize("choice", DatapathChoice, ids=str)
-def test_the_kernel_carries_where_it_can_and_nobody_forbids_it_also_after_a_crash(
+def test_the_kernel_carries_unless_forbidden_also_after_a_crash(
     site: Site, controller: Controller, choice: DatapathChoice
 ) -> None:
     with site.without_inner_addresses():

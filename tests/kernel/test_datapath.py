@@ -70,7 +70,7 @@ def test_a_rekey_each_half_second_loses_no_packet(site: Site, laptop: Laptop) ->
     assert ip(["xfrm state"], "peer").count("proto esp") == 2
 
 
-def test_the_kernel_tells_of_a_soft_limit_and_keeps_the_counts_of_a_hard_one(laptop: Laptop) -> None:
+def test_the_kernel_reports_a_soft_limit_and_keeps_a_hard_limits_counts(laptop: Laptop) -> None:
     laptop.open(Pair(GCM), soft=Limits(packets=4), hard=Limits(packets=8))
     assert laptop.pair is not None
     assert ping("peer", OFFICE[4]) == 3
@@ -114,9 +114,7 @@ def test_what_is_blocked_leaves_by_no_route(site: Site, laptop: Laptop) -> None:
     assert ping("peer", OFFICE[4], count=1) == 0
 
 
-def test_each_packet_to_what_is_blocked_is_told_of_until_a_tunnel_carries_it(
-    site: Site, laptop: Laptop
-) -> None:
+def test_each_packet_to_a_blocked_prefix_is_told_until_a_tunnel_is_open(site: Site, laptop: Laptop) -> None:
     laptop.block()
     trap = laptop.path.trap
     for far in (*OFFICE.values(), *OFFICE.values()):

@@ -19,7 +19,7 @@ WIDTH, MARGIN = 880, 32
 TITLE, PANEL, GROUP, GAP, ROW, LINE, BAR = 52, 28, 22, 12, 22, 16, 15
 # What is left for a value behind the longest bar.
 VALUE = 110
-# Of the font that labels are set in.
+# The width of the labels' font.
 CHARACTERS_A_PIXEL = 1 / 7.2
 
 STYLE = """

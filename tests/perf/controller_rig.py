@@ -44,7 +44,7 @@ USER = "alice"
 RESOURCES = 100
 
 _READY_SECONDS = 60.0
-# Of the gateway's pool, far from where it begins to give.
+# An address of the gateway's pool, far from the first addresses that it assigns.
 _HAD_BEFORE = ipaddress.IPv4Address("10.97.0.1")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -117,7 +117,7 @@ class Rig:
         return _admin(self._place, self._state)
 
     def rss_mib(self) -> float:
-        """Of the controller's process."""
+        """Resident memory of the controller's process, in MiB."""
         status = Path(f"/proc/{self._controller.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) / 1024

@@ -84,7 +84,7 @@ def _click(fqdn: str) -> None:
 
 
 def _syn_retransmits() -> int:
-    """Of the whole namespace that this thread is in."""
+    """TCP SYN retransmissions in this thread's network namespace."""
     names, values = re.findall(
         r"^TcpExt: (.*)$", Path("/proc/thread-self/net/netstat").read_text(), re.MULTILINE
     )

@@ -54,7 +54,7 @@ class Treatment(Enum):
 
     @property
     def port(self) -> int:
-        """Of the ESP packets, on both sides; 0: without UDP."""
+        """The UDP port of the ESP packets, on both sides; 0 for ESP without UDP."""
         return 4500 if self is Treatment.AES_UDP else 0
 
     @property

@@ -122,7 +122,7 @@ async def _tunnels(sessions: Sessions) -> list[uuid.UUID]:
         session.add_all(
             ResourceGateway(resource_id=one.id, gateway_id=gateway, position=0) for one in resources
         )
-        # Whoever holds it reaches them all: the enforcement has nothing to close.
+        # The policy permits all resources, so that enforcement closes no tunnel.
         session.add(Policy(name="all", user_id=user.id, conditions={}, resources=resources))
         session.add_all(
             Device(

@@ -86,7 +86,7 @@ def test_a_link_opens_the_enrolment_which_waits_for_the_person(
 
 
 @pytest.mark.slow
-def test_a_second_start_hands_its_link_to_the_first_which_refuses_a_hostile_one(
+def test_a_second_start_hands_its_link_over_and_a_hostile_one_is_refused(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
     canned.show(local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED))

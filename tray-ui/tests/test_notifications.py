@@ -65,7 +65,7 @@ def test_the_code_is_typed_into_the_notice(
     assert not any("Enter a code" in title for title in desktop.windows())
 
 
-def test_a_code_that_is_typed_into_the_notice_goes_to_the_organisation_that_asks(
+def test_a_code_typed_into_the_notice_goes_to_the_organisation_asking(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start, serve: Serve
 ) -> None:
     shown = serve("actions,body,inline-reply", "111111", RIGHT_CODE)

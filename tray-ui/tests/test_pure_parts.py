@@ -95,7 +95,7 @@ def test_gateways() -> None:
     )
 
 
-def test_without_the_daemon_the_remedy_is_told_and_nothing_that_would_fail_is_offered() -> None:
+def test_without_the_daemon_the_remedy_is_shown_and_no_action_offered() -> None:
     shown = menu(not_running(), NOW)
     assert _heading(shown) == "The Culvert daemon is not running"
     remedy = "Start it: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd"
@@ -110,7 +110,7 @@ def test_not_enrolled() -> None:
     assert [entry.text for entry in shown if isinstance(entry, Submenu)] == ["Help"]
 
 
-def test_who_is_enrolled_may_add_an_organisation_and_nobody_else_is_offered_it() -> None:
+def test_only_enrolled_users_are_offered_to_add_an_organisation() -> None:
     another = local_pb2.Status(state=local_pb2.STATE_READY)
     not_enrolled = local_pb2.Status(state=local_pb2.STATE_NOT_ENROLLED)
     for view, offered in (
@@ -304,7 +304,7 @@ def test_a_gateway_that_does_not_answer_is_told_and_never_called_connected() -> 
     ]
 
 
-def test_a_path_for_small_packets_alone_is_not_called_a_gateway_that_does_not_answer() -> None:
+def test_a_narrow_path_is_not_called_a_silent_gateway() -> None:
     narrow = statuses.narrow()
     assert icon_kind(narrow, NOW) is IconKind.SILENT
     shown = menu(narrow, NOW)
@@ -454,7 +454,7 @@ def test_a_gateway_that_comes_and_goes_is_told_once_in_a_while() -> None:
     assert told == [0, 1, 0, 0, 0, 1]
 
 
-def test_a_warning_about_this_computer_is_told_once_and_shown_as_long_as_it_lasts() -> None:
+def test_a_warning_about_this_computer_is_told_once_and_shown_while_true() -> None:
     ready = statuses.status(local_pb2.STATE_READY)
     warned = statuses.status(local_pb2.STATE_READY)
     error = CulvertError(

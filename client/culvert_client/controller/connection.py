@@ -1,4 +1,4 @@
-"""Who this device is to its controller, and what goes on under that identity: the stream of events, the renewal.
+"""The device's identity at its controller, and the work that uses it: the stream of events, the certificate's renewal.
 
 enrolled ─► take ─► connect ─► Agent ─┬─ watch ─► events, or: the certificate has expired ─┐
                        ▲              └─ renewal ─► the next certificate                   │

@@ -19,7 +19,7 @@ MOST_PREFIXES = 1024
 MOST_PUBLIC = {4: 2 * 2**24, 6: 2 * 2**112}
 """Our tunable, by IP version: public addresses of all organisations together, two /8 of IPv4 and two /16 of IPv6."""
 
-# Nobody's intranet is wider; the unique local addresses may be claimed whole (RFC 4193).
+# Least prefix lengths: no intranet is wider. The unique local addresses may be claimed whole (RFC 4193).
 _WIDEST = {4: 8, 6: 16}
 _UNIQUE_LOCAL = IPv6Network("fc00::/7")
 # Needed by every computer for itself and its link: this host, loopback, link-local, multicast, broadcast.

@@ -333,7 +333,7 @@ class Client:
             case Enrolled():
                 return self._forget(now)
             case Left():
-                # Whoever still waits for an answer of it gets none.
+                # Queries that still wait for this organisation get no answer.
                 commands = [*self._forget(now), *self._follow(self._holds.expire(float("inf")), now)]
                 self.profile = Profile()
                 self.files_kept()

@@ -189,7 +189,7 @@ def _demand_when_closing(state: Closing, event: Demand, _now: float, calls: Call
 
 
 def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Transition:
-    # Who has just been given the address is about to use it, perhaps through another name's tunnel to the same server.
+    # The asker is about to use the address, perhaps through another name's tunnel to the same server.
     return replace(state, carried=replace(state.carried, active_at=now)), [Release(frozenset({event.query}))]
 
 

@@ -1,4 +1,4 @@
-"""Who on this computer may ask what of the daemon (DESIGN D15)."""
+"""The roles of local users, and the calls that each role permits (DESIGN D15)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ _LONGEST_IV, _LONGEST_ALIGNED = 16, 16
 
 
 def outer_length(inner: int, outer_version: int) -> int:
-    """Of the IP packet with ESP in UDP, under the suites that are not legacy; `inner` in bytes of IP packet."""
+    """Bytes of the IP packet with ESP in UDP, for suites that are not legacy; `inner`: bytes of the inner packet."""
     padded = -(-(inner + _TRAILER) // _ALIGNED) * _ALIGNED
     return _OUTER[outer_version] + _UDP + _ESP + _IV + padded + _ICV
 

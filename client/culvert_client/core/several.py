@@ -1,4 +1,4 @@
-"""Whose a name or an address is, of several organisations; and what they are together. Pure."""
+"""Finds the organisation that a name or an address belongs to, and merges the organisations' states. Pure."""
 
 from __future__ import annotations
 

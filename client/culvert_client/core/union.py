@@ -53,7 +53,7 @@ def shared_id(number: int, own: TunnelId) -> TunnelId:
 
 
 def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:
-    """Whose tunnel the datapath means, and its own id."""
+    """The organisation's number, and the tunnel's id in that organisation, for a tunnel id of the datapath."""
     number, _, own = shared.partition("/")
     return int(number), TunnelId(own)
 

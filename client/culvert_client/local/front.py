@@ -58,7 +58,7 @@ class Front:
         return f"unix:{self._private / 'grpc.sock'}"
 
     def uid_of(self, peer: str) -> int | None:
-        """Whose call it is, from what gRPC calls the peer. None for one that did not come through here."""
+        """The caller's uid, for gRPC's peer name. None if the connection did not come through this proxy."""
         return self._uids.get(peer)
 
     def claim(self) -> None:

@@ -149,7 +149,7 @@ class Listener:
             return
 
         def answer(reply: bytes | None) -> None:
-            # Whoever asked may have gone, and asks again if not.
+            # The asker may have gone; if it has not, it asks again.
             if reply is not None:
                 with suppress(OSError):
                     datagrams.sendto(dns_wire.fitted(reply, query), sender)

@@ -158,7 +158,7 @@ class Resolver:
         return dns_answer.screened(reply, held.fqdn, beside) if beside.protected_prefixes else reply
 
     def close(self) -> None:
-        """Whoever waits gets no answer."""
+        """Ends all queries under way, without an answer."""
         for asking in self._asking.values():
             asking.cancel()
 

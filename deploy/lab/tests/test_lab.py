@@ -104,7 +104,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_lab_that_was_killed_takes_its_programs_along_and_the_next_one_cleans_up(
+async def test_a_killed_lab_ends_its_programs_and_the_next_one_cleans_up(
     tmp_path: Path,
 ) -> None:
     argv = [sys.executable, "-c", CRASHES, str(tmp_path / "killed")]

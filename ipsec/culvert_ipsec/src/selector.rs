@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_of_the_datagram_with_their_addresses_protocol_and_identification() {
+    fn fragments_match_by_addresses_protocol_and_identification() {
         let part = |identification: u8, flags: u16| {
             let mut packet = ipv4(UDP, flags, [0, 1, 0, 53]);
             packet[5] = identification;

@@ -97,7 +97,7 @@ def test_another_address_replaces_routes_before_the_old_one_goes() -> None:
     assert list(steps(before, after)) == [AddAddress(B), ReplaceRoute(HOST, B), RemoveAddress(A)]
 
 
-def test_a_closed_tunnel_keeps_its_address_and_the_source_of_what_is_blocked() -> None:
+def test_a_closed_tunnel_keeps_its_address_as_blocked_packets_source() -> None:
     closed = replace(state(), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
     assert list(steps(wanted(state(str(HOST))), wanted(closed))) == []
     assert wanted(closed).routes == {SITE: None, HOST: A}
@@ -105,7 +105,7 @@ def test_a_closed_tunnel_keeps_its_address_and_the_source_of_what_is_blocked() -
     assert wanted(replace(closed, blocked=frozenset())).routes == {}
 
 
-def test_a_kept_address_is_left_to_a_network_that_has_it_and_its_prefix_stays_blocked() -> None:
+def test_a_kept_address_yields_to_a_network_and_its_prefix_stays_blocked() -> None:
     both = replace(state(str(HOST), inner=str(B)), closed=(ClosedTunnel((str(A),), ("10.20.7.0/24",)),))
     link = wanted(both)
     assert (link.addresses, link.kept) == ({A, B}, {A})
@@ -115,13 +115,13 @@ def test_a_kept_address_is_left_to_a_network_that_has_it_and_its_prefix_stays_bl
     assert spared.routes == {SITE: None, ip_network("10.20.7.0/24"): None, HOST: B}
 
 
-def test_an_open_tunnel_over_a_closed_ones_prefix_carries_from_its_own_address() -> None:
+def test_an_open_tunnel_over_a_closed_ones_prefix_keeps_its_own_source() -> None:
     both = replace(state(str(SITE), inner=str(B)), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
     assert wanted(both).routes == {SITE: B}
     assert wanted(both).addresses == {A, B}
 
 
-def test_a_network_of_the_computers_own_is_reached_over_its_device_unless_it_is_blocked_itself() -> None:
+def test_an_own_network_is_reached_directly_unless_it_is_blocked_itself() -> None:
     bridge = OnLink("10.20.9.0/24", 7, "10.20.9.1")
     own = OnLinkRoute(ip_network("10.20.9.0/24"), 7, ip_address("10.20.9.1"))
     before, after = wanted(state()), wanted(replace(state(), on_link=(bridge,)))
@@ -238,9 +238,7 @@ links = st.builds(
 
 
 @given(st.one_of(st.just(NEW), links), links)
-def test_steps_lead_from_any_state_to_any_other_and_never_unroute_what_stays(
-    before: Link, after: Link
-) -> None:
+def test_steps_lead_between_any_states_and_never_unroute_kept_prefixes(before: Link, after: Link) -> None:
     link = before
     for step in steps(before, after):
         link = apply(link, step)

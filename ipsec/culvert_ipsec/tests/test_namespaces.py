@@ -153,7 +153,7 @@ def test_a_session_goes_on_when_its_closed_tunnel_opens_again(ends: tuple[End, E
     assert fresh.getsockname()[0] == a.inner
 
 
-def test_a_kept_address_that_another_network_gives_is_given_up_and_tunnels_open_all_the_same(
+def test_tunnels_open_after_another_network_takes_a_kept_address(
     ends: tuple[End, End],
 ) -> None:
     a, b = ends
@@ -194,7 +194,7 @@ def test_a_kept_address_that_another_network_gives_is_given_up_and_tunnels_open_
     assert "tun0" in devices("10.99.8.9")
 
 
-def test_sockets_with_another_address_than_their_tunnels_end_at_once_and_no_others(
+def test_only_sockets_with_another_address_than_the_tunnels_end_at_once(
     ends: tuple[End, End],
 ) -> None:
     a, b = ends

@@ -99,7 +99,7 @@ def test_what_is_no_packet_is_of_no_flow(junk: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_a_packet_that_finds_no_tunnel_is_told_once_and_one_that_is_carried_never(
+def test_only_packets_without_a_tunnel_are_told_and_only_once(
     ends: tuple[End, End],
 ) -> None:
     a, b = ends
@@ -148,7 +148,7 @@ def test_the_first_packet_of_a_flow_is_sent_when_its_tunnel_opens(ends: tuple[En
 
 
 @pytest.mark.slow
-def test_what_was_held_too_long_is_sent_no_more_and_of_a_flood_a_part_is_held(ends: tuple[End, End]) -> None:
+def test_held_packets_expire_and_a_flood_is_held_in_part(ends: tuple[End, End]) -> None:
     a, b = ends
     there, now = (b.inner, 9000), 0.0
     sink, closed = _udp(b, there), ClosedTunnel((a.inner,), a.state.tunnels[0].remote_prefixes)

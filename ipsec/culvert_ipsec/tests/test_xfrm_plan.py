@@ -71,7 +71,7 @@ def test_a_tunnel_before_what_blocks() -> None:
     assert block.traffic.src == ip_network("0.0.0.0/0")
 
 
-def test_a_network_of_the_computers_own_passes_and_what_is_blocked_in_it_does_not() -> None:
+def test_an_own_network_passes_except_for_blocked_prefixes_in_it() -> None:
     host = "10.20.9.66/32"
     state = replace(
         STATE,
@@ -87,7 +87,7 @@ def test_a_network_of_the_computers_own_passes_and_what_is_blocked_in_it_does_no
     ]
 
 
-def test_inbound_comes_first_and_nothing_goes_before_the_policy_has_changed() -> None:
+def test_inbound_comes_first_and_sas_go_after_the_policy_has_changed() -> None:
     first, second = of(STATE), of(replace(STATE, tunnels=(REKEYED,)))
     assert [type(step) for step in comes(Wanted(), first)] == [AddSa, AddSa, PutPolicy, PutPolicy, PutPolicy]
     added = [step.sa.spi for step in comes(Wanted(), first) if isinstance(step, AddSa)]

@@ -44,7 +44,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Of the checksum, in the header.
+    /// The checksum's offset in the header, in bytes.
     pub const fn checksum(self) -> usize {
         match self {
             Self::Tcp => 16,

@@ -157,7 +157,7 @@ pub struct Train {
     /// Bytes of each packet that `head` stands for.
     headers: usize,
     head: [u8; VNET_LEN + MAX_HEADERS],
-    /// Of the first packet, where others may follow it.
+    /// The first packet's layers, if other packets may be merged with it.
     layers: Option<Layers>,
     /// Payload bytes of each packet but the last, and of all.
     size: usize,

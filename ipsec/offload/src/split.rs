@@ -5,8 +5,8 @@
 //!             │  headers  │ payload 2 │                  are written over the end of the payload before it, which has been
 //!                         │  headers  │ payload 3 │      handed over already
 //! ```
-//! Of the headers a segment changes: lengths; the IPv4 identification, which counts up; the TCP sequence number; FIN and PSH, which
-//! the last one keeps; CWR, which the first one keeps; checksums.
+//! Each segment's headers differ in: lengths; the IPv4 identification, which counts up; the TCP sequence number; FIN and PSH, which
+//! only the last segment has; CWR, which only the first has; checksums.
 
 use std::fmt;
 use std::ops::Range;

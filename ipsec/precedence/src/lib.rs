@@ -3,8 +3,8 @@
 //! ```text
 //!   URGENT (SCHED_FIFO) ──it works a quarter of the time──► BUSY (its niceness) ──less──► URGENT
 //! ```
-//! Who has little to do needs microseconds for it, but would wait for milliseconds until another program's time slice ends: so it goes
-//! first. Who has much to do would keep all others from running, and be woken for each packet instead of for many.
+//! A thread with little work needs microseconds for it, but would wait milliseconds for the end of another program's time slice: so it
+//! runs first. A thread with much work would starve all others, and would be woken for each packet instead of for many.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_millis(10);
 /// The part of a window that an urgent thread works for at most.
 const SHARE: u32 = 4;
 
-/// Of the thread that makes it.
+/// The scheduling of the thread that creates it.
 pub struct Precedence {
     urgent: bool,
     /// The system lets it be.

@@ -17,7 +17,7 @@ pub enum News {
     Asked(Asked),
     /// The connection takes the next message of this call.
     Taken(u64),
-    /// Nobody waits for the rest of this call.
+    /// The client has cancelled this call.
     Gone(u64),
     Limited(Limited),
     Told(Told),
@@ -42,7 +42,7 @@ pub struct Asked {
     pub replies: mpsc::UnboundedSender<Box<Reply>>,
 }
 
-/// Whose connection it is.
+/// The device at the other end of a connection.
 #[derive(Clone, Copy)]
 pub struct Device {
     pub address: IpAddr,

@@ -1,1 +1,1 @@
-"""Who administers, and what each may do: accounts, sessions, API tokens."""
+"""Administrators and their permissions: accounts, sessions, API tokens."""

@@ -29,7 +29,7 @@ AREAS = (
     "tunnels",
     "users",
 )
-# Whoever may write here could give themselves the rest.
+# Write access to these areas would let an administrator grant themselves all others.
 OWNERS_AREAS = ("admins", "tokens")
 SCOPES = ("read", "write", *(f"{area}:{verb}" for area in AREAS for verb in ("read", "write")))
 

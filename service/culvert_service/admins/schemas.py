@@ -57,7 +57,7 @@ class SignInIn(_In):
 
 
 class ProofIn(_In):
-    """Who is signed in proves it once more before the account changes."""
+    """Password and code, asked for again before a change to the account."""
 
     password: Annotated[SecretStr, Field(max_length=1024)]
     code: _Code
@@ -103,7 +103,7 @@ class SignedInOut(BaseModel):
     expires_at: datetime
     # Until then, security settings can be changed without another proof.
     proven_until: datetime
-    # Who signs in by OpenID Connect has none, and no code.
+    # False for an administrator who signs in by OpenID Connect; they have no code either.
     has_password: bool
 
 

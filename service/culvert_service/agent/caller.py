@@ -1,4 +1,4 @@
-"""Who calls: the client certificate of a connection, and the address that it comes from."""
+"""The caller: a connection's client certificate and source address."""
 
 from __future__ import annotations
 

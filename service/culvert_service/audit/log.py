@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from culvert_service.audit.line import Detail, canonical
 
-# Of the call that is served: written with what it changes, in the same transaction, whose session it gets. May raise.
+# Writes the served call's audit lines in the transaction of its changes; gets that transaction's session. May raise.
 effect: ContextVar[Callable[[Session], None] | None] = ContextVar("effect", default=None)
 
 _LINES = cast("Table", AuditLine.__table__)
@@ -34,7 +34,7 @@ _TEXT_MAX, _DETAIL_MAX = 253, 65536
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, and the address that the call comes from."""
+    """The person, device or program that acts, and the call's source address."""
 
     kind: ActorKind
     name: str

@@ -1,4 +1,4 @@
-"""Who this controller is among those of one database."""
+"""This controller's identity among the controllers of one database."""
 
 from __future__ import annotations
 

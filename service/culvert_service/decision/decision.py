@@ -85,7 +85,7 @@ class Decision:
 
     @property
     def policy(self) -> str | None:
-        """Whose condition it was that the denial tells of."""
+        """The policy whose condition caused the denial."""
         told = (step.subject for step in self.steps if step.denial is self.verdict and step.check in EASE)
         return next(told, None)
 

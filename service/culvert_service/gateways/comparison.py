@@ -17,7 +17,7 @@ class Standing(StrEnum):
     HELD = "held"
     # Should be there.
     MISSING = "missing"
-    # Nobody wants it.
+    # Belongs to no desired tunnel.
     FOREIGN = "foreign"
     # Is there with other contents.
     CHANGED = "changed"

@@ -22,7 +22,7 @@ _TYPES = {
 _WRAPPED_KEY = "wrapped_key"
 # bit<576>, right-aligned: the suite tells how much of it counts.
 _WRAPPED_KEY_BYTES = 72
-# Of the ports, which alone match by range.
+# The largest port: only ports match by range.
 _RANGE_MAX = 0xFFFF
 
 

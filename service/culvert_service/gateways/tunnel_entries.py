@@ -197,7 +197,7 @@ def inward_policy(path: Course, pair: Pair) -> tuple[Entry, ...]:
 
 
 def sa_keys(path: Path, pair: Pair) -> tuple[EntryKey, EntryKey]:
-    """Of the pair's entries in sad_in and sad_out."""
+    """The keys of the pair's entries in sad_in and sad_out."""
     into = (("dst", mapped.number(path.gateway_address)), ("spi", pair.to_gateway.spi))
     return ("sad_in", into, 0), ("sad_out", (("sa_id", pair.to_device.sa_id),), 0)
 

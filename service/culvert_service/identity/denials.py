@@ -58,7 +58,7 @@ class Denials:
         if line is None:
             return
         async with self._sessions.begin() as session:
-            # Who shows a certificate that is not known is known by it alone.
+            # A caller with an unknown certificate is identified by that certificate alone.
             device = await repository.device_by_fingerprint(session, fingerprint)
             if device is not None:
                 line = replace(

@@ -85,7 +85,7 @@ class Invitations:
 
 
 async def use(session: AsyncSession, token: str, now: datetime.datetime) -> User | None:
-    """Whose it is; None when it is not good (any more)."""
+    """Uses the invitation; returns its person. None if it is unknown, used or expired."""
     return await repository.use_invitation(session, _hash(token), now)
 
 

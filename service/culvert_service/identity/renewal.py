@@ -56,7 +56,7 @@ class Renewal:
     async def _renew(self, fingerprint: bytes, csr_pem: str) -> Renewed:
         public_key = request.public_key(csr_pem)
         async with self._sessions.begin() as session:
-            # Who has shown the next one has it: only one that nobody has shown is replaced.
+            # The caller's next certificate takes effect if it shows it; one that was never shown is replaced.
             await repository.take_next_certificate(session, fingerprint)
             found = await repository.device_to_renew(session, fingerprint)
             device = admitted(found, fingerprint, self._now())

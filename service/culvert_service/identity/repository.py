@@ -125,7 +125,7 @@ async def enrolled_since(
     return await session.scalar(query)
 
 
-# Who was never seen was seen before all others.
+# A device that was never seen sorts before all others.
 _NEVER = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 DEVICE_ORDERS: dict[str, Order[Device]] = {
     "created": Order(Device.created_at, datetime.datetime, lambda it: it.created_at),

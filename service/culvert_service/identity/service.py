@@ -1,4 +1,4 @@
-"""Who may ask: enrolment → code → revocation."""
+"""The life of a device's identity: enrolment → code → revocation."""
 
 from __future__ import annotations
 
@@ -266,5 +266,5 @@ async def _seen(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> 
 
 
 def _invited(user: str) -> Actor:
-    """Who has an invitation of this person's and nothing else."""
+    """The actor of a call with this person's invitation and no certificate."""
     return Actor(ActorKind.INVITATION, user, acting.get().source)

@@ -56,7 +56,7 @@ class Oidc:
 
     @property
     def issuer(self) -> str | None:
-        """Of the provider, if there is one."""
+        """The provider's issuer, if a provider is configured."""
         return self._configured.issuer if self._configured else None
 
     async def begin(self, asked: OidcIn) -> tuple[str, str]:

@@ -14,8 +14,8 @@ _NEXT_SECONDS = 0.25
 
 
 async def ends_at(address: str, name: str, ca_pem: bytes) -> datetime.datetime:
-    """Of the gateway `name` that speaks P4Runtime there. Raises OSError, as ssl.SSLCertVerificationError when it is not one
-    of ours that is good now.
+    """The expiry of gateway `name`'s certificate for P4Runtime at `address`. Raises OSError, and of it
+    ssl.SSLCertVerificationError for a certificate that is not ours or not valid now.
     """
     context = ssl.create_default_context(cadata=ca_pem.decode())
     # From this version on the gateway shows itself before it asks who we are (RFC 8446, section 2).

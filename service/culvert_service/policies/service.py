@@ -104,7 +104,7 @@ class Groups:
         return await self.get(name)
 
     async def remove(self, name: str, member: str, seen: MayMatch) -> ClosedOut:
-        """Who is no member is fine."""
+        """Removes a member. A person who is not a member is no error."""
         async with self._sessions.begin() as session:
             await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)

@@ -15,7 +15,7 @@ def parse(text: str) -> str:
 
 
 def candidates(asked: str) -> list[str]:
-    """Of the resources with these names the first one that exists is meant: the exact one, then the nearest wildcard."""
+    """Resource names that match `asked`, best match first: the exact name, then wildcards from the nearest."""
     if len(asked) > NAME_MAX:
         return []
     labels = asked.split(".")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from culvert_service.rest.prefix import limit_keys
 
-# Whoever has not asked for as long as a bucket takes to fill is forgotten; looked for when there are this many more.
+# Full buckets are removed; the search for them runs after each this many new buckets.
 _SWEEP = 4096
 # The most buckets that are kept. With more callers, the buckets of those that have asked least are forgotten.
 MOST = 65_536

@@ -85,7 +85,7 @@ class Failover:
         async with self._sessions() as session:
             stranded = await repository.stranded(session, self._gone, self._drains, usable)
         self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
-        # Who was never asked comes before who does not answer.
+        # Devices that were never asked come before devices that did not answer.
         waiting = sorted(stranded, key=lambda one: self._asked.get(one.id, 0.0))
         asked, working = 0, 0
         for one in waiting:

@@ -44,7 +44,7 @@ from culvert_service.sessions.restoring import Restored, Restoring
 _log = logging.getLogger(__name__)
 
 _RACES = 3
-# Who opens a name has so much patience with a gateway that changes hands: an owner reaches it in a third of that.
+# OpenTunnel waits this long for a gateway's new owner; an owner needs a third of it to reach the gateway.
 _COMING_SECONDS = 1.0
 _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
 

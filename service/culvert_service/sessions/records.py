@@ -49,7 +49,7 @@ from culvert_service.gateways.sa import Endpoint
 from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
 from culvert_service.sessions.record import TunnelRecord, parse
 
-# Whoever began a drain has ended it by then. A controller that died in between has not.
+# A drain's controller ends it within this time, unless that controller died.
 ABANDONED = timedelta(seconds=1)
 # What is read of a gateway at a time; endpoints are not negative.
 _PORTION = 1000
@@ -204,7 +204,7 @@ async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Of the tunnels that a gateway should carry. The next one begins after `last`."""
+    """A page of the tunnels that a gateway should carry. The next page begins after `last`."""
 
     last: Endpoint
     _rows: Sequence[tuple[Any, ...]]

@@ -177,7 +177,7 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
     """
     released = False
     for lost in range(_TRIES):
-        # Who has lost an address to somebody faster stays out of the way of all the others who have, too.
+        # After each lost race for an address, skip a random number of addresses, to avoid the next race.
         skip = secrets.randbelow(_SPREAD * lost + 1)
         mine, above = await _standing(session, gateway, device_id, skip)
         if mine is not None:

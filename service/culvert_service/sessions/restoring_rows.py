@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.tunnel_entries import Pair
 
-# Whoever holds one of them opens, renews or closes it just now: it is theirs.
+# Skips locked rows: another transaction opens, renews or closes that tunnel just now.
 _LOCK = text("""
 SELECT id FROM tunnels JOIN unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[])) AS was (id, generation)
 USING (id, generation) FOR UPDATE OF tunnels SKIP LOCKED

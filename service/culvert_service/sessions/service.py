@@ -396,7 +396,7 @@ class Tunnels:
         await self._clear(left)
 
     def _forgotten(self, gateway: str) -> None:
-        """Whoever looked at what the gateway should have was a moment faster, and took the rows, not the entries."""
+        """Reconciles soon: another reconciliation removed the rows before this one, but not the entries."""
         if link := self._fleet.get(gateway):
             link.reconcile_soon()
 
@@ -408,7 +408,7 @@ class Tunnels:
     async def _close_due(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
         why = {tunnel.id: error for tunnel, error in denied}
         which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
-        # Whoever looks first closes: the call that ended a permission, or the clock's sweep of any controller.
+        # The first to look closes the tunnels: the call that ended a permission, or a sweep of any controller.
         with audit.controller_acts():
             async with self._sessions.begin() as session:
                 finish = await self.close_within(session, lambda record: why[record.id], which)

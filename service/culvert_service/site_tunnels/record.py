@@ -135,7 +135,7 @@ def parse(row: SiteTunnel, now: datetime.datetime) -> SiteTunnelRecord:
 
 
 def wanted_suite(row: SiteTunnel) -> Suite:
-    """Of the next keys. Raises ValueError when its resources do not agree, which none is let to do."""
+    """The suite for the next keys. Raises ValueError if its resources differ, which validation prevents."""
     return suite_of(row.suite, [one.resource.suite for one in row.carried])
 
 
@@ -155,7 +155,7 @@ def targets_of(row: SiteTunnel, gateway: Gateway) -> tuple[list[dict[str, Any]],
 
 
 def resources_of(row: SiteTunnel, gateway: Gateway) -> list[str]:
-    """Whose profiles say what is behind it."""
+    """The resources whose profiles define the networks behind `gateway`."""
     return [one.name for one in _behind(row, gateway)]
 
 

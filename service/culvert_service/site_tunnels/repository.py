@@ -70,14 +70,14 @@ async def locked(session: AsyncSession, *which: ColumnElement[bool]) -> SiteTunn
 
 
 async def gateways_locked(session: AsyncSession, names: Collection[str]) -> dict[str, Gateway]:
-    """Nobody else adds a tunnel between any of these until this transaction ends; devices' tunnels come and go."""
+    """Locks gateways: until this transaction ends, no other adds a site tunnel between them. Devices' may change."""
     query = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
     return {it.name: it for it in await session.scalars(query.with_for_update(key_share=True))}
 
 
 async def resources_kept(session: AsyncSession, names: Collection[str]) -> dict[str, Resource]:
-    """Nobody changes any of these until this transaction ends. To be asked for before a tunnel and before gateways, as
-    whoever changes a resource does.
+    """Locks resources until this transaction ends. Lock them before a tunnel and before gateways, as a change of
+    a resource.
     """
     query = select(Resource).where(Resource.name.in_(names)).order_by(Resource.id)
     return {it.name: it for it in await session.scalars(query.with_for_update(read=True))}

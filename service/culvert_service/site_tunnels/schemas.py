@@ -24,7 +24,7 @@ class EndIn(BaseModel):
     gateway: Name
     # Beside what the resources' profiles say.
     targets: Annotated[list[Target], Field(max_length=FLOWS_MAX)] = []
-    # Whose profiles say what is there. They are served by the gateway.
+    # Resources that the gateway serves, and whose profiles define this end's networks.
     resources: Annotated[list[Name], Field(max_length=FLOWS_MAX)] = []
 
     @model_validator(mode="after")

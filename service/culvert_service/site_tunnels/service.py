@@ -140,7 +140,7 @@ class SiteTunnels:
             await session.delete(row)
             audit.tell(session, Line("site-tunnel.delete", _object(name)))
             await repository.tell(session)
-        # Whoever hangs up does not stop it half-way; what a dying process leaves is the reconcilers'.
+        # A cancelled call does not stop the removal half-way; the reconcilers remove the rest after a crash.
         await asyncio.shield(asyncio.create_task(self._hands.clear(record)))
 
     async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:

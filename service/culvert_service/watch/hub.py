@@ -1,4 +1,4 @@
-"""Who watches, and what each has yet to hear. One process, no I/O: the stream that carries it is in agent/."""
+"""Watching devices, and the events that each has yet to receive. One process, no I/O: agent/ has the stream."""
 
 from __future__ import annotations
 

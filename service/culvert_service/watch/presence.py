@@ -68,7 +68,7 @@ class Presence:
             return
         at = self._now()
         async with self._sessions.begin() as session:
-            # Who is opening a tunnel at this moment is told of in the next look but one.
+            # Skips devices that are opening a tunnel; a later pass updates them.
             free = select(Device.id).where(Device.id.in_(due), Device.watched_by == self._me.holder)
             free = free.with_for_update(skip_locked=True, key_share=True)
             told = update(Device).where(Device.id.in_(free.scalar_subquery()))

@@ -1,4 +1,4 @@
-//! Who may write: P4Runtime's primary-backup arbitration, for this one device and each role by itself (section 5).
+//! P4Runtime's primary-backup arbitration, for one device and each role by itself (section 5).
 //!
 //! ```text
 //!   stream ──bid──► id ≥ highest ever ─────► PRIMARY ──higher bid of another──► BACKUP

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Who reads has read enough.
+        // The reader of standard output has closed it.
         Err(fault) if broken_pipe(fault.as_ref()) => ExitCode::SUCCESS,
         Err(fault) => {
             eprintln!("sluice: {fault}");

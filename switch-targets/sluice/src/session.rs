@@ -68,7 +68,7 @@ pub async fn serve(
         };
         tokio::select! {
             handled = handled => if let Err(refusal) = handled { break Some(refusal) },
-            // Who waits, for a write or for room, is not primary any longer than it is there.
+            // A client that waits, for a write or for room, stops being primary as soon as it closes its stream.
             () = messages.closed() => break None,
         }
     };

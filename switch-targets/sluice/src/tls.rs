@@ -44,7 +44,7 @@ pub struct Names {
     pub reader: Option<String>,
 }
 
-/// Whose certificate a client has shown.
+/// The kind of certificate that a client has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     Controller,

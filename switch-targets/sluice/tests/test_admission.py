@@ -1,4 +1,4 @@
-"""Who gets as far as P4Runtime: a certificate of the right authority, for clients, with the controller's name."""
+"""Admission to P4Runtime: a client certificate of the right authority, with the controller's name."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ async def test_a_packet_is_found_in_traffic(tracing: Tracing, wired: Gateway) ->
     sequence = count(1)
     for words, told in [
         (["--dropped"], "bad_spi"),
-        # Of the inner packet: it is extracted once it is opened.
+        # The inner packet's field: the header is extracted after decryption.
         (["--where", f"ipv4.dst={V4.server}/24"], "sent to port 2"),
     ]:
         client = tracing.start(*words)

@@ -124,7 +124,7 @@ class Kernel:
             tun.drain()
 
     def set_link_mtu(self, mtu: int = MTU) -> None:
-        """Of the wire that ESP goes over."""
+        """Sets the MTU of the link that carries ESP."""
         ip([f"link set outer mtu {mtu}"])
 
 

@@ -1,4 +1,4 @@
-"""Who was refused what last is found without reading the whole log."""
+"""Find the last refusal of a person and a resource without reading the whole log."""
 
 from __future__ import annotations
 

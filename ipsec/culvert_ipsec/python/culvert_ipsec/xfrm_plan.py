@@ -41,14 +41,14 @@ INDICES = range(0x44000000, 0x45000000, 8)
 TRAP = Template(IPv4Address("127.0.0.1"), IPv4Address("127.0.0.1"), REQIDS[-1])
 """The SA that blocked packets would need."""
 TUNNEL_PRIORITY, BLOCK_PRIORITY = 1000, 2000
-"""Of the longest prefix. Other programs' policies for everything come later."""
+"""Priorities of policies with the longest prefix. Other programs' policies for all addresses have larger values."""
 _OUTBOUND_WINDOW = 32  # Receives nothing, but ESN wants one.
 _EVERYTHING = {4: ip_network("0.0.0.0/0"), 6: ip_network("::/0")}
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose SA it is, and which way it leads."""
+    """The tunnel that an SA belongs to, and its direction."""
 
     tunnel_id: str
     inbound: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-# Of the calling thread's network namespace; /proc/net is the program's.
+# The calling thread's network namespace; /proc/net is the main thread's.
 _STATISTICS = Path("/proc/thread-self/net/xfrm_stat")
 
 CAUSES = {

@@ -13,7 +13,7 @@ export function MyMenu({ session }: { session: Session }) {
     mutationFn: () => api.DELETE("/api/v1/session"),
     onSettled: () => {
       queries.setQueryData(sessionQuery.queryKey, null);
-      // Whoever comes next is told by the controller what they may see.
+      // The controller decides anew what the next person may see.
       queries.removeQueries({ predicate: ({ queryKey: [area] }) => area !== "session" });
     },
   });

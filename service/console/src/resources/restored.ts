@@ -8,7 +8,7 @@ import type { Resource, ResourceIn } from "./queries";
 
 export async function restored(found: Resource, policies: readonly Policy[]): Promise<void> {
   const resource: ResourceIn = { ...resourceOf(formOf(found), found), users: [] };
-  // Whose policies they were says each of them.
+  // The policies restore the resource's people below.
   await api.POST("/api/v1/resources", { body: resource });
   for (const policy of policies) await ledBack(policy, resource.name);
 }

@@ -3,7 +3,7 @@ import type { Schemas } from "../api/client";
 
 type Role = Schemas["SignedInOut"]["role"];
 
-// Whoever may write here could give themselves the rest (admins/permission.py).
+// Write access to these areas would let an administrator grant themselves all others (admins/permission.py).
 const OWNERS_AREAS = ["admins", "tokens"];
 
 /** As the controller decides it; it decides again when asked. */

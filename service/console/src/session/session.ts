@@ -1,4 +1,4 @@
-/** Who is signed in, and what they may do. */
+/** The signed-in administrator, and their permissions. */
 import { queryOptions, useQuery } from "@tanstack/react-query";
 
 import { api, body, writeWith, type Schemas } from "../api/client";

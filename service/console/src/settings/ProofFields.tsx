@@ -5,7 +5,7 @@ export type Proof = Record<"password" | "code", string>;
 
 export const NO_PROOF: Proof = { password: "", code: "" };
 
-/** Who is signed in proves it once more before the account changes. */
+/** Password and code, asked for again before a change to the account. */
 export function ProofFields<Form extends Proof>({
   form,
   label = "Password",

@@ -30,7 +30,7 @@ export function FormRows<Row>({
   atLeast?: number;
   /** What a row is called: "address". */
   one: string;
-  /** Whose they are, where a page has several. */
+  /** The rows' owner, on a page with several groups of rows. */
   of?: string;
   align?: NonNullable<GroupProps["align"]>;
   /** A row that begins. */

@@ -23,7 +23,7 @@ export function Wizard() {
 function Steps({ onDismiss }: { onDismiss: () => void }) {
   const happened = useHappened();
   const state = stateOf(happened);
-  // Who has seen the way sees its end too; who comes later sees none of it.
+  // A person who saw the steps also sees that they are finished; a later visitor sees nothing.
   const [seen, setSeen] = useState(false);
   if (state === "under way" && !seen) setSeen(true);
   if (state === "unknown" ? !seen : state === "finished" && !seen) return null;

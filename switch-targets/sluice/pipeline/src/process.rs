@@ -50,7 +50,7 @@ pub mod instance {
     }
 }
 
-/// Who gets copies.
+/// The receivers of a packet's copies.
 #[derive(Debug, Default)]
 pub struct Replication {
     pub groups: HashMap<u16, Vec<Replica>>,

@@ -152,7 +152,7 @@ pub struct ValueSetSpec {
     pub name: String,
     /// Members that it holds at most.
     pub size: usize,
-    /// Of the fields that select compares with a member, in bits; empty when no state selects by the set.
+    /// Widths in bits of the fields that select compares with a member; empty when no state selects by the set.
     pub widths: Vec<u32>,
 }
 

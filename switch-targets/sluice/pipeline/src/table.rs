@@ -38,7 +38,7 @@ pub struct Table {
     counts: bool,
     /// By row; empty when the table does not count.
     counters: Vec<Counter>,
-    /// Of the default entry: misses.
+    /// Counts misses, as the default entry's direct counter.
     misses: Counter,
     idle: Idle,
     /// By row; empty when the table has no meter.

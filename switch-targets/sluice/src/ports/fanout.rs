@@ -22,7 +22,7 @@ use super::options::{get, set};
 #[derive(Clone, Debug)]
 pub(super) enum Share {
     All,
-    /// Of the flows that are dealt to it.
+    /// The flows that the kernel's fanout group deals to it.
     Flows(Group),
     /// It sends only.
     Nothing,

@@ -36,7 +36,7 @@ impl Preambles {
     }
 }
 
-/// Of the parts of one object: match fields, parameters.
+/// Checks the ids of one object's parts: match fields, parameters.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for the id 0, and for one that two parts have.

@@ -49,7 +49,7 @@ pub struct Schema {
     pub digest_ids: Vec<Option<u32>>,
     /// Which of its types are translated.
     pub types: Types,
-    /// Who alone may write what.
+    /// The entities that only one role may write.
     pub owners: Owners,
     pub packet_in: Option<Arc<ControllerHeader>>,
     pub packet_out: Option<ControllerHeader>,

@@ -46,7 +46,7 @@ impl Sessions {
         self.arbitration.is_primary(role, election_id)
     }
 
-    /// Of the role's primary, if there is one.
+    /// The election id of the role's primary, if there is one.
     pub fn primary_id(&self, role: &str) -> Option<ElectionId> {
         self.arbitration.primary(role)?;
         self.arbitration.highest(role)

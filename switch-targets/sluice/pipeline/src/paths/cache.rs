@@ -384,7 +384,7 @@ fn hash_of(kept: &[Option<Kept>], index: u32) -> u64 {
     kept.map_or(0, |kept| kept.hash)
 }
 
-/// Of the bits under a shape.
+/// The hash of the packet's bits under a shape.
 fn hash(shape: &Shape, entrance: &Entrance, input: &Input) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
     for (at, mask) in &shape.words {

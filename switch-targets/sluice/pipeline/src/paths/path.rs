@@ -61,7 +61,7 @@ pub enum Instr {
         value: PlaceIx,
     },
     Call(u32),
-    /// Of the packet: `width` bits that end `right` bits before the end of the eight bytes from `first`.
+    /// `width` bits of the packet that end `right` bits before the end of the eight bytes from `first`.
     Input {
         first: u8,
         right: u8,

@@ -264,7 +264,7 @@ pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
             copied.len as usize,
         );
         let (from, to) = (&scratch.input[from..from + len], &mut out[to..to + len]);
-        // Of the sizes that most fields have, without a call.
+        // Copies the sizes of most fields without a call.
         match len {
             1 => to[0] = from[0],
             4 => copy::<4>(from, to),
