@@ -132,6 +132,8 @@ _THREAD_TURN_SECONDS = 0.0005
 # ones are. With its own 700 and 10 what a click holds for milliseconds grows old, and all streams are looked through.
 _GARBAGE = (2_000, 50)
 
+# Half of those that it may have: for LISTEN, and for what gateways should hold.
+_DIRECT_CONNECTIONS = 2
 
 # A part that does not stop in this time is left and named in the log: systemd would kill the whole process later.
 _STOP_SECONDS = 15.0
@@ -170,10 +172,12 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
         yield create_sessions(engine)
 
 
-def _engine(url: str, setting: str = "database_url", *, pooled: bool = False) -> AsyncEngine:
+def _engine(
+    url: str, setting: str = "database_url", *, pool_size: int = 20, pooled: bool = False
+) -> AsyncEngine:
     """Raises ConfigurationError."""
     try:
-        return connect(url, pool_size=20, pooled=pooled)
+        return connect(url, pool_size=pool_size, pooled=pooled)
     except ValueError as error:
         raise ConfigurationError(f"{setting}: {error}") from None
 
@@ -309,10 +313,11 @@ class Controller:
         self._direct = (
             None
             if settings.database_direct_url is None
-            else _engine(settings.database_direct_url.get_secret_value())
+            else _engine(settings.database_direct_url.get_secret_value(), pool_size=_DIRECT_CONNECTIONS)
         )
+        at_server = sessions if self._direct is None else create_sessions(self._direct)
         self._listener = Listener(
-            sessions if self._direct is None else create_sessions(self._direct),
+            at_server,
             {
                 GATEWAYS_CHANNEL: self._ownership.look_soon,
                 PUSHES_CHANNEL: self._pushes.hear,
@@ -330,6 +335,7 @@ class Controller:
             self._site_tunnels,
             self._instruments,
             settings.lease_seconds,
+            at_server,
         )
         self._rotation = at_gateways.rotation
         gateways = self.gateways = Gateways(
@@ -465,6 +471,8 @@ class Controller:
     async def __aenter__(self) -> Controller:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._tracing.exporting())
+            if self._direct is not None:
+                stack.push_async_callback(_stop, self._direct.dispose)
             stack.push_async_callback(_stop, self._ownership.release)
             stack.push_async_callback(_stop, self._fleet.stop)
             stack.push_async_callback(_stop, self._tunnels.stop)
@@ -475,8 +483,6 @@ class Controller:
             stack.push_async_callback(_stop, self._calls.stop)
             stack.push_async_callback(_stop, self._pushes.stop)
             stack.push_async_callback(_stop, self._managed_zones.stop)
-            if self._direct is not None:
-                stack.push_async_callback(_stop, self._direct.dispose)
             stack.push_async_callback(_stop, self._listener.stop)
             await self.gateways.reserve([*self._settings.certificate_names, self._settings.controller_name])
             await self._ownership.start()

@@ -32,10 +32,15 @@ class GatewayState:
         site_tunnels: SiteTunnels,
         instruments: Instruments,
         lease_seconds: float,
+        desires: Sessions,
     ) -> None:
+        """`desires`: for what a gateway should hold. Set-ups wait for the gateway while that is read, so it does not wait
+        for their transactions where a pooler has few connections.
+        """
         self.rotation = KekRotation(
             sessions, fleet, master_key, self.soft_limit, tunnels.close_sas, lease_seconds
         )
+        self._desires = desires
         self._tunnels = tunnels
         self._site_tunnels = site_tunnels
         self._instruments = instruments
@@ -61,8 +66,8 @@ class GatewayState:
         await self._site_tunnels.soft_limit(link, sa_id)
 
     async def desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
-        yield await self._site_tunnels.desired(gateway_id)
-        async for portion in self._tunnels.desired(gateway_id):
+        yield await self._site_tunnels.desired(self._desires, gateway_id)
+        async for portion in self._tunnels.desired(self._desires, gateway_id):
             yield portion
 
     async def _lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -28,9 +28,11 @@ on_each_release = pytest.mark.parametrize("programs", RELEASES, ids=lambda it: i
 
 
 @asynccontextmanager
-async def wiki(folder: Path, **settings: object) -> AsyncGenerator[tuple[World, Device]]:
+async def wiki(
+    folder: Path, at: Switch | None = None, /, **settings: object
+) -> AsyncGenerator[tuple[World, Device]]:
     """A controller, and a device that may open the wiki."""
-    switch, port = Switch(), free_port()
+    switch, port = at or Switch(), free_port()
     async with running(settings_in(folder, agent_calls_per_second=1000, **settings)) as world:
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
         await world.add_gateway("gw-berlin", port)
@@ -224,7 +226,7 @@ _OTHERWISE = {
         # As people sort in a dictionary: letters' cases, signs and accents count last.
         pytest.param(
             RELEASES[0],
-            ("--locale-provider=icu", "--icu-locale=de"),
+            ("--locale-provider=icu", "--icu-locale=de-u-ka-shifted"),
             marks=pytest.mark.skipif(not DEBIAN, reason="the embedded release has no ICU"),
         ),
     ],
@@ -261,5 +263,77 @@ async def test_however_a_database_is_set_it_behaves_alike(
                 paged += [one["name"] for one in answer.json()]
                 path = answer.links.get("next", {}).get("url", "")
             assert paged == sorted([*names, "alice to wiki"])
+            await _lists_alike(world)
     finally:
         await server.stop()
+
+
+async def _lists_alike(world: World) -> None:
+    """Also those that have no pages."""
+    names = ["ba", "b-c", "bb", "b-a"]
+    for name in names:
+        await world.rest("POST", "/users", {"name": name, "email": f"{name}@corp.example"})
+        await world.add_resource(name, ["gw-berlin"], address="10.20.0.10", users=[])
+    await world.rest("POST", "/groups", {"name": "all", "members": names})
+    for name in names:
+        await world.rest("POST", "/policies", {"name": name, "group": "all", "resources": names})
+    zone = {"name": "lab", "origin": "lab.example", "server": "127.0.0.1", "port": 53, "key": "k"}
+    await world.rest("POST", "/dns/zones", zone | {"resources": names})
+    gateway = await world.rest("GET", "/gateways/gw-berlin")
+    assert [name for name in gateway["alone_for"] if name != "wiki"] == sorted(names)
+    assert (await world.rest("GET", "/groups/all"))["members"] == sorted(names)
+    assert (await world.rest("GET", "/policies/ba"))["resources"] == sorted(names)
+    assert (await world.rest("GET", "/groups/all/use"))["policies_deleted"] == sorted(names)
+    assert (await world.rest("GET", "/dns/zones/lab"))["resources"] == sorted(names)
+
+
+@needs_pgbouncer
+async def test_a_pooler_may_have_two_connections_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More openings than that at once, at a gateway that is put right again and again meanwhile."""
+    monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.05)
+    server = Server(tmp_path / "server", RELEASES[0])
+    await server.make("--encoding=UTF8")
+    await server.start()
+    switch = Switch()
+    try:
+        async with pgbouncer(tmp_path / "pooler", server, "transaction", default_pool_size=2) as port:
+            pooled = f"postgresql://culvert@127.0.0.1:{port}/postgres"
+            urls = {"database_url": pooled, "database_direct_url": server.url()}
+            async with wiki(tmp_path, switch, **urls) as (world, device):
+                names = [f"n{number}" for number in range(12)]
+                for name in names:
+                    await world.add_resource(name, ["gw-berlin"], address="10.20.0.10")
+                async with drifting(world, switch) as repairs, under_use(world, device) as use:
+                    for _ in range(3):
+                        opened = await asyncio.gather(*(device.open(f"{it}.corp.example") for it in names))
+                        ids = [one.tunnel.tunnel_id for one in opened]
+                        await asyncio.gather(*(device.renew(it, 1) for it in ids))
+                        await asyncio.gather(*(device.activate(it, 2) for it in ids))
+                        await asyncio.gather(*(device.close(it) for it in ids))
+                    before = await repairs()
+                    await until(repairs, lambda now: now > before + 2)
+                assert use.refused == []
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def drifting(world: World, switch: Switch) -> AsyncGenerator[Callable[[], Awaitable[int]]]:
+    """The gateway loses a route, each time that it has it again. Gives the number of times that it was put right."""
+
+    async def lose() -> None:
+        while True:
+            for key in [key for key in switch.entries if key[0] == switch.table("route")]:
+                del switch.entries[key]
+            await asyncio.sleep(0.01)
+
+    async def repairs() -> int:
+        return (await world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"]
+
+    losing = asyncio.create_task(lose())
+    try:
+        yield repairs
+    finally:
+        losing.cancel()

@@ -16,9 +16,14 @@ class Guard:
         self._alone = False
         self._waiting = 0
 
+    @property
+    def free(self) -> bool:
+        """Whether the shared side is to be had at once."""
+        return not self._alone and not self._waiting
+
     @asynccontextmanager
     async def shared(self) -> AsyncGenerator[None]:
-        await self._until(lambda: not self._alone and not self._waiting)
+        await self._until(lambda: self.free)
         self._sharing += 1
         try:
             yield

@@ -36,14 +36,14 @@ from culvert_service.sessions.grant import GrantedPair, GrantedTunnel, PairKeys,
 from culvert_service.sessions.lifecycle import Reopen, advance
 from culvert_service.sessions.open_facts import OpenFacts, Serving, open_facts
 from culvert_service.sessions.pool import Inner
-from culvert_service.sessions.programming import allocate_pair, program_and_commit
+from culvert_service.sessions.programming import NoTurnError, allocate_pair, program_and_commit
 from culvert_service.sessions.record import Shape, TunnelRecord, path_of
 from culvert_service.sessions.repository import Inserted
 from culvert_service.sessions.restoring import Restored, Restoring
 
 _log = logging.getLogger(__name__)
 
-_RACES = 3
+_RACES = 5
 # OpenTunnel waits this long for a gateway's new owner; an owner needs a third of it to reach the gateway.
 _COMING_SECONDS = 1.0
 _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
@@ -137,6 +137,10 @@ class Opening:
                 if error.reason is not Reason.GATEWAY_DOWN or len(failed) == tried:
                     raise
                 _log.warning("trying the next gateway", extra={"fqdn": request.fqdn, "why": error.message})
+            except NoTurnError as none:
+                races += 1
+                if not await self._has_turn(none) or races == _RACES:
+                    failed.add(none.link.name)
             except _ComingError as coming:
                 await self._fleet.wait(coming.args, _COMING_SECONDS)
                 failed.update(filter(self._fleet.is_coming, coming.args))
@@ -147,6 +151,14 @@ class Opening:
                 races += 1
                 if races == _RACES:
                     raise CulvertError(Reason.TIMEOUT, what=f"Opening {request.fqdn}") from None
+
+    async def _has_turn(self, none: NoTurnError) -> bool:
+        try:
+            await none.turn()
+        except CulvertError:
+            # Unless it has changed hands meanwhile.
+            return self._fleet.get(none.link.name) is not none.link
+        return True
 
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
         async with direct(self._sessions) as session:

@@ -1,9 +1,14 @@
-"""What opening, renewing and activating share: numbers and keys for a pair, then the gateway, then the commit."""
+"""What opening, renewing and activating share: numbers and keys for a pair, then the gateway, then the commit.
+
+A transaction waits for a gateway's answer, for a second at most, and never for its turn there. A reconciliation that has
+the gateway reads the database meanwhile, and a pooler may have two connections for all.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from culvert_db import Direct, why_away
 from culvert_proto import CulvertError, Reason
@@ -14,6 +19,36 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Tag
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.sessions import repository
+
+# A gateway's reconciliations are seconds apart: a change that meets so many in a row is refused.
+_TURNS = 5
+
+_Result = TypeVar("_Result")
+
+
+class NoTurnError(Exception):
+    """A reconciliation has the gateway. The transaction has to end without effect before `turn` is waited for."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link.name)
+        self.link = link
+
+    async def turn(self) -> None:
+        """Raises CulvertError GATEWAY_DOWN when it does not come."""
+        async with self.link.writing():
+            pass
+
+
+async def in_turn(attempt: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Makes a transaction again after each reconciliation that it meets. Raises CulvertError GATEWAY_DOWN, too."""
+    gateway = ""
+    for _ in range(_TURNS):
+        try:
+            return await attempt()
+        except NoTurnError as none:
+            await none.turn()
+            gateway = none.link.name
+    raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
 
 
 async def allocate_pair(
@@ -41,7 +76,12 @@ async def program_and_commit(
     batches: Sequence[Sequence[Update]],
     programmed: Callable[[], None] = lambda: None,
 ) -> None:
-    """Either both the gateway and the database have it, or neither. Raises CulvertError, or the database's error."""
+    """Either both the gateway and the database have it, or neither.
+
+    Raises NoTurnError before anything is written, CulvertError, or the database's error.
+    """
+    if not link.guard.free:
+        raise NoTurnError(link)
     async with link.writing():
         await link.apply(batches)
         programmed()

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from culvert_db import Sessions
@@ -27,7 +28,7 @@ from culvert_service.gateways.sa import draw_spi, draw_tag
 from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
 from culvert_service.sessions import restoring_rows as rows
 from culvert_service.sessions.grant import PairKeys
-from culvert_service.sessions.programming import program_and_commit
+from culvert_service.sessions.programming import in_turn, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
 from culvert_service.watch.hub import Hub, TunnelClosed
 from culvert_service.watch.pushes import Pushes
@@ -111,8 +112,8 @@ class Restoring:
         """Again with other numbers where one is another's: of tens of thousands of SPIs that happens."""
         for _ in range(_DRAWS - 1):
             with suppress(IntegrityError):
-                return await self._restore(link, records)
-        return await self._restore(link, records)
+                return await in_turn(partial(self._restore, link, records))
+        return await in_turn(partial(self._restore, link, records))
 
     async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from culvert_db import Sessions, doubted
@@ -21,7 +22,7 @@ from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
 from culvert_service.sessions import records, repository
-from culvert_service.sessions.programming import program_and_commit
+from culvert_service.sessions.programming import in_turn, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
 
 _log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class Roaming:
         try:
             while (peer := self._newest.take(sa)) is not None:
                 if peer != carried:
-                    await self._carry(link, sa_id, peer)
+                    await in_turn(partial(self._carry, link, sa_id, peer))
                     carried = peer
                 await asyncio.sleep(_SETTLE_SECONDS)
         except CulvertError as error:

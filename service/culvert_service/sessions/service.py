@@ -7,8 +7,9 @@ import datetime
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from culvert_db import Direct, SecurityAssociation, Sessions, Tunnel, TunnelState
@@ -39,7 +40,7 @@ from culvert_service.sessions.grant import GrantedPair, PairKeys, Renewed, Timel
 from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.sessions.liveness import Liveness
 from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
-from culvert_service.sessions.programming import allocate_pair, program_and_commit
+from culvert_service.sessions.programming import allocate_pair, in_turn, program_and_commit
 from culvert_service.sessions.record import TunnelRecord
 from culvert_service.sessions.refit import Refit
 from culvert_service.sessions.restoring import Restoring
@@ -117,21 +118,21 @@ class Tunnels:
 
     async def renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
-        renewing = self._renew(fingerprint, tunnel_id, generation)
+        renewing = partial(self._renew, fingerprint, tunnel_id, generation)
         return await asyncio.shield(
             self._spawn(self._telling(fingerprint, "tunnel.renew", tunnel_id, renewing))
         )
 
     async def activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
         """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
-        activating = self._activate(fingerprint, tunnel_id, generation)
+        activating = partial(self._activate, fingerprint, tunnel_id, generation)
         await asyncio.shield(
             self._spawn(self._telling(fingerprint, "tunnel.activate", tunnel_id, activating))
         )
 
     async def set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
         """The gateway's policies hold to it. Idempotent."""
-        setting = self._set_path_mtu(fingerprint, tunnel_id, mtu)
+        setting = partial(self._set_path_mtu, fingerprint, tunnel_id, mtu)
         await asyncio.shield(self._spawn(self._telling(fingerprint, "tunnel.path_mtu", tunnel_id, setting)))
 
     async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
@@ -218,14 +219,14 @@ class Tunnels:
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
-    async def desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
+    async def desired(self, sessions: Sessions, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
-        async with self._sessions.begin() as session:
+        async with sessions.begin() as session:
             now = await clock(session)
             await records.forget_drained(session, gateway_id)
 
         async def read(after: Endpoint | None) -> records.Portion | None:
-            async with self._sessions() as session:
+            async with sessions() as session:
                 return await records.on_gateway(session, gateway_id, after)
 
         reading = asyncio.create_task(read(None))
@@ -308,14 +309,14 @@ class Tunnels:
         return opened
 
     async def _telling(
-        self, fingerprint: bytes, action: str, tunnel_id: uuid.UUID, work: Coroutine[Any, Any, _Result]
+        self, fingerprint: bytes, action: str, tunnel_id: uuid.UUID, work: Callable[[], Awaitable[_Result]]
     ) -> _Result:
-        async with self._denials.telling(fingerprint, action, f"tunnel/{tunnel_id}"):
-            return await work
+        async with self._turns, self._denials.telling(fingerprint, action, f"tunnel/{tunnel_id}"):
+            return await in_turn(work)
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         timeline = Timeline()
-        async with self._turns, direct(self._sessions) as session:
+        async with direct(self._sessions) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Renew(generation))
             assert step.install is not None
@@ -345,7 +346,7 @@ class Tunnels:
         return Renewed(GrantedPair.of(pair, keys, record.path), timeline)
 
     async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
-        async with self._turns, direct(self._sessions) as session:
+        async with direct(self._sessions) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             step = advance(record.session, Activate(generation))
             if step.switch is None or step.drain is None:
@@ -362,7 +363,7 @@ class Tunnels:
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 
     async def _set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
-        async with self._turns, direct(self._sessions) as session:
+        async with direct(self._sessions) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             path = replace(record.path, path_mtu=mtu)
             if path == record.path:

@@ -143,9 +143,9 @@ class SiteTunnels:
         # A cancelled call does not stop the removal half-way; the reconcilers remove the rest after a crash.
         await asyncio.shield(asyncio.create_task(self._hands.clear(record)))
 
-    async def desired(self, gateway_id: int) -> Sequence[DesiredTunnel]:
+    async def desired(self, sessions: Sessions, gateway_id: int) -> Sequence[DesiredTunnel]:
         """For the reconciler."""
-        async with self._sessions() as session:
+        async with sessions() as session:
             found = await repository.at_gateway(session, gateway_id)
         return [
             record.desired(end) for record in found for end in record.ends if end.gateway_id == gateway_id
