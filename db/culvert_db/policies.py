@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from culvert_db.base import Base, CreatedAt, Number, Version
 from culvert_db.identity import User
 from culvert_db.network import Resource
+from culvert_db.text import by_code_point
 
 
 class Group(Base):
@@ -21,7 +22,7 @@ class Group(Base):
     created_at: Mapped[CreatedAt]
 
     members: Mapped[list[User]] = relationship(
-        secondary="group_members", lazy="raise", order_by=User.name, passive_deletes=True
+        secondary="group_members", lazy="raise", order_by=by_code_point(User.name), passive_deletes=True
     )
 
 
@@ -54,7 +55,10 @@ class Policy(Base):
     group: Mapped[Group | None] = relationship(lazy="raise")
     user: Mapped[User | None] = relationship(lazy="raise")
     resources: Mapped[list[Resource]] = relationship(
-        secondary="policy_resources", lazy="raise", order_by=Resource.name, passive_deletes=True
+        secondary="policy_resources",
+        lazy="raise",
+        order_by=by_code_point(Resource.name),
+        passive_deletes=True,
     )
 
 

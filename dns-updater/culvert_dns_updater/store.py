@@ -28,6 +28,7 @@ from culvert_db import (
     create_sessions,
     why_away,
 )
+from culvert_db.text import by_code_point
 from culvert_proto import CulvertError
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -169,7 +170,7 @@ class Store:
                 only[chosen.zone_id].add(names[chosen.resource_id])
             zones = [
                 _profile(zone, None if zone.all_resources else frozenset(only[zone.id]))
-                for zone in await session.scalars(select(DnsZone).order_by(DnsZone.name))
+                for zone in await session.scalars(select(DnsZone).order_by(by_code_point(DnsZone.name)))
             ]
         return Intent(tuple(zones), _published(rows))
 

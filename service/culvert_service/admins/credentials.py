@@ -21,6 +21,7 @@ from culvert_db import (
     ApiToken,
     Sessions,
 )
+from culvert_db.text import by_code_point
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -63,7 +64,7 @@ class OwnCredentials:
                 ],
                 tokens=[
                     ApiTokenOut.model_validate(row, from_attributes=True)
-                    for row in await session.scalars(tokens.order_by(ApiToken.name))
+                    for row in await session.scalars(tokens.order_by(by_code_point(ApiToken.name)))
                 ],
                 invitations=[
                     invitation_out(row)

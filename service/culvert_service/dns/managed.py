@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from culvert_db import DNS_ZONES_CHANNEL, DnsZone, Sessions
+from culvert_db.text import by_code_point
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -38,7 +39,12 @@ class ManagedZones:
 
     async def of(self, session: AsyncSession) -> tuple[str, ...]:
         """As they are in the session's transaction; those of the settings first."""
-        kept = select(DnsZone.origin).where(~DnsZone.retiring).distinct().order_by(DnsZone.origin)
+        kept = (
+            select(DnsZone.origin)
+            .where(~DnsZone.retiring)
+            .group_by(DnsZone.origin)
+            .order_by(by_code_point(DnsZone.origin))
+        )
         return tuple(dict.fromkeys([*self._configured, *await session.scalars(kept)]))
 
     async def _look(self) -> None:

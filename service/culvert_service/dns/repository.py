@@ -16,6 +16,7 @@ from culvert_db import (
     DnsZoneStatus,
     Resource,
 )
+from culvert_db.text import by_code_point
 from sqlalchemy import Select, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -89,7 +90,9 @@ async def hurry(session: AsyncSession) -> None:
 async def _rows(session: AsyncSession, query: Select[DnsZone, DnsZoneStatus, str, datetime]) -> list[ZoneRow]:
     rows = (await session.execute(query)).all()
     chosen: dict[int, list[str]] = {}
-    names = select(DnsZoneResource.zone_id, Resource.name).join(Resource).order_by(Resource.name)
+    names = (
+        select(DnsZoneResource.zone_id, Resource.name).join(Resource).order_by(by_code_point(Resource.name))
+    )
     for zone_id, resource in await session.execute(names):
         chosen.setdefault(zone_id, []).append(resource)
     counts: dict[str, dict[DnsState, int]] = {}

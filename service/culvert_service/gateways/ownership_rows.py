@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_db import GATEWAYS_CHANNEL, Gateway, GatewayHealth, GatewayLease
+from culvert_db.text import by_code_point
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -161,7 +162,7 @@ async def seen(session: AsyncSession, name: str | None = None, cut: Cut | None =
         .outerjoin(GatewayHealth, GatewayHealth.gateway_id == Gateway.id)
         .execution_options(populate_existing=True)
     )
-    query = query.order_by(Gateway.name) if cut is None else cut.of(query, Gateway.name)
+    query = query.order_by(by_code_point(Gateway.name)) if cut is None else cut.of(query, Gateway.name)
     if name is not None:
         query = query.where(Gateway.name == name)
     return [_seen(*row) for row in await session.execute(query)]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from culvert_db import ControllerName, Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel
+from culvert_db.text import by_code_point
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -36,7 +37,7 @@ async def reserve(session: AsyncSession, names: Collection[str]) -> None:
 async def resources_through(session: AsyncSession, gateway_id: int) -> Sequence[Resource]:
     query = select(Resource).join(ResourceGateway, ResourceGateway.resource_id == Resource.id)
     found = await session.scalars(
-        query.where(ResourceGateway.gateway_id == gateway_id).order_by(Resource.name)
+        query.where(ResourceGateway.gateway_id == gateway_id).order_by(by_code_point(Resource.name))
     )
     return found.all()
 
@@ -71,11 +72,11 @@ async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, 
     query = select(mine.gateway_id, Resource.name).join(Resource, Resource.id == mine.resource_id)
     alone, end_of = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for gateway_id, name in await session.execute(
-        query.where(mine.gateway_id.in_(gateway_ids), ~helps).order_by(Resource.name)
+        query.where(mine.gateway_id.in_(gateway_ids), ~helps).order_by(by_code_point(Resource.name))
     ):
         alone[gateway_id].append(name)
     ends = select(SiteTunnel.name, SiteTunnel.a_gateway_id, SiteTunnel.b_gateway_id)
-    for name, *between in await session.execute(ends.order_by(SiteTunnel.name)):
+    for name, *between in await session.execute(ends.order_by(by_code_point(SiteTunnel.name))):
         for gateway_id in between:
             end_of[gateway_id].append(name)
     return {key: Load(tunnels.get(key, 0), tuple(alone[key]), tuple(end_of[key])) for key in gateway_ids}
@@ -96,4 +97,6 @@ async def uses(session: AsyncSession, gateway_id: int) -> str:
 async def site_tunnels_of(session: AsyncSession, gateway_id: int) -> Sequence[str]:
     """The names of the tunnels to other gateways."""
     ends = or_(SiteTunnel.a_gateway_id == gateway_id, SiteTunnel.b_gateway_id == gateway_id)
-    return (await session.scalars(select(SiteTunnel.name).where(ends).order_by(SiteTunnel.name))).all()
+    return (
+        await session.scalars(select(SiteTunnel.name).where(ends).order_by(by_code_point(SiteTunnel.name)))
+    ).all()

@@ -16,6 +16,7 @@ from culvert_db import (
     ResourceGateway,
     User,
 )
+from culvert_db.text import by_code_point
 from sqlalchemy import ScalarSelect, Text, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -87,7 +88,7 @@ async def of_group(session: AsyncSession, name: str) -> Sequence[Policy]:
     query = (
         select(Policy).options(selectinload(Policy.resources)).join(Policy.group).where(Group.name == name)
     )
-    return (await session.scalars(query.order_by(Policy.name))).all()
+    return (await session.scalars(query.order_by(by_code_point(Policy.name)))).all()
 
 
 async def reach(session: AsyncSession, resources: Collection[str]) -> set[tuple[str, str]]:

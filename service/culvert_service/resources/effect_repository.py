@@ -15,6 +15,7 @@ from culvert_db import (
     Tunnel,
     User,
 )
+from culvert_db.text import by_code_point
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -37,7 +38,7 @@ class Use:
 
 async def zones(session: AsyncSession) -> list[Zone]:
     query = select(DnsZone.name, DnsZone.origin, DnsZone.all_resources).where(~DnsZone.retiring)
-    return [Zone(*row) for row in await session.execute(query.order_by(DnsZone.name))]
+    return [Zone(*row) for row in await session.execute(query.order_by(by_code_point(DnsZone.name)))]
 
 
 async def use(session: AsyncSession, name: str) -> Use | None:
@@ -59,12 +60,12 @@ async def use(session: AsyncSession, name: str) -> Use | None:
         select(Policy.name)
         .join(PolicyResource, PolicyResource.policy_id == Policy.id)
         .where(PolicyResource.resource_id == number, ~elsewhere)
-        .order_by(Policy.name)
+        .order_by(by_code_point(Policy.name))
     )
     carries = exists().where(
         SiteTunnelResource.site_tunnel_id == SiteTunnel.id, SiteTunnelResource.resource_id == number
     )
-    site_tunnels = select(SiteTunnel.name).where(carries).order_by(SiteTunnel.name)
+    site_tunnels = select(SiteTunnel.name).where(carries).order_by(by_code_point(SiteTunnel.name))
     return Use(
         await session.scalar(tunnels) or 0,
         await session.scalar(people) or 0,

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Collection, Sequence
 
 from culvert_db import Gateway, Policy, PolicyResource, Resource, ResourceGateway, User
+from culvert_db.text import by_code_point
 from culvert_proto.dns_name import searched
 from sqlalchemy import (
     BindParameter,
@@ -85,7 +86,7 @@ async def reachable_by(session: AsyncSession, user_id: int) -> Sequence[Resource
         Policy.enabled,
         concerns(user_id),
     )
-    return (await session.scalars(select(Resource).where(leads).order_by(Resource.fqdn))).all()
+    return (await session.scalars(select(Resource).where(leads).order_by(by_code_point(Resource.fqdn)))).all()
 
 
 async def people_of(session: AsyncSession, resource_ids: Sequence[int]) -> dict[int, list[str]]:

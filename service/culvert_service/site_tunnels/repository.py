@@ -18,6 +18,7 @@ from culvert_db import (
     SiteTunnelState,
     Statement,
 )
+from culvert_db.text import by_code_point
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import joinedload, selectinload
@@ -44,7 +45,7 @@ async def rows(
         .options(selectinload(SiteTunnel.carried).joinedload(SiteTunnelResource.resource))
         .execution_options(populate_existing=True)
     )
-    query = query.order_by(SiteTunnel.name) if cut is None else cut.of(query, SiteTunnel.name)
+    query = query.order_by(by_code_point(SiteTunnel.name)) if cut is None else cut.of(query, SiteTunnel.name)
     return list(await session.scalars(query))
 
 
