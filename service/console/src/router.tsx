@@ -3,9 +3,9 @@ import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 
 import { ORDERS } from "./devices/queries";
-import { Faulty, Missing } from "./frame/Faulty";
+import { ErrorPage, Missing } from "./frame/ErrorPage";
 import { Frame } from "./frame/Frame";
-import { Overview } from "./overview/Overview";
+import { OverviewPage } from "./overview/OverviewPage";
 import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
 import { oneOf, text } from "./shared/search";
 import { view } from "./shared/view";
@@ -18,7 +18,7 @@ const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
 const setUpRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/setup",
-  component: view(() => import("./session/SetUp"), "SetUp"),
+  component: view(() => import("./session/SetUpPage"), "SetUpPage"),
 });
 
 const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", component: Frame });
@@ -26,7 +26,7 @@ const frameRoute = createRoute({ getParentRoute: () => rootRoute, id: "frame", c
 const overviewRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/",
-  component: Overview,
+  component: OverviewPage,
 });
 
 const resourcesRoute = createRoute({
@@ -37,56 +37,56 @@ const resourcesRoute = createRoute({
     ...text(search, "gateway"),
     ...oneOf(search, "sort", RESOURCE_ORDERS),
   }),
-  component: view(() => import("./resources/Resources"), "Resources"),
+  component: view(() => import("./resources/ResourceListPage"), "ResourceListPage"),
 });
 
 const newResourceRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/resources/new",
-  component: view(() => import("./resources/NewResource"), "NewResource"),
+  component: view(() => import("./resources/ResourceCreatePage"), "ResourceCreatePage"),
 });
 
 const resourceRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/resources/of/$name",
-  component: view(() => import("./resources/OneResource"), "OneResource"),
+  component: view(() => import("./resources/ResourcePage"), "ResourcePage"),
 });
 
 const gatewaysRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways",
-  component: view(() => import("./gateways/Gateways"), "Gateways"),
+  component: view(() => import("./gateways/GatewayListPage"), "GatewayListPage"),
 });
 
 const newGatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/new",
-  component: view(() => import("./gateways/NewGateway"), "NewGateway"),
+  component: view(() => import("./gateways/GatewayCreatePage"), "GatewayCreatePage"),
 });
 
 const gatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/of/$name",
   validateSearch: (search) => oneOf(search, "hours", [6, 24]),
-  component: view(() => import("./gateways/OneGateway"), "OneGateway"),
+  component: view(() => import("./gateways/GatewayPage"), "GatewayPage"),
 });
 
 const siteTunnelsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels",
-  component: view(() => import("./sites/SiteTunnels"), "SiteTunnels"),
+  component: view(() => import("./sites/SiteTunnelListPage"), "SiteTunnelListPage"),
 });
 
 const newSiteTunnelRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels/new",
-  component: view(() => import("./sites/NewSiteTunnel"), "NewSiteTunnel"),
+  component: view(() => import("./sites/SiteTunnelCreatePage"), "SiteTunnelCreatePage"),
 });
 
 const siteTunnelRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels/of/$name",
-  component: view(() => import("./sites/OneSiteTunnel"), "OneSiteTunnel"),
+  component: view(() => import("./sites/SiteTunnelPage"), "SiteTunnelPage"),
 });
 
 const peopleRoute = createRoute({
@@ -96,73 +96,73 @@ const peopleRoute = createRoute({
     ...text(search, "q"),
     ...oneOf(search, "sort", ["name", "-name"] as const),
   }),
-  component: view(() => import("./people/People"), "People"),
+  component: view(() => import("./people/PersonListPage"), "PersonListPage"),
 });
 
 const invitationsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/invitations",
   validateSearch: (search) => text(search, "q"),
-  component: view(() => import("./people/Invitations"), "Invitations"),
+  component: view(() => import("./people/InvitationListPage"), "InvitationListPage"),
 });
 
 const groupsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups",
   validateSearch: (search) => text(search, "q"),
-  component: view(() => import("./groups/Groups"), "Groups"),
+  component: view(() => import("./groups/GroupListPage"), "GroupListPage"),
 });
 
 const newGroupRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups/new",
-  component: view(() => import("./groups/NewGroup"), "NewGroup"),
+  component: view(() => import("./groups/GroupCreatePage"), "GroupCreatePage"),
 });
 
 const groupRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/groups/of/$name",
-  component: view(() => import("./groups/OneGroup"), "OneGroup"),
+  component: view(() => import("./groups/GroupPage"), "GroupPage"),
 });
 
 const policiesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies",
   validateSearch: (search) => text(search, "q"),
-  component: view(() => import("./policies/Policies"), "Policies"),
+  component: view(() => import("./policies/PolicyListPage"), "PolicyListPage"),
 });
 
 const newPolicyRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies/new",
-  component: view(() => import("./policies/NewPolicy"), "NewPolicy"),
+  component: view(() => import("./policies/PolicyCreatePage"), "PolicyCreatePage"),
 });
 
 const policyRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/policies/of/$name",
-  component: view(() => import("./policies/OnePolicy"), "OnePolicy"),
+  component: view(() => import("./policies/PolicyPage"), "PolicyPage"),
 });
 
 const devicesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/devices",
   validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", ORDERS) }),
-  component: view(() => import("./devices/Devices"), "Devices"),
+  component: view(() => import("./devices/DeviceListPage"), "DeviceListPage"),
 });
 
 const dnsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/dns",
   validateSearch: (search) => ({ ...text(search, "q"), ...text(search, "state") }),
-  component: view(() => import("./dns/Dns"), "Dns"),
+  component: view(() => import("./dns/DnsPage"), "DnsPage"),
 });
 
 const accessRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/access",
   validateSearch: (search) => ({ ...text(search, "user"), ...text(search, "name") }),
-  component: view(() => import("./access/Access"), "Access"),
+  component: view(() => import("./access/AccessCheckPage"), "AccessCheckPage"),
 });
 
 const activityRoute = createRoute({
@@ -175,14 +175,14 @@ const activityRoute = createRoute({
     ...text(search, "outcome"),
     ...text(search, "reason"),
   }),
-  component: view(() => import("./activity/Activity"), "Activity"),
+  component: view(() => import("./activity/ActivityPage"), "ActivityPage"),
 });
 
 const settingsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/settings",
   validateSearch: (search) => text(search, "part"),
-  component: view(() => import("./settings/Settings"), "Settings"),
+  component: view(() => import("./settings/SettingsPage"), "SettingsPage"),
 });
 
 const routes = rootRoute.addChildren([
@@ -221,7 +221,7 @@ export function createConsole(queries: QueryClient) {
     routeTree: routes,
     basepath: BASE,
     context: { queries },
-    defaultErrorComponent: Faulty,
+    defaultErrorComponent: ErrorPage,
     defaultPreload: "intent",
     scrollRestoration: true,
   });

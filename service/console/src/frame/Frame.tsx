@@ -26,13 +26,13 @@ import { Prover } from "../session/Prover";
 import { sessionQuery, type Session } from "../session/session";
 import { view } from "../shared/view";
 import { PLACES } from "./navigation";
-import { Me } from "./Me";
+import { AccountMenu } from "./AccountMenu";
 import { Notices } from "./Notices";
 import { Palette, usePalette } from "./Palette";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
 
-const SignIn = view(() => import("../session/SignIn"), "SignIn");
+const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
 
 /** What every view stands in, for who is signed in; for anybody else, the way in. */
 export function Frame() {
@@ -47,7 +47,7 @@ export function Frame() {
     );
   return (
     <Suspense fallback={<Waiting forWhat="the console" whole />}>
-      <SignIn />
+      <SignInPage />
     </Suspense>
   );
 }
@@ -73,7 +73,7 @@ function Framed({ session }: { session: Session }) {
           <Group gap="xs" wrap="nowrap">
             <CommandsButton onClick={palette.onOpen} />
             <SchemeButton />
-            <Me session={session} />
+            <AccountMenu session={session} />
           </Group>
         </Group>
       </AppShell.Header>

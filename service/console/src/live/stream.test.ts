@@ -1,4 +1,4 @@
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { Stream } from "./stream";
 
@@ -19,7 +19,11 @@ class Source extends EventTarget {
   }
 }
 
+// A timer of a stream must not fire after its test, when the page's globals are gone.
+beforeEach(() => vi.useFakeTimers());
+
 afterEach(() => {
+  vi.useRealTimers();
   vi.unstubAllGlobals();
   Source.made = [];
 });

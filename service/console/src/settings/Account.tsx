@@ -11,8 +11,8 @@ import { Moment } from "../shared/Moment";
 import { ProblemNote } from "../shared/ProblemNote";
 import { browserOf } from "./browser";
 import { Card } from "./Card";
-import { NewAuthenticator } from "./NewAuthenticator";
-import { NewPassword } from "./NewPassword";
+import { OwnAuthenticatorDialog } from "./OwnAuthenticatorDialog";
+import { PasswordDialog } from "./PasswordDialog";
 import { Passkeys } from "./Passkeys";
 import { RecoveryCodes } from "./RecoveryCodes";
 import { credentialsQuery } from "./queries";
@@ -80,8 +80,8 @@ export function Account() {
       <AtProvider />
       <Sessions />
       <MadeByYou />
-      {doing === "password" && <NewPassword onClose={done} />}
-      {doing === "authenticator" && <NewAuthenticator onClose={done} />}
+      {doing === "password" && <PasswordDialog onClose={done} />}
+      {doing === "authenticator" && <OwnAuthenticatorDialog onClose={done} />}
       {doing === "codes" && <RecoveryCodes onClose={done} />}
       {doing === "without-codes" && <WithoutCodes onClose={done} />}
       {doing === "without-password" && <WithoutPassword onClose={done} />}

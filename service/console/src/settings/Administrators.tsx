@@ -12,7 +12,7 @@ import { Moment } from "../shared/Moment";
 import { ProblemNote } from "../shared/ProblemNote";
 import { RowList, type Column } from "../shared/RowList";
 import { Card } from "./Card";
-import { InviteAdministrator } from "./InviteAdministrator";
+import { AdministratorInviteDialog } from "./AdministratorInviteDialog";
 import {
   adminsQuery,
   invitationsQuery,
@@ -49,7 +49,7 @@ export function Administrators() {
         />
       </Card>
       <OpenInvitations />
-      {doing?.what === "invite" && <InviteAdministrator onClose={done} />}
+      {doing?.what === "invite" && <AdministratorInviteDialog onClose={done} />}
       {doing?.what === "role" && <ChangeRole {...doing} onClose={done} />}
       {doing?.what === "delete" && <DeleteAdministrator of={doing.of} onClose={done} />}
     </Stack>

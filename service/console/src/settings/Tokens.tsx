@@ -61,7 +61,7 @@ export function Tokens() {
           </Empty>
         }
       />
-      {adding && <NewToken onClose={() => setAdding(false)} />}
+      {adding && <TokenCreateDialog onClose={() => setAdding(false)} />}
       {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} />}
     </Card>
   );
@@ -98,7 +98,7 @@ const COLUMNS: Column<Token>[] = [
   },
 ];
 
-function NewToken({ onClose }: { onClose: () => void }) {
+function TokenCreateDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
   const scopes = useQuery(scopesQuery);
   const make = useMutation({

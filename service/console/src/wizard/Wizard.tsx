@@ -46,14 +46,14 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
       <Progress value={(100 * done) / STEPS.length} mb="md" aria-label="First steps done" />
       <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: "none" }}>
         {STEPS.map((step, at) => (
-          <OneStep key={step.what} step={step} number={at + 1} happened={happened} />
+          <WizardStep key={step.what} step={step} number={at + 1} happened={happened} />
         ))}
       </Stack>
     </Paper>
   );
 }
 
-function OneStep({ step, number, happened }: { step: Step; number: number; happened: Happened }) {
+function WizardStep({ step, number, happened }: { step: Step; number: number; happened: Happened }) {
   const { what, title, how, act, to } = step;
   const isDone = happened[what] === true;
   const isNext = nextOf(happened)?.what === what;

@@ -1,0 +1,127 @@
+import { Alert, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { IconCheck, IconX } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+
+import { api, body, type Schemas } from "../api/client";
+import { PageHead } from "../shared/PageHead";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Waiting } from "../shared/Waiting";
+
+type Trace = Schemas["TraceOut"];
+
+/** "Why can't Alice reach git?": the controller walks the same code that decides. */
+export function AccessCheckPage() {
+  const asked = useSearch({ from: "/frame/access" });
+  const navigate = useNavigate({ from: "/access" });
+  const form = useForm({ initialValues: { user: asked.user ?? "", name: asked.name ?? "" } });
+  const { user, name } = asked;
+  const traces = useQuery({
+    queryKey: ["access", user, name],
+    queryFn: async () =>
+      body(await api.GET("/api/v1/access", { params: { query: { user: user ?? "", name: name ?? "" } } })),
+    enabled: user !== undefined && name !== undefined,
+    staleTime: 0,
+  });
+  return (
+    <Stack maw={820}>
+      <PageHead
+        title="Why?"
+        about="What each device of a person would be answered now if it opened a name, and every step to that answer."
+      />
+      <form
+        onSubmit={form.onSubmit((values) => {
+          void navigate({ search: { user: values.user.trim(), name: values.name.trim() } });
+          void traces.refetch();
+        })}
+      >
+        <Group align="flex-end">
+          <TextInput
+            label="Can"
+            placeholder="alice"
+            required
+            spellCheck={false}
+            {...form.getInputProps("user")}
+          />
+          <TextInput
+            label="open"
+            placeholder="git.corp.example"
+            required
+            spellCheck={false}
+            flex={1}
+            miw={220}
+            {...form.getInputProps("name")}
+          />
+          <Button type="submit" loading={traces.isFetching}>
+            Ask
+          </Button>
+        </Group>
+      </form>
+      {traces.isLoading && <Waiting forWhat="the answer" />}
+      {traces.isError && <ProblemNote error={traces.error} />}
+      {traces.data?.length === 0 && (
+        <Alert variant="light" color="yellow" title="They have no device">
+          Invite them to enrol a computer first.
+        </Alert>
+      )}
+      {traces.data?.map((trace) => (
+        <Answer key={trace.device_id} trace={trace} />
+      ))}
+    </Stack>
+  );
+}
+
+function Answer({ trace }: { trace: Trace }) {
+  const permits = trace.verdict === "permit";
+  return (
+    <Paper withBorder p="lg" component="section" aria-label={`Answer to ${trace.device}`}>
+      <Group wrap="nowrap" align="flex-start" mb="md">
+        <Mark holds={permits} size="lg" />
+        <Stack gap={2}>
+          <Text fw={600} className="name">
+            {trace.device}: {permits ? `yes, through ${trace.gateways.join(", then ")}` : trace.message}
+          </Text>
+          <Text size="sm" c="dimmed">
+            {permits
+              ? trace.permitted_until !== null && `until ${new Date(trace.permitted_until).toLocaleString()}`
+              : trace.remedy}
+          </Text>
+        </Stack>
+      </Group>
+      <Stack component="ol" gap="xs" m={0} p={0}>
+        {trace.steps.map((step, at) => (
+          <Group key={at} component="li" wrap="nowrap" align="flex-start" gap="sm">
+            <Mark holds={step.holds} size="xs" />
+            <Text size="sm" className="name" miw={0}>
+              <Text span inherit fw={550}>
+                {step.check}
+              </Text>{" "}
+              {step.subject}
+              {step.message !== null && (
+                <Text span inherit c="dimmed">
+                  {" "}
+                  — {step.message}
+                </Text>
+              )}
+            </Text>
+          </Group>
+        ))}
+      </Stack>
+    </Paper>
+  );
+}
+
+function Mark({ holds, size }: { holds: boolean; size: string }) {
+  return (
+    <ThemeIcon
+      size={size}
+      radius="xl"
+      color={holds ? "culvert" : "red"}
+      role="img"
+      aria-label={holds ? "holds" : "does not hold"}
+    >
+      {holds ? <IconCheck size="70%" /> : <IconX size="70%" />}
+    </ThemeIcon>
+  );
+}

@@ -1,0 +1,148 @@
+import { Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { Empty } from "../shared/Empty";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { RowList, type Column } from "../shared/RowList";
+import { Chains } from "./Chains";
+import { actorOf, objectOf } from "./lines";
+import { asked, linesQuery, type Filter, type Line } from "./queries";
+
+const PAUSE_MS = 250;
+const TEXTS = [
+  ["actor", "Who"],
+  ["action", "What, as tunnel.open"],
+  ["object", "On what, as resource/wiki"],
+  ["reason", "Why, as CODE_NEEDED"],
+] as const;
+
+export function ActivityPage() {
+  const filter = useSearch({ from: "/frame/activity" });
+  const navigate = useNavigate({ from: "/activity" });
+  const [typed, setTyped] = useState(filter);
+  const show = (change: Filter) =>
+    void navigate({
+      search: (before) =>
+        Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== "")),
+      replace: true,
+    });
+  const showSoon = useDebouncedCallback(show, PAUSE_MS);
+  return (
+    <>
+      <PageHead
+        title="Activity"
+        about="Who did what, and what was refused and why; each line is chained to the one before."
+      >
+        <Button
+          component="a"
+          variant="default"
+          leftSection={<IconDownload size={16} />}
+          href={`/api/v1/audit/export?${new URLSearchParams(asked(filter)).toString()}`}
+          download="culvert-audit.jsonl"
+        >
+          Export
+        </Button>
+      </PageHead>
+      <Chains />
+      <Group mb="md">
+        {TEXTS.map(([field, label]) => (
+          <TextInput
+            key={field}
+            aria-label={label}
+            placeholder={label}
+            maxLength={253}
+            w={{ base: "100%", xs: 190 }}
+            value={typed[field] ?? ""}
+            onChange={({ currentTarget: { value } }) => {
+              setTyped((before) => ({ ...before, [field]: value }));
+              showSoon({ [field]: value.trim() });
+            }}
+          />
+        ))}
+        <Select
+          aria-label="Outcome"
+          placeholder="Any outcome"
+          clearable
+          clearButtonProps={{ "aria-label": "Any outcome" }}
+          w={{ base: "100%", xs: 150 }}
+          data={["done", "denied"]}
+          value={filter.outcome ?? null}
+          onChange={(outcome) => show({ outcome: outcome ?? "" })}
+        />
+      </Group>
+      <RowList
+        label="Activity"
+        options={linesQuery(filter)}
+        keyOf={({ chain, seq }) => `${chain}/${seq}`}
+        columns={COLUMNS}
+        empty={
+          Object.keys(filter).length > 0 ? (
+            <Empty
+              icon={<IconSearchOff />}
+              title="No line fits"
+              action={
+                <Button
+                  variant="default"
+                  onClick={() => {
+                    setTyped({});
+                    void navigate({ search: {}, replace: true });
+                  }}
+                >
+                  Show all
+                </Button>
+              }
+            >
+              Names, actions and objects are compared whole.
+            </Empty>
+          ) : (
+            <Empty icon={<IconHistory />} title="Nothing has happened yet">
+              What administrators, devices and the controller itself do shows here, as it happens.
+            </Empty>
+          )
+        }
+      />
+    </>
+  );
+}
+
+const COLUMNS: Column<Line>[] = [
+  {
+    title: "What",
+    cell: ({ action, outcome, why, ...line }) => (
+      <Stack gap={0}>
+        <Group gap="xs" wrap="nowrap">
+          <Text size="sm" fw={550} className="mono">
+            {action}
+          </Text>
+          {outcome === "denied" && (
+            <Badge size="sm" color="red" variant="light" tt="none">
+              denied
+            </Badge>
+          )}
+        </Group>
+        <Text size="xs" c="dimmed" className="name">
+          {objectOf(line)}
+          {why !== null && ` — ${line.names[why] ?? why}`}
+        </Text>
+      </Stack>
+    ),
+  },
+  {
+    title: "Who",
+    cell: ({ actor_kind, source, ...line }) => (
+      <Stack gap={0}>
+        <Text size="sm" className="name">
+          {actorOf(line)}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {[actor_kind, source].filter(Boolean).join(", ")}
+        </Text>
+      </Stack>
+    ),
+  },
+  { title: "When", wide: true, cell: ({ at }) => <Moment at={at} /> },
+];

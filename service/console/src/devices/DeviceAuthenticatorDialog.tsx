@@ -1,0 +1,73 @@
+import { Button, Center, Code, Group, List, Paper, Stack, Text } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { QRCodeSVG } from "qrcode.react";
+
+import { api, body } from "../api/client";
+import { useTunnels } from "../live/live";
+import { Dialog } from "../shared/Dialog";
+import { ProblemNote } from "../shared/ProblemNote";
+import { counted } from "../shared/words";
+import type { Device } from "./queries";
+
+/** For a person whose authenticator is lost: what it shows is all that a code proves. */
+export function DeviceAuthenticatorDialog({
+  device: { id, name, user },
+  onClose,
+}: {
+  device: Device;
+  onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const open = [...(useTunnels().rows?.values() ?? [])].filter(({ device_id }) => device_id === id).length;
+  const replace = useMutation({
+    mutationFn: async () =>
+      body(
+        await api.POST("/api/v1/devices/{device_id}/authenticator", { params: { path: { device_id: id } } }),
+      ),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["devices"] }),
+  });
+  return (
+    <Dialog opened onClose={onClose} title={`New authenticator for ${name} of ${user}`}>
+      {replace.data === undefined ? (
+        <Stack>
+          <List size="sm" spacing={4}>
+            <List.Item>
+              The old authenticator’s codes and its recovery codes are worth nothing any more
+            </List.Item>
+            <List.Item>
+              {open === 0
+                ? "Closes no tunnel: none is open"
+                : `Closes those of ${counted(open, "tunnel")} that need a code`}
+            </List.Item>
+            <List.Item>Show the new one to {user} alone: make sure that it is they who ask</List.Item>
+          </List>
+          {replace.error && <ProblemNote error={replace.error} />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button color="red" onClick={() => replace.mutate()} loading={replace.isPending}>
+              Replace it
+            </Button>
+          </Group>
+        </Stack>
+      ) : (
+        <Stack>
+          <Center>
+            <Paper p="md" bg="white" withBorder>
+              <QRCodeSVG value={replace.data.totp_uri} size={200} title="QR code for an authenticator" />
+            </Paper>
+          </Center>
+          <Text size="sm">Recovery codes, each good once:</Text>
+          <Code block>{replace.data.recovery_codes.join("\n")}</Code>
+          <Text size="sm" c="dimmed">
+            All of this is shown this once.
+          </Text>
+          <Group justify="flex-end">
+            <Button onClick={onClose}>Done</Button>
+          </Group>
+        </Stack>
+      )}
+    </Dialog>
+  );
+}

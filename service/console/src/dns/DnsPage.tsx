@@ -1,0 +1,183 @@
+import { Badge, Button, Group, Paper, SegmentedControl, Stack, Table, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconPlus, IconSearchOff, IconWorldWww } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api } from "../api/client";
+import { problemOf } from "../api/problem";
+import { useDns, type Zone } from "../live/live";
+import { useMayWrite } from "../session/session";
+import { Empty } from "../shared/Empty";
+import { encoded } from "../shared/encoded";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { SearchField } from "../shared/SearchField";
+import { Waiting } from "../shared/Waiting";
+import { ZoneCreateDialog } from "./ZoneCreateDialog";
+import { chosen, COLOURS, STATES } from "./records";
+import { Values } from "./Values";
+
+const SHOWN_MAX = 200;
+
+export function DnsPage() {
+  const filter = useSearch({ from: "/frame/dns" });
+  const navigate = useNavigate({ from: "/dns" });
+  const { rows } = useDns();
+  const mayWrite = useMayWrite("dns");
+  const [adding, setAdding] = useState(false);
+  if (rows === null) return <Waiting forWhat="zones" />;
+  const { zones, records } = chosen(rows, filter);
+  const add = mayWrite && (
+    <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
+      Add a zone
+    </Button>
+  );
+  const show = (change: typeof filter) =>
+    void navigate({
+      search: (before) =>
+        Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value)),
+      replace: true,
+    });
+  return (
+    <>
+      <PageHead title="DNS" about="What Culvert publishes, and whether the name servers show it.">
+        {zones.length > 0 && add}
+      </PageHead>
+      {adding && <ZoneCreateDialog onClose={() => setAdding(false)} />}
+      {zones.length === 0 && (
+        <Empty icon={<IconWorldWww />} title="No zone yet" action={add}>
+          A zone is where resources’ names are published: a name server, an origin such as corp.example, and
+          the name of a TSIG key.
+        </Empty>
+      )}
+      <Stack gap="sm" mb="lg">
+        {zones.map((zone) => (
+          <ZoneCard key={zone.name} zone={zone} />
+        ))}
+      </Stack>
+      {zones.length > 0 && (
+        <>
+          <Group mb="md">
+            <SearchField label="Search records" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
+            <SegmentedControl
+              aria-label="State"
+              maw="100%"
+              style={{ overflowX: "auto" }}
+              data={[{ value: "", label: "all" }, ...STATES]}
+              value={filter.state ?? ""}
+              onChange={(state) => show({ state })}
+            />
+          </Group>
+          {records.length === 0 ? (
+            <Empty icon={<IconSearchOff />} title="No record fits">
+              Records show here as resources are published.
+            </Empty>
+          ) : (
+            <Table.ScrollContainer minWidth={340}>
+              <Table aria-label="Records" verticalSpacing="xs">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th w="34%">Name</Table.Th>
+                    <Table.Th>State</Table.Th>
+                    <Table.Th visibleFrom="sm">Changed</Table.Th>
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {records.slice(0, SHOWN_MAX).map((record) => (
+                    <Table.Tr key={`${record.zone}/${record.type}/${record.name}`}>
+                      <Table.Td>
+                        <Text size="sm" className="name">
+                          {record.display_name}{" "}
+                          <Text span inherit c="dimmed">
+                            {record.type} {record.zone === "" ? "in no zone" : `in ${record.zone}`}
+                          </Text>
+                        </Text>
+                        <Encoded name={record.name} display_name={record.display_name} />
+                      </Table.Td>
+                      <Table.Td>
+                        <Badge variant="light" color={COLOURS[record.state]} tt="none">
+                          {record.state}
+                        </Badge>
+                        {record.message !== null && (
+                          <Text size="xs" c="dimmed" className="name">
+                            {record.message} {record.remedy}
+                          </Text>
+                        )}
+                        <Values record={record} />
+                      </Table.Td>
+                      <Table.Td visibleFrom="sm">
+                        <Moment at={record.updated_at} />
+                      </Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          )}
+          {records.length > SHOWN_MAX && (
+            <Text size="sm" c="dimmed">
+              and {records.length - SHOWN_MAX} more: search for them
+            </Text>
+          )}
+        </>
+      )}
+    </>
+  );
+}
+
+function Encoded({ name, display_name }: { name: string; display_name: string }) {
+  const shown = encoded(name, display_name);
+  return (
+    shown !== null && (
+      <Text size="xs" c="dimmed" className="name mono">
+        {shown}
+      </Text>
+    )
+  );
+}
+
+function ZoneCard({ zone }: { zone: Zone }) {
+  const mayWrite = useMayWrite("dns");
+  const check = useMutation({
+    mutationFn: async () =>
+      api.POST("/api/v1/dns/zones/{name}/check", { params: { path: { name: zone.name } } }),
+    onSuccess: () => notifications.show({ message: `${zone.display_name} is being checked` }),
+    onError: (error) =>
+      notifications.show({ color: "red", title: problemOf(error).detail, message: problemOf(error).remedy }),
+  });
+  return (
+    <Paper withBorder p="md" component="section" aria-label={`Zone ${zone.name}`}>
+      <Group justify="space-between" align="flex-start">
+        <Stack gap={2} miw={0} maw={760}>
+          <Group gap="xs">
+            <Text fw={600} className="name">
+              {zone.display_name}
+            </Text>
+            <Badge variant="light" color={COLOURS[zone.state]} tt="none">
+              {zone.state}
+            </Badge>
+          </Group>
+          <Encoded name={zone.origin} display_name={zone.display_name} />
+          <Text size="sm" c="dimmed" component="div">
+            at <span className="mono">{zone.server}</span>
+            {zone.serial !== null && `, serial ${zone.serial}`}, checked <Moment at={zone.checked_at} />
+            {zone.lag_seconds > 0 && `, ${Math.round(zone.lag_seconds)} s behind`}
+            {zone.keeper === null && ", kept by no dns-updater"}
+          </Text>
+          {zone.message !== null && (
+            <Text size="sm">
+              {zone.message} {zone.remedy}
+            </Text>
+          )}
+        </Stack>
+        {mayWrite && (
+          <Button variant="default" onClick={() => check.mutate()} loading={check.isPending}>
+            Check and retry now
+          </Button>
+        )}
+      </Group>
+    </Paper>
+  );
+}

@@ -1,0 +1,42 @@
+import { Menu, Text } from "@mantine/core";
+import { IconLogout, IconSettings } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+
+import { api } from "../api/client";
+import { sessionQuery, type Session } from "../session/session";
+import { AccountButton } from "./AccountButton";
+
+export function AccountMenuItems({ session }: { session: Session }) {
+  const queries = useQueryClient();
+  const signOut = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/session"),
+    onSettled: () => {
+      queries.setQueryData(sessionQuery.queryKey, null);
+      // The controller decides anew what the next person may see.
+      queries.removeQueries({ predicate: ({ queryKey: [area] }) => area !== "session" });
+    },
+  });
+  return (
+    <Menu position="bottom-end" width={220} defaultOpened>
+      <Menu.Target>
+        <AccountButton name={session.name} />
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>
+          <Text size="sm" fw={600} c="bright" className="name">
+            {session.name}
+          </Text>
+          {session.role}, signed in until{" "}
+          {new Date(session.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
+        </Menu.Label>
+        <Menu.Item component={Link} to="/settings" leftSection={<IconSettings size={16} />}>
+          Your account
+        </Menu.Item>
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => signOut.mutate()}>
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,31 @@
+import { Button, Stack, Text, Title } from "@mantine/core";
+import { Link, useRouter } from "@tanstack/react-router";
+
+import { ProblemNote } from "../shared/ProblemNote";
+import { ProblemError } from "../api/problem";
+
+export function ErrorPage({ error }: { error: unknown }) {
+  const router = useRouter();
+  return (
+    <Stack align="flex-start" p="xl" maw={640}>
+      <Title order={2}>This view could not be shown</Title>
+      {error instanceof ProblemError ? (
+        <ProblemNote error={error} />
+      ) : (
+        <Text>{error instanceof Error ? error.message : String(error)}</Text>
+      )}
+      <Button onClick={() => void router.invalidate()}>Try again</Button>
+    </Stack>
+  );
+}
+
+export function Missing() {
+  return (
+    <Stack align="flex-start" p="xl">
+      <Title order={2}>There is nothing at this address</Title>
+      <Button component={Link} to="/">
+        To the overview
+      </Button>
+    </Stack>
+  );
+}

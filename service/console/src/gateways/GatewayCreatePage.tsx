@@ -1,0 +1,141 @@
+import {
+  Button,
+  Fieldset,
+  Group,
+  NumberInput,
+  Select,
+  SimpleGrid,
+  Stack,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useMutation } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api, body } from "../api/client";
+import { byField, problemOf } from "../api/problem";
+import { PageHead } from "../shared/PageHead";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Bundle } from "./Bundle";
+import { FIELDS, gatewayOf, NEW, VALIDATE } from "./form";
+
+const KINDS = [
+  { value: "sluice", label: "sluice" },
+  { value: "bmv2", label: "bmv2" },
+  { value: "tofino-cpu", label: "Tofino, its CPU module seals" },
+  { value: "crypto-host", label: "Tofino, a host beside it seals" },
+];
+const PORTS_MAX = 511;
+
+/** Registered first, then handed what it needs to start. */
+export function GatewayCreatePage() {
+  const navigate = useNavigate();
+  const [made, setMade] = useState<string | null>(null);
+  const form = useForm({ initialValues: NEW, validate: VALIDATE });
+  const create = useMutation({
+    mutationFn: async () => body(await api.POST("/api/v1/gateways", { body: gatewayOf(form.values) })),
+    onError: (error) => form.setErrors(byField(problemOf(error), FIELDS).fields),
+    onSuccess: ({ name }) => setMade(name),
+  });
+  const field = (path: string) => ({
+    ...form.getInputProps(path),
+    spellCheck: false,
+    autoCapitalize: "none",
+  });
+  return (
+    <Stack maw={760}>
+      <PageHead title="Add a gateway" about="Where tunnels end, between the internet and your network." />
+      <form onSubmit={form.onSubmit(() => create.mutate())}>
+        <Stack gap="lg">
+          <SimpleGrid cols={{ base: 1, xs: 2 }}>
+            <TextInput label="Name" placeholder="gw-berlin" required {...field("name")} />
+            <Select label="Switch" data={KINDS} allowDeselect={false} {...form.getInputProps("kind")} />
+            <TextInput
+              label="Public address"
+              description="To which devices send ESP"
+              placeholder="198.51.100.2"
+              required
+              {...field("address")}
+            />
+            <TextInput label="Public IPv6 address" description="Optional" {...field("address6")} />
+            <TextInput
+              label="P4Runtime"
+              description="Where the controller reaches it"
+              placeholder="10.255.0.2:9559"
+              required
+              {...field("p4runtime")}
+            />
+            <TextInput
+              label="Addresses of devices"
+              description="Your network routes them to this gateway"
+              placeholder="10.99.0.0/24"
+              required
+              {...field("pool")}
+            />
+            <TextInput label="IPv6 addresses of devices" description="Optional" {...field("pool6")} />
+          </SimpleGrid>
+          <Fieldset legend="Port to the internet">
+            <SimpleGrid cols={{ base: 1, xs: 3 }}>
+              <NumberInput
+                label="WAN port"
+                min={1}
+                max={PORTS_MAX}
+                required
+                {...form.getInputProps("wan.port")}
+              />
+              <TextInput label="WAN MAC" placeholder="02:00:00:00:01:01" required {...field("wan.mac")} />
+              <TextInput
+                label="MAC of the router"
+                placeholder="02:00:00:00:01:02"
+                required
+                {...field("wan.next_hop_mac")}
+              />
+            </SimpleGrid>
+          </Fieldset>
+          <Fieldset legend="Port to your network">
+            <SimpleGrid cols={{ base: 1, xs: 2 }}>
+              <NumberInput
+                label="LAN port"
+                min={1}
+                max={PORTS_MAX}
+                required
+                {...form.getInputProps("lan.port")}
+              />
+              <TextInput label="LAN MAC" placeholder="02:00:00:00:02:01" required {...field("lan.mac")} />
+              <TextInput label="LAN address" placeholder="10.20.0.1" required {...field("lan.address")} />
+              <TextInput label="LAN prefix" placeholder="10.20.0.0/16" required {...field("lan.prefix")} />
+            </SimpleGrid>
+            <Textarea
+              mt="sm"
+              label="Neighbours"
+              description="An address and its MAC a line: servers that it reaches directly"
+              placeholder="10.20.0.10 02:00:00:00:02:10"
+              autosize
+              minRows={2}
+              {...field("lan.neighbours")}
+            />
+          </Fieldset>
+          {create.error && byField(problemOf(create.error), FIELDS).rest && (
+            <ProblemNote error={create.error} />
+          )}
+          <Group>
+            <Button type="submit" loading={create.isPending}>
+              Add it
+            </Button>
+            <Button variant="default" component={Link} to="/gateways">
+              Cancel
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+      {made !== null && (
+        <Bundle
+          name={made}
+          onClose={() => void navigate({ to: "/gateways/of/$name", params: { name: made } })}
+        />
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,92 @@
+import { Anchor, Badge, Button, Group, Table, Text } from "@mantine/core";
+import { IconPlus, IconServer2 } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+
+import { useGateways } from "../live/live";
+import { useMayWrite } from "../session/session";
+import { PageSwitch } from "../shared/PageSwitch";
+import { Empty } from "../shared/Empty";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { Waiting } from "../shared/Waiting";
+import { driftOf, stateOf } from "./state";
+
+export function GatewayListPage() {
+  const { rows } = useGateways();
+  const add = useMayWrite("gateways") && (
+    <Button component={Link} to="/gateways/new" leftSection={<IconPlus size={16} />}>
+      Add a gateway
+    </Button>
+  );
+  const gateways = [...(rows?.values() ?? [])].sort((a, b) => a.name.localeCompare(b.name));
+  return (
+    <>
+      <PageHead title="Gateways" about="Where tunnels end, and what each is doing.">
+        {gateways.length > 0 && add}
+      </PageHead>
+      <Group mb="md">
+        <PageSwitch at="/gateways" pages={["/gateways", "/site-tunnels"]} />
+      </Group>
+      {rows === null ? (
+        <Waiting forWhat="gateways" />
+      ) : gateways.length === 0 ? (
+        <Empty icon={<IconServer2 />} title="No gateway yet" action={add}>
+          A gateway carries tunnels into your network. Add one, or describe it in a file and register it with
+          “culvert-controller gateway add”; it shows here as soon as it answers.
+        </Empty>
+      ) : (
+        <Table.ScrollContainer minWidth={340}>
+          <Table verticalSpacing="sm" aria-label="Gateways" highlightOnHover>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>Name</Table.Th>
+                <Table.Th>State</Table.Th>
+                <Table.Th visibleFrom="sm">Held everything</Table.Th>
+                <Table.Th visibleFrom="md">Drift</Table.Th>
+                <Table.Th ta="right">Tunnels</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {gateways.map((gateway) => {
+                const { word, colour } = stateOf(gateway);
+                return (
+                  <Table.Tr key={gateway.name}>
+                    <Table.Td>
+                      <Anchor
+                        component={Link}
+                        to="/gateways/of/$name"
+                        params={{ name: gateway.name } as never}
+                        fw={550}
+                        c="bright"
+                      >
+                        {gateway.name}
+                      </Anchor>
+                      <Text size="xs" c="dimmed" className="mono">
+                        {gateway.address}
+                      </Text>
+                    </Table.Td>
+                    <Table.Td>
+                      <Badge variant="light" color={colour} tt="none">
+                        {word}
+                      </Badge>
+                      {gateway.reason !== "" && (
+                        <Text size="xs" c="dimmed" mt={2} className="name">
+                          {gateway.reason}
+                        </Text>
+                      )}
+                    </Table.Td>
+                    <Table.Td visibleFrom="sm">
+                      <Moment at={gateway.reconciled_at} />
+                    </Table.Td>
+                    <Table.Td visibleFrom="md">{driftOf(gateway)}</Table.Td>
+                    <Table.Td ta="right">{gateway.tunnels}</Table.Td>
+                  </Table.Tr>
+                );
+              })}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,133 @@
+import { Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { useGateways, useTraffic, useTunnels, type Gateway } from "../live/live";
+import { useMayWrite } from "../session/session";
+import { Empty } from "../shared/Empty";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { Waiting } from "../shared/Waiting";
+import { TunnelTable } from "../tunnels/TunnelTable";
+import { Bundle } from "./Bundle";
+import { Drain, Undrain } from "./Drain";
+import { Drops, useSamples } from "./Drops";
+import { trip } from "./samples";
+import { driftOf, keysOf, stateOf } from "./state";
+import { Tables } from "./Tables";
+import { IconServerOff } from "@tabler/icons-react";
+
+const TUNNELS_MAX = 50;
+
+export function GatewayPage() {
+  const { name } = useParams({ from: "/frame/gateways/of/$name" });
+  const { rows } = useGateways();
+  if (rows === null) return <Waiting forWhat={name} />;
+  const gateway = rows.get(name);
+  if (gateway === undefined)
+    return (
+      <Empty
+        icon={<IconServerOff />}
+        title="There is no such gateway"
+        action={
+          <Button component={Link} to="/gateways" variant="default">
+            To the gateways
+          </Button>
+        }
+      >
+        It may have been deleted.
+      </Empty>
+    );
+  return <Shown gateway={gateway} />;
+}
+
+function Shown({ gateway }: { gateway: Gateway }) {
+  const mayWrite = useMayWrite("gateways");
+  const [draining, setDraining] = useState(false);
+  // Fixed when the dialog opens: the download itself makes the next bundle a replacement.
+  const [bundling, setBundling] = useState<{ replaces: boolean } | null>(null);
+  const { hours = 1 } = useSearch({ from: "/frame/gateways/of/$name" });
+  const navigate = useNavigate({ from: "/gateways/of/$name" });
+  const newest = useSamples(gateway.name, hours).data?.at(-1);
+  const rates = useTraffic().rows ?? undefined;
+  const tunnels = [...(useTunnels().rows?.values() ?? [])].filter((one) => one.gateway === gateway.name);
+  const { word, colour } = stateOf(gateway);
+  const facts: [string, React.ReactNode][] = [
+    ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
+    ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
+    ["Encryption", gateway.suite],
+    ["Written by", gateway.owner === "" ? "no controller" : gateway.owner],
+    ["Held everything", <Moment key="r" at={gateway.reconciled_at} />],
+    ["Drift", driftOf(gateway)],
+    ["Keys", keysOf(gateway)],
+    ["Alone for", gateway.alone_for.length === 0 ? "nothing" : gateway.alone_for.join(", ")],
+    [
+      "P4Runtime",
+      <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>,
+    ],
+    ["Round trip", gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
+  ];
+  return (
+    <Stack gap="xl">
+      <PageHead
+        title={gateway.name}
+        about={
+          <>
+            <Badge variant="light" color={colour} tt="none" mr="xs">
+              {word}
+            </Badge>
+            {gateway.reason}
+          </>
+        }
+      >
+        {mayWrite && (
+          <Button variant="default" onClick={() => setBundling({ replaces: gateway.keys.state !== "new" })}>
+            Bundle
+          </Button>
+        )}
+        {mayWrite &&
+          (gateway.draining_since === null ? (
+            <Button variant="default" onClick={() => setDraining(true)}>
+              Drain
+            </Button>
+          ) : (
+            <Undrain gateway={gateway} />
+          ))}
+      </PageHead>
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }}>
+        {facts.map(([label, fact]) => (
+          <Paper key={label} withBorder p="md">
+            <Text size="xs" c="dimmed">
+              {label}
+            </Text>
+            <Text size="sm" component="div" className="name">
+              {fact}
+            </Text>
+          </Paper>
+        ))}
+      </SimpleGrid>
+      <section aria-label="Tunnels through it">
+        <Text fw={600} mb="xs">
+          {tunnels.length === 0 ? "No tunnel is open" : `${tunnels.length} open`}
+        </Text>
+        {tunnels.length > 0 && (
+          <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />
+        )}
+      </section>
+      <Drops
+        name={gateway.name}
+        hours={hours}
+        onHours={(chosen) => void navigate({ search: chosen === 1 ? {} : { hours: chosen }, replace: true })}
+      />
+      <Tables name={gateway.name} isOnline={gateway.state === "online"} />
+      {bundling && (
+        <Bundle name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
+      )}
+      {draining && <Drain gateway={gateway} onClose={() => setDraining(false)} />}
+    </Stack>
+  );
+}
+
+function Mono({ children }: { children: React.ReactNode }) {
+  return <span className="mono">{children}</span>;
+}

@@ -1,0 +1,83 @@
+import { Anchor, Button, Group as Row, Stack, Text } from "@mantine/core";
+import { IconPlus, IconSearchOff, IconUsersGroup } from "@tabler/icons-react";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+
+import { useMayWrite } from "../session/session";
+import { PageSwitch } from "../shared/PageSwitch";
+import { Empty } from "../shared/Empty";
+import { PageHead } from "../shared/PageHead";
+import { RowList, type Column } from "../shared/RowList";
+import { SearchField } from "../shared/SearchField";
+import { groupsQuery, type Group } from "./queries";
+
+const NAMED = 8;
+
+export function GroupListPage() {
+  const filter = useSearch({ from: "/frame/groups" });
+  const navigate = useNavigate({ from: "/groups" });
+  const mayWrite = useMayWrite("groups");
+  const add = mayWrite && (
+    <Button component={Link} to="/groups/new" leftSection={<IconPlus size={16} />}>
+      Add a group
+    </Button>
+  );
+  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
+  return (
+    <>
+      <PageHead title="Groups" about="People who reach the same things.">
+        {add}
+      </PageHead>
+      <Stack gap="md">
+        <Row>
+          <PageSwitch at="/groups" pages={["/policies", "/groups"]} />
+          <SearchField label="Search groups" value={filter.q ?? ""} onSearch={search} />
+        </Row>
+        <RowList
+          label="Groups"
+          options={groupsQuery(filter)}
+          keyOf={({ name }) => name}
+          columns={COLUMNS}
+          empty={
+            filter.q !== undefined ? (
+              <Empty
+                icon={<IconSearchOff />}
+                title="No group fits"
+                action={
+                  <Button variant="default" onClick={() => search("")}>
+                    Show all
+                  </Button>
+                }
+              >
+                Nothing has what you search for in its name or its members.
+              </Empty>
+            ) : (
+              <Empty icon={<IconUsersGroup />} title="No groups yet" action={add}>
+                A group gets its policies once; whoever joins it later reaches the same.
+              </Empty>
+            )
+          }
+        />
+      </Stack>
+    </>
+  );
+}
+
+const COLUMNS: Column<Group>[] = [
+  {
+    title: "Group",
+    cell: ({ name }) => (
+      <Anchor component={Link} to="/groups/of/$name" params={{ name } as never} fw={550} size="sm">
+        {name}
+      </Anchor>
+    ),
+  },
+  {
+    title: "Members",
+    cell: ({ members = [] }) => (
+      <Text size="sm" className="name">
+        {members.length === 0 ? "nobody" : members.slice(0, NAMED).join(", ")}
+        {members.length > NAMED && ` and ${members.length - NAMED} more`}
+      </Text>
+    ),
+  },
+];

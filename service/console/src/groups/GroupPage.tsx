@@ -1,0 +1,134 @@
+import { Anchor, List, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+
+import { api, tagged, type Tagged } from "../api/client";
+import { allPolicies } from "../policies/queries";
+import { useMayWrite } from "../session/session";
+import { DeleteButton } from "../shared/DeleteButton";
+import { EditForm, type Edited } from "../shared/EditForm";
+import { EffectBox, EffectList } from "../shared/Effect";
+import { LoadedPage } from "../shared/LoadedPage";
+import { PageHead } from "../shared/PageHead";
+import { useEffectOf } from "../shared/useEffectOf";
+import { DeleteGroup } from "./DeleteGroup";
+import { Fields } from "./Fields";
+import {
+  FIELDS,
+  formOf,
+  groupOf,
+  groupQuery,
+  previewGroup,
+  type Group,
+  type GroupForm,
+  type GroupIn,
+} from "./queries";
+
+const EDITED: Edited<Group, GroupForm, GroupIn> = { formOf, bodyOf: groupOf, fieldsOf: () => FIELDS };
+
+export function GroupPage() {
+  const { name } = useParams({ from: "/frame/groups/of/$name" });
+  const found = useQuery(groupQuery(name));
+  return (
+    <LoadedPage query={found} name={name} list="/groups">
+      {(it) => <Shown key={name} found={it} />}
+    </LoadedPage>
+  );
+}
+
+function Shown({ found }: { found: Tagged<Group> }) {
+  const { name } = found.row;
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("groups");
+  const [deleting, { open, close }] = useDisclosure();
+  return (
+    <Stack gap="xl">
+      <PageHead title={name} about="A group of people.">
+        {mayWrite && <DeleteButton onClick={open} />}
+      </PageHead>
+      <EditForm
+        label="Group"
+        what={name}
+        found={found}
+        edited={EDITED}
+        mayWrite={mayWrite}
+        write={async (body, etag) =>
+          tagged(
+            await api.PUT("/api/v1/groups/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            }),
+          )
+        }
+        again={() => void queries.refetchQueries(groupQuery(name))}
+        onSaved={(saved) => {
+          queries.setQueryData(groupQuery(saved.row.name).queryKey, saved);
+          notifications.show({ message: `${saved.row.name} is saved` });
+          if (saved.row.name !== name)
+            void navigate({ to: "/groups/of/$name", params: { name: saved.row.name }, replace: true });
+        }}
+      >
+        {(form, before) => (
+          <>
+            <Fields form={form} />
+            {mayWrite && form.isDirty() && <GroupEffect values={form.values} before={before} />}
+          </>
+        )}
+      </EditForm>
+      <ItsPolicies name={name} />
+      {deleting && (
+        <DeleteGroup group={found.row} onClose={close} onDeleted={() => void navigate({ to: "/groups" })} />
+      )}
+    </Stack>
+  );
+}
+
+function GroupEffect({ values, before }: { values: GroupForm; before: Group }) {
+  const asked = values.name.trim() === "" ? null : groupOf(values);
+  const effect = useEffectOf("groups", before.name, asked, (body) => previewGroup(body, before.name));
+  return (
+    <EffectBox>
+      {effect.data && asked !== null ? (
+        <EffectList effect={effect.data} />
+      ) : (
+        <Text size="sm" c="dimmed">
+          {effect.isError ? "Cannot be told: something above is not right yet." : "…"}
+        </Text>
+      )}
+    </EffectBox>
+  );
+}
+
+function ItsPolicies({ name }: { name: string }) {
+  const found = useQuery({
+    queryKey: ["policies", "of", "group", name],
+    queryFn: () => allPolicies({ group: name }),
+  });
+  if (!found.data) return null;
+  return (
+    <section aria-label="Its policies">
+      <Text fw={600} mb="xs">
+        {found.data.length === 0 ? "No policy leads this group anywhere yet" : "What its members may reach"}
+      </Text>
+      <List size="sm" spacing={4}>
+        {found.data.map((policy) => (
+          <List.Item key={policy.name} className="name">
+            <Anchor
+              component={Link}
+              to="/policies/of/$name"
+              params={{ name: policy.name } as never}
+              inherit
+              underline="always"
+            >
+              {policy.name}
+            </Anchor>
+            : {policy.resources.join(", ")}
+          </List.Item>
+        ))}
+      </List>
+    </section>
+  );
+}

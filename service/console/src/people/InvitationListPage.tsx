@@ -1,0 +1,124 @@
+import { Button, Group, Stack, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconMailForward, IconSearchOff } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api } from "../api/client";
+import { useMayWrite } from "../session/session";
+import { Confirm } from "../shared/Confirm";
+import { PageSwitch } from "../shared/PageSwitch";
+import { Empty } from "../shared/Empty";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { RowList, type Column } from "../shared/RowList";
+import { SearchField } from "../shared/SearchField";
+import { invitationsQuery, type Invitation } from "./queries";
+
+export function InvitationListPage() {
+  const filter = useSearch({ from: "/frame/invitations" });
+  const navigate = useNavigate({ from: "/invitations" });
+  const mayWithdraw = useMayWrite("invitations");
+  const [withdrawing, setWithdrawing] = useState<Invitation | null>(null);
+  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
+  return (
+    <>
+      <PageHead title="Invitations" about="Links that have been given and not been used yet." />
+      <Stack gap="md">
+        <Group>
+          <PageSwitch at="/invitations" pages={["/people", "/invitations"]} />
+          <SearchField label="Search invitations" value={filter.q ?? ""} onSearch={search} />
+        </Group>
+        <RowList
+          label="Invitations"
+          options={invitationsQuery(filter)}
+          keyOf={({ id }) => String(id)}
+          columns={[...COLUMNS, ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
+          empty={
+            filter.q !== undefined ? (
+              <Empty icon={<IconSearchOff />} title="No invitation fits">
+                None is for or by somebody with what you search for in their name.
+              </Empty>
+            ) : (
+              <Empty icon={<IconMailForward />} title="No open invitations">
+                Each that was given has been used, has been withdrawn, or has expired.
+              </Empty>
+            )
+          }
+        />
+      </Stack>
+      {withdrawing && <Withdraw invitation={withdrawing} onClose={() => setWithdrawing(null)} />}
+    </>
+  );
+}
+
+const COLUMNS: Column<Invitation>[] = [
+  {
+    title: "For",
+    cell: ({ user }) => (
+      <Text size="sm" fw={550} className="name">
+        {user}
+      </Text>
+    ),
+  },
+  {
+    title: "By",
+    cell: ({ invited_by }) => (
+      <Text size="sm" className="name">
+        {invited_by ?? "unknown"}
+      </Text>
+    ),
+  },
+  { title: "Given", wide: true, cell: ({ created_at }) => <Moment at={created_at} /> },
+  {
+    title: "Good until",
+    cell: ({ expires_at }) => (
+      <Text size="sm">
+        {new Date(expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
+      </Text>
+    ),
+  },
+];
+
+function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<Invitation> {
+  return {
+    title: "Actions",
+    align: "right",
+    cell: (invitation) => (
+      <Button
+        size="compact-sm"
+        variant="default"
+        aria-label={`Withdraw the invitation of ${invitation.user}`}
+        onClick={() => onWithdraw(invitation)}
+      >
+        Withdraw
+      </Button>
+    ),
+  };
+}
+
+function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitation; onClose: () => void }) {
+  const queries = useQueryClient();
+  const withdraw = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/invitations/{number}", { params: { path: { number: id } } }),
+    onSuccess: async () => {
+      notifications.show({ message: `The invitation of ${user} is withdrawn` });
+      await queries.invalidateQueries({ queryKey: ["invitations"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={`Withdraw the invitation of ${user}?`}
+      act="Withdraw"
+      mutation={withdraw}
+    >
+      <Text size="sm">
+        Its link enrols no computer any more. A computer that has used it is not concerned.
+      </Text>
+    </Confirm>
+  );
+}

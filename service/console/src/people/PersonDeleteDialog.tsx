@@ -1,0 +1,32 @@
+import { List } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, body } from "../api/client";
+import { useTunnels } from "../live/live";
+import { Confirm } from "../shared/Confirm";
+import { counted } from "../shared/words";
+
+export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
+  const queries = useQueryClient();
+  const open = [...(useTunnels().rows?.values() ?? [])].filter(({ user }) => user === name).length;
+  const remove = useMutation({
+    mutationFn: async () => body(await api.DELETE("/api/v1/users/{name}", { params: { path: { name } } })),
+    onSuccess: async ({ tunnels_closed }) => {
+      notifications.show({ message: `${name} is deleted, ${counted(tunnels_closed, "tunnel")} closed` });
+      await queries.invalidateQueries({ queryKey: ["users"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+      <List size="sm" spacing={4}>
+        <List.Item>
+          {open === 0 ? "Closes no tunnel: none is open" : `Closes ${counted(open, "tunnel")}`}
+        </List.Item>
+        <List.Item>Revokes each of their devices, for good</List.Item>
+        <List.Item>Deletes the policies that are theirs alone</List.Item>
+      </List>
+    </Confirm>
+  );
+}

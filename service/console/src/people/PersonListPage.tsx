@@ -1,0 +1,131 @@
+import { ActionIcon, Button, Group, Menu, Stack, Text } from "@mantine/core";
+import {
+  IconDots,
+  IconMailForward,
+  IconPlus,
+  IconSearchOff,
+  IconTrash,
+  IconUsers,
+} from "@tabler/icons-react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { useMayWrite } from "../session/session";
+import { PageSwitch } from "../shared/PageSwitch";
+import { Empty } from "../shared/Empty";
+import { LastDenied } from "../shared/LastDenied";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { RowList, type Column } from "../shared/RowList";
+import { merged } from "../shared/search";
+import { SearchField } from "../shared/SearchField";
+import { PersonCreateDialog } from "./PersonCreateDialog";
+import { PersonDeleteDialog } from "./PersonDeleteDialog";
+import { InviteDialog } from "./InviteDialog";
+import { peopleQuery, type Person } from "./queries";
+
+type Doing = { what: "add" } | { what: "invite" | "delete"; name: string } | null;
+
+export function PersonListPage() {
+  const filter = useSearch({ from: "/frame/people" });
+  const navigate = useNavigate({ from: "/people" });
+  const mayWrite = useMayWrite("users");
+  const mayInvite = useMayWrite("invitations");
+  const [doing, setDoing] = useState<Doing>(null);
+  const done = () => setDoing(null);
+  const add = mayWrite && (
+    <Button leftSection={<IconPlus size={16} />} onClick={() => setDoing({ what: "add" })}>
+      Add a person
+    </Button>
+  );
+  const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
+  return (
+    <>
+      <PageHead title="People" about="Who may open what; each enrols their computers with an invitation.">
+        {add}
+      </PageHead>
+      <Stack gap="md">
+        <Group>
+          <PageSwitch at="/people" pages={["/people", "/invitations"]} />
+          <SearchField label="Search people" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
+        </Group>
+        <RowList
+          label="People"
+          options={peopleQuery(filter)}
+          keyOf={({ name }) => name}
+          sorting={{ by: filter.sort ?? "name", onSort: (sort) => show({ sort: sort as "name" | "-name" }) }}
+          columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
+          empty={
+            filter.q !== undefined ? (
+              <Empty icon={<IconSearchOff />} title="Nobody fits">
+                Nobody has what you search for in their name or e-mail address.
+              </Empty>
+            ) : (
+              <Empty icon={<IconUsers />} title="Nobody yet" action={add}>
+                Add a person, then send them an invitation: a link with which they enrol a computer.
+              </Empty>
+            )
+          }
+        />
+      </Stack>
+      <PersonCreateDialog
+        opened={doing?.what === "add"}
+        onClose={done}
+        onAdded={(name) => setDoing({ what: "invite", name })}
+      />
+      {doing?.what === "invite" && <InviteDialog name={doing.name} onClose={done} />}
+      {doing?.what === "delete" && <PersonDeleteDialog name={doing.name} onClose={done} />}
+    </>
+  );
+}
+
+const COLUMNS: Column<Person>[] = [
+  {
+    title: "Name",
+    sort: "name",
+    cell: ({ name, email }) => (
+      <Stack gap={0}>
+        <Text size="sm" fw={550} className="name">
+          {name}
+        </Text>
+        <Text size="xs" c="dimmed" className="name">
+          {email}
+        </Text>
+      </Stack>
+    ),
+  },
+  { title: "Last seen", wide: true, cell: ({ last_seen_at }) => <Moment at={last_seen_at} /> },
+  { title: "Last denied", wide: true, cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  { title: "Devices", align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
+];
+
+function doColumn(setDoing: (doing: Doing) => void): Column<Person> {
+  return {
+    title: "Actions",
+    align: "right",
+    cell: ({ name }) => (
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <ActionIcon variant="subtle" color="gray" aria-label={`Actions for ${name}`}>
+            <IconDots size={18} />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            leftSection={<IconMailForward size={16} />}
+            onClick={() => setDoing({ what: "invite", name })}
+          >
+            Invite a computer
+          </Menu.Item>
+          <Menu.Item
+            c="var(--mantine-color-error)"
+            leftSection={<IconTrash size={16} />}
+            onClick={() => setDoing({ what: "delete", name })}
+          >
+            Delete
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    ),
+  };
+}

@@ -1,0 +1,84 @@
+import { Stack } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+
+import { api, tagged, type Tagged } from "../api/client";
+import { useMayWrite } from "../session/session";
+import { DeleteButton } from "../shared/DeleteButton";
+import { EditForm, type Edited } from "../shared/EditForm";
+import { LoadedPage } from "../shared/LoadedPage";
+import { PageHead } from "../shared/PageHead";
+import { DeletePolicy } from "./DeletePolicy";
+import { Fields } from "./Fields";
+import { FIELDS, fieldsOf, formOf, policyOf, VALIDATE, type PolicyForm } from "./form";
+import { PolicyEffect } from "./PolicyEffect";
+import { policyQuery, type Policy, type PolicyIn } from "./queries";
+
+const EDITED: Edited<Policy, PolicyForm, PolicyIn> = {
+  formOf: (policy) => formOf(policy, Intl.DateTimeFormat().resolvedOptions().timeZone),
+  bodyOf: policyOf,
+  fieldsOf,
+  renamed: FIELDS,
+  validate: VALIDATE,
+};
+
+export function PolicyPage() {
+  const { name } = useParams({ from: "/frame/policies/of/$name" });
+  const found = useQuery(policyQuery(name));
+  return (
+    <LoadedPage query={found} name={name} list="/policies">
+      {(it) => <Shown key={name} found={it} />}
+    </LoadedPage>
+  );
+}
+
+function Shown({ found }: { found: Tagged<Policy> }) {
+  const { name } = found.row;
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("policies");
+  const [deleting, { open, close }] = useDisclosure();
+  return (
+    <Stack>
+      <PageHead title={name}>{mayWrite && <DeleteButton onClick={open} />}</PageHead>
+      <EditForm
+        label="Policy"
+        what={name}
+        found={found}
+        edited={EDITED}
+        mayWrite={mayWrite}
+        write={async (body, etag) =>
+          tagged(
+            await api.PUT("/api/v1/policies/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            }),
+          )
+        }
+        again={() => void queries.refetchQueries(policyQuery(name))}
+        onSaved={(saved) => {
+          queries.setQueryData(policyQuery(saved.row.name).queryKey, saved);
+          notifications.show({ message: `${saved.row.name} is saved` });
+          if (saved.row.name !== name)
+            void navigate({ to: "/policies/of/$name", params: { name: saved.row.name }, replace: true });
+        }}
+      >
+        {(form, before) => (
+          <>
+            <Fields form={form} />
+            {mayWrite && form.isDirty() && <PolicyEffect values={form.values} before={before} />}
+          </>
+        )}
+      </EditForm>
+      {deleting && (
+        <DeletePolicy
+          policy={found.row}
+          onClose={close}
+          onDeleted={() => void navigate({ to: "/policies" })}
+        />
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,104 @@
+import { Alert, Button, Group, List, Paper, Stack, Text } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { notifications } from "@mantine/notifications";
+import { IconEye } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { api, body, type Schemas } from "../api/client";
+import { byField, problemOf } from "../api/problem";
+import { PageHead } from "../shared/PageHead";
+import { ProblemNote } from "../shared/ProblemNote";
+import { Fields } from "./Fields";
+import { fieldsOf, NEW, resourceOf, suggestedName, VALIDATE } from "./form";
+
+/** First what it would do, then it is done. */
+export function ResourceCreatePage() {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [suggested, setSuggested] = useState("");
+  const form = useForm({
+    initialValues: NEW,
+    validate: VALIDATE,
+    // What was previewed is not what it was.
+    onValuesChange: () => preview.reset(),
+  });
+  const onError = (error: Error) => form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields);
+  const preview = useMutation({
+    mutationFn: async () =>
+      body(await api.POST("/api/v1/resources/preview", { body: resourceOf(form.values) })),
+    onError,
+  });
+  const create = useMutation({
+    mutationFn: async () => body(await api.POST("/api/v1/resources", { body: resourceOf(form.values) })),
+    onError,
+    onSuccess: async ({ name, display_name }) => {
+      await queries.invalidateQueries({ queryKey: ["resources"] });
+      notifications.show({ message: `${display_name} is published` });
+      await navigate({ to: "/resources/of/$name", params: { name } });
+    },
+  });
+  const failed = create.error ?? preview.error;
+  return (
+    <Stack maw={760}>
+      <PageHead title="Add a resource" />
+      <form onSubmit={form.onSubmit(() => (preview.data ? create.mutate() : preview.mutate()))}>
+        <Stack gap="lg">
+          <Fields
+            form={form}
+            isNew
+            onFqdn={(fqdn) => {
+              const next = suggestedName(fqdn);
+              if (form.values.name === suggested) form.setFieldValue("name", next);
+              setSuggested(next);
+            }}
+          />
+          {failed && byField(problemOf(failed), fieldsOf(form.values)).rest && <ProblemNote error={failed} />}
+          {preview.data && <Effect fqdn={form.values.fqdn} effect={preview.data} />}
+          <Group>
+            <Button type="submit" loading={preview.isPending || create.isPending}>
+              {preview.data ? "Publish it" : "Preview"}
+            </Button>
+            <Button variant="default" component={Link} to="/resources">
+              Cancel
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Stack>
+  );
+}
+
+function Effect({ fqdn, effect: { records, people } }: { fqdn: string; effect: Schemas["PreviewOut"] }) {
+  return (
+    <Paper withBorder p="md" role="region" aria-label="What this will do" aria-live="polite">
+      <Group gap="xs" mb="xs">
+        <IconEye size={18} />
+        <Text fw={600}>What this will do</Text>
+      </Group>
+      <List size="sm" spacing={4}>
+        {records.map(({ zone, origin, types }) => (
+          <List.Item key={zone}>
+            Publish {types.join(" and ")} for{" "}
+            <Text span className="name" fw={550} inherit>
+              {fqdn}
+            </Text>{" "}
+            in {origin}
+          </List.Item>
+        ))}
+        <List.Item>
+          {people.length === 0
+            ? "Nobody gets access yet: a policy, or a person here, gives it"
+            : `${people.length === 1 ? "1 person gets" : `${people.length} people get`} access: ${people.join(", ")}`}
+        </List.Item>
+      </List>
+      {records.length === 0 && (
+        <Alert mt="sm" color="yellow" variant="light">
+          No name server is told: no zone of Culvert’s publishes this name. Devices of people with access find
+          it all the same if your own DNS answers for it.
+        </Alert>
+      )}
+    </Paper>
+  );
+}

@@ -1,0 +1,84 @@
+import { Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+
+import { api, tagged, type Tagged } from "../api/client";
+import { useTunnels } from "../live/live";
+import { useMayWrite } from "../session/session";
+import { DeleteButton } from "../shared/DeleteButton";
+import { EditForm, type Edited } from "../shared/EditForm";
+import { encoded } from "../shared/encoded";
+import { LoadedPage } from "../shared/LoadedPage";
+import { PageHead } from "../shared/PageHead";
+import { DeleteResource } from "./DeleteResource";
+import { Fields } from "./Fields";
+import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
+import { resourceQuery, type Resource, type ResourceIn } from "./queries";
+import { TunnelTable } from "../tunnels/TunnelTable";
+
+const EDITED: Edited<Resource, ResourceForm, ResourceIn> = {
+  formOf,
+  bodyOf: resourceOf,
+  fieldsOf,
+  validate: VALIDATE,
+};
+
+export function ResourcePage() {
+  const { name } = useParams({ from: "/frame/resources/of/$name" });
+  const found = useQuery(resourceQuery(name));
+  return (
+    <LoadedPage query={found} name={name} list="/resources">
+      {(it) => <Shown key={name} found={it} />}
+    </LoadedPage>
+  );
+}
+
+function Shown({ found }: { found: Tagged<Resource> }) {
+  const { name, fqdn, display_name } = found.row;
+  const inDns = encoded(fqdn, display_name);
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("resources");
+  const [deleting, { open, close }] = useDisclosure();
+  const tunnels = [...(useTunnels().rows?.values() ?? [])].filter(({ resource }) => resource === name);
+  return (
+    <Stack gap="xl">
+      <PageHead
+        title={display_name}
+        about={`Known as ${name} in policies and lists${inDns === null ? "" : `, as ${inDns} in the DNS`}.`}
+      >
+        {mayWrite && <DeleteButton onClick={open} />}
+      </PageHead>
+      <section aria-label="Open tunnels">
+        <Text fw={600} mb="xs">
+          {tunnels.length === 0 ? "No tunnel is open" : `${tunnels.length} open`}
+        </Text>
+        {tunnels.length > 0 && <TunnelTable tunnels={tunnels} />}
+      </section>
+      <EditForm
+        label="Resource"
+        what={display_name}
+        found={found}
+        edited={EDITED}
+        mayWrite={mayWrite}
+        write={async (body, etag) =>
+          tagged(
+            await api.PUT("/api/v1/resources/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            }),
+          )
+        }
+        again={() => void queries.refetchQueries(resourceQuery(name))}
+        onSaved={(saved) => {
+          queries.setQueryData(resourceQuery(name).queryKey, saved);
+          notifications.show({ message: `${saved.row.display_name} is saved` });
+        }}
+      >
+        {(form) => <Fields form={form} />}
+      </EditForm>
+      <DeleteResource resource={found.row} opened={deleting} onClose={close} />
+    </Stack>
+  );
+}

@@ -1,0 +1,36 @@
+import { Center, Group, Image, Paper, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import type { ReactNode } from "react";
+
+/** What stands before the console: a card in the middle. */
+export function CardPage({ title, about, children }: { title: string; about?: string; children: ReactNode }) {
+  useDocumentTitle(`${title} · Culvert`);
+  return (
+    <Center
+      component="main"
+      mih="100vh"
+      p="md"
+      bg="light-dark(var(--mantine-color-gray-0), var(--mantine-color-dark-8))"
+    >
+      <Paper withBorder shadow="sm" p={{ base: "lg", xs: "xl" }} w="100%" maw={420} radius="lg">
+        <Group gap="xs" mb="lg">
+          <Image src="/console/icon.svg" alt="" w={28} h={28} />
+          <Text fw={650} size="lg">
+            Culvert
+          </Text>
+        </Group>
+        <Stack gap={4} mb="lg">
+          <Title order={1} size="h3">
+            {title}
+          </Title>
+          {about !== undefined && (
+            <Text c="dimmed" size="sm">
+              {about}
+            </Text>
+          )}
+        </Stack>
+        {children}
+      </Paper>
+    </Center>
+  );
+}

@@ -1,0 +1,95 @@
+import { Button, Center, Code, Paper, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useMutation } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { QRCodeSVG } from "qrcode.react";
+import { useState } from "react";
+
+import { api, body } from "../api/client";
+import { byField, problemOf } from "../api/problem";
+import { ProblemNote } from "../shared/ProblemNote";
+import { CardPage } from "./CardPage";
+import { SetUpAtProvider } from "./OtherWays";
+
+const SHORTEST_PASSWORD = 12;
+
+/** Where an administrator's invitation leads. Its token stands behind the #, which no browser sends anywhere. */
+export function SetUpPage() {
+  const [token] = useState(() => new URLSearchParams(window.location.hash.slice(1)).get("token") ?? "");
+  const form = useForm({ initialValues: { token, name: "", password: "" } });
+  const setUp = useMutation({
+    mutationFn: async (values: typeof form.values) => body(await api.POST("/api/v1/setup", { body: values })),
+    onSuccess: () => window.history.replaceState(window.history.state, "", window.location.pathname),
+    onError: (error) => form.setErrors(byField(problemOf(error), Object.keys(form.values)).fields),
+  });
+  if (setUp.isSuccess) return <ScanIt uri={setUp.data.totp_uri} />;
+  return (
+    <CardPage title="Make your account" about="You have been invited to administer this controller.">
+      <form onSubmit={form.onSubmit((values) => setUp.mutate(values))}>
+        <Stack>
+          {token === "" && (
+            <TextInput
+              label="Invitation"
+              description="The token that you were given"
+              required
+              {...form.getInputProps("token")}
+            />
+          )}
+          <TextInput
+            label="Name"
+            description="Small letters, digits, dots and dashes"
+            autoComplete="username"
+            autoCapitalize="none"
+            spellCheck={false}
+            required
+            {...form.getInputProps("name")}
+          />
+          <PasswordInput
+            label="Password"
+            description={`At least ${SHORTEST_PASSWORD} characters`}
+            autoComplete="new-password"
+            minLength={SHORTEST_PASSWORD}
+            required
+            {...form.getInputProps("password")}
+          />
+          {setUp.isError && byField(problemOf(setUp.error), Object.keys(form.values)).rest && (
+            <ProblemNote error={setUp.error} />
+          )}
+          <Button type="submit" loading={setUp.isPending} fullWidth>
+            Continue
+          </Button>
+          {form.values.name !== "" && (
+            <SetUpAtProvider token={form.values.token} name={form.values.name.trim()} />
+          )}
+        </Stack>
+      </form>
+    </CardPage>
+  );
+}
+
+function ScanIt({ uri }: { uri: string }) {
+  const secret = new URL(uri).searchParams.get("secret") ?? "";
+  return (
+    <CardPage
+      title="Scan this with your authenticator"
+      about="It then shows a code of six digits, which each sign-in asks for. This is shown once."
+    >
+      <Stack>
+        <Center>
+          <Paper p="md" bg="white" withBorder>
+            <QRCodeSVG value={uri} size={208} title="QR code for an authenticator" />
+          </Paper>
+        </Center>
+        <Text size="sm" c="dimmed">
+          Without a camera, type this in:{" "}
+          <Code className="name" data-secret>
+            {secret}
+          </Code>
+        </Text>
+        <Button component={Link} to="/" fullWidth>
+          I have scanned it: sign in
+        </Button>
+      </Stack>
+    </CardPage>
+  );
+}

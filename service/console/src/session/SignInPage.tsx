@@ -1,0 +1,67 @@
+import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, body, writeWith } from "../api/client";
+import { byField, problemOf } from "../api/problem";
+import { ProblemNote } from "../shared/ProblemNote";
+import { CardPage } from "./CardPage";
+import { OtherWays } from "./OtherWays";
+import { sessionQuery, type Session } from "./session";
+
+/** In place of the view that was asked for, which shows afterwards. */
+export function SignInPage() {
+  const queries = useQueryClient();
+  const form = useForm({ initialValues: { name: "", password: "", code: "" } });
+  function enter(session: Session) {
+    writeWith(session.csrf_token);
+    queries.setQueryData(sessionQuery.queryKey, session);
+  }
+  const signIn = useMutation({
+    mutationFn: async (values: typeof form.values) =>
+      body(await api.POST("/api/v1/session", { body: { ...values, code: values.code.replaceAll(" ", "") } })),
+    onSuccess: enter,
+    onError: (error) => {
+      form.setErrors(byField(problemOf(error), Object.keys(form.values)).fields);
+      form.setFieldValue("code", "");
+    },
+  });
+  return (
+    <CardPage title="Sign in">
+      <form onSubmit={form.onSubmit((values) => signIn.mutate(values))}>
+        <Stack>
+          <TextInput
+            label="Name"
+            autoComplete="username"
+            autoCapitalize="none"
+            spellCheck={false}
+            required
+            autoFocus
+            {...form.getInputProps("name")}
+          />
+          <PasswordInput
+            label="Password"
+            autoComplete="current-password"
+            required
+            {...form.getInputProps("password")}
+          />
+          <TextInput
+            label="Code"
+            description="Six digits from your authenticator, or a recovery code"
+            autoComplete="one-time-code"
+            spellCheck={false}
+            required
+            {...form.getInputProps("code")}
+          />
+          {signIn.isError && byField(problemOf(signIn.error), Object.keys(form.values)).rest && (
+            <ProblemNote error={signIn.error} />
+          )}
+          <Button type="submit" loading={signIn.isPending} fullWidth>
+            Sign in
+          </Button>
+        </Stack>
+      </form>
+      <OtherWays onSignedIn={enter} />
+    </CardPage>
+  );
+}

@@ -1,0 +1,50 @@
+import { Button, Group, Radio, Stack, Text } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, body } from "../api/client";
+import { Dialog } from "../shared/Dialog";
+import { ProblemNote } from "../shared/ProblemNote";
+import { invitationsQuery, ROLES, type Role } from "./queries";
+import { ShownOnce } from "./ShownOnce";
+
+export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const [role, setRole] = useState<Role>("admin");
+  const invite = useMutation({
+    mutationFn: async () => body(await api.POST("/api/v1/admins/invitations", { body: { role } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: invitationsQuery.queryKey }),
+  });
+  return (
+    <Dialog opened onClose={onClose} title="Invite an administrator">
+      {invite.data ? (
+        <ShownOnce
+          label="Invitation"
+          value={`${window.location.origin}/console/setup#token=${invite.data.token}`}
+          about={`Makes one account, ${role}, until ${new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`}
+          onClose={onClose}
+        />
+      ) : (
+        <Stack>
+          <Radio.Group label="As" value={role} onChange={(value) => setRole(value)}>
+            <Stack gap="xs" mt="xs">
+              {ROLES.map(({ value, label, about }) => (
+                <Radio key={value} value={value} label={label} description={about} />
+              ))}
+            </Stack>
+          </Radio.Group>
+          <Text size="sm">Give the link to them alone: whoever opens it first has the account.</Text>
+          {invite.error && <ProblemNote error={invite.error} />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button onClick={() => invite.mutate()} loading={invite.isPending}>
+              Make a link
+            </Button>
+          </Group>
+        </Stack>
+      )}
+    </Dialog>
+  );
+}

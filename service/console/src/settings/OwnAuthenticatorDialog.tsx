@@ -1,0 +1,87 @@
+import { Center, Code, Paper, Text, TextInput } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { QRCodeSVG } from "qrcode.react";
+
+import { api, body, writeWith, type Schemas } from "../api/client";
+import { sessionQuery } from "../session/session";
+import { KeptPasskeys } from "./KeptPasskeys";
+import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
+import { ProofForm } from "./ProofForm";
+
+const NO_CODE = { code: "", keep_passkeys: [] as string[] };
+
+/** The old one is good until the new one has shown a code. */
+export function OwnAuthenticatorDialog({ onClose }: { onClose: () => void }) {
+  const begin = useMutation({
+    mutationFn: async (proof: Proof) =>
+      body(await api.POST("/api/v1/session/authenticator", { body: { ...proof, code: typed(proof.code) } })),
+  });
+  if (begin.data) return <QrCodeStep begun={begin.data} onClose={onClose} />;
+  return (
+    <ProofForm
+      title="A new authenticator"
+      act="Continue"
+      initial={NO_PROOF}
+      mutation={begin}
+      onClose={onClose}
+    >
+      {(form) => <ProofFields form={form} />}
+    </ProofForm>
+  );
+}
+
+function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"]; onClose: () => void }) {
+  const queries = useQueryClient();
+  const secret = new URL(begun.totp_uri).searchParams.get("secret") ?? "";
+  const confirm = useMutation({
+    mutationFn: async ({ code, keep_passkeys }: typeof NO_CODE) =>
+      body(
+        await api.PUT("/api/v1/session/authenticator", {
+          body: { pending: begun.pending, code: typed(code), keep_passkeys },
+        }),
+      ),
+    onSuccess: async (session) => {
+      writeWith(session.csrf_token);
+      queries.setQueryData(sessionQuery.queryKey, session);
+      notifications.show({ message: "From now on the new authenticator’s codes count" });
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      onClose();
+    },
+  });
+  return (
+    <ProofForm
+      title="Scan this with the new authenticator"
+      act="Use it"
+      initial={NO_CODE}
+      mutation={confirm}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          <Center>
+            <Paper p="md" bg="white" withBorder>
+              <QRCodeSVG value={begun.totp_uri} size={200} title="QR code for an authenticator" />
+            </Paper>
+          </Center>
+          <Text size="sm" c="dimmed">
+            Without a camera, type this in:{" "}
+            <Code className="name" data-secret>
+              {secret}
+            </Code>
+          </Text>
+          <TextInput
+            label="Its first code"
+            autoComplete="one-time-code"
+            required
+            {...form.getInputProps("code")}
+          />
+          <KeptPasskeys
+            kept={form.values.keep_passkeys}
+            onChange={(kept) => form.setFieldValue("keep_passkeys", kept)}
+          />
+        </>
+      )}
+    </ProofForm>
+  );
+}

@@ -1,0 +1,56 @@
+import { PasswordInput, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, body, writeWith } from "../api/client";
+import { sessionQuery } from "../session/session";
+import { KeptPasskeys } from "./KeptPasskeys";
+import { NO_PROOF, ProofFields, typed } from "./ProofFields";
+import { ProofForm } from "./ProofForm";
+
+const SHORTEST_PASSWORD = 12;
+const NOTHING = { ...NO_PROOF, new_password: "", keep_passkeys: [] as string[] };
+
+export function PasswordDialog({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const change = useMutation({
+    mutationFn: async (form: typeof NOTHING) =>
+      body(await api.PUT("/api/v1/session/password", { body: { ...form, code: typed(form.code) } })),
+    onSuccess: async (session) => {
+      writeWith(session.csrf_token);
+      queries.setQueryData(sessionQuery.queryKey, session);
+      notifications.show({ message: "Your password is changed" });
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      onClose();
+    },
+  });
+  return (
+    <ProofForm
+      title="Change your password"
+      act="Change it"
+      initial={NOTHING}
+      mutation={change}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          <ProofFields form={form} label="Password until now" />
+          <PasswordInput
+            label="New password"
+            description={`At least ${SHORTEST_PASSWORD} characters`}
+            autoComplete="new-password"
+            required
+            {...form.getInputProps("new_password")}
+          />
+          <KeptPasskeys
+            kept={form.values.keep_passkeys}
+            onChange={(kept) => form.setFieldValue("keep_passkeys", kept)}
+          />
+          <Text size="sm" c="dimmed">
+            Your other sessions, recovery codes and open invitations end. Make new recovery codes afterwards.
+          </Text>
+        </>
+      )}
+    </ProofForm>
+  );
+}

@@ -1,0 +1,33 @@
+import { Button, Stack } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+
+import { ProblemNote } from "./ProblemNote";
+import { Waiting } from "./Waiting";
+
+/** A page of one row: until it is there, and when it is not. */
+export function LoadedPage<Row>({
+  query,
+  name,
+  list,
+  children,
+}: {
+  query: UseQueryResult<Row>;
+  name: string;
+  /** Where all of its kind are, "/" and their name. */
+  list: "/groups" | "/policies" | "/resources" | "/site-tunnels";
+  children: (found: Row) => ReactNode;
+}) {
+  if (query.isPending) return <Waiting forWhat={name} />;
+  if (query.isError)
+    return (
+      <Stack align="flex-start">
+        <ProblemNote error={query.error} />
+        <Button component={Link} to={list} variant="default">
+          To the {list.slice(1).replace("-", " ")}
+        </Button>
+      </Stack>
+    );
+  return children(query.data);
+}

@@ -1,0 +1,103 @@
+import { Anchor, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { IconArrowsLeftRight, IconPlus } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+
+import { shown } from "../resources/target";
+import { useMayWrite } from "../session/session";
+import { PageSwitch } from "../shared/PageSwitch";
+import { Empty } from "../shared/Empty";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { RowList, type Column } from "../shared/RowList";
+import { stateOf } from "./form";
+import { siteTunnelsQuery, type End, type SiteTunnel } from "./queries";
+
+export function SiteTunnelListPage() {
+  const add = useMayWrite("site-tunnels") && (
+    <Button component={Link} to="/site-tunnels/new" leftSection={<IconPlus size={16} />}>
+      Add a site tunnel
+    </Button>
+  );
+  return (
+    <>
+      <PageHead title="Site tunnels" about="Between two gateways, for hosts without Culvert; always on.">
+        {add}
+      </PageHead>
+      <Stack gap="md">
+        <Group>
+          <PageSwitch at="/site-tunnels" pages={["/gateways", "/site-tunnels"]} />
+        </Group>
+        <RowList
+          label="Site tunnels"
+          options={siteTunnelsQuery}
+          keyOf={({ name }) => name}
+          columns={COLUMNS}
+          empty={
+            <Empty icon={<IconArrowsLeftRight />} title="No site tunnel yet" action={add}>
+              It joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.
+            </Empty>
+          }
+        />
+      </Stack>
+    </>
+  );
+}
+
+const COLUMNS: Column<SiteTunnel>[] = [
+  {
+    title: "Name",
+    cell: ({ name, ends }) => (
+      <Stack gap={0}>
+        <Anchor
+          component={Link}
+          to="/site-tunnels/of/$name"
+          params={{ name } as never}
+          fw={550}
+          className="name"
+          c="bright"
+        >
+          {name}
+        </Anchor>
+        <Text size="xs" c="dimmed" className="name">
+          {ends.map(({ gateway }) => gateway).join(" ↔ ")}
+        </Text>
+      </Stack>
+    ),
+  },
+  {
+    title: "State",
+    cell: (tunnel) => {
+      const { word, colour } = stateOf(tunnel);
+      return (
+        <>
+          <Badge variant="light" color={colour} tt="none">
+            {word}
+          </Badge>
+          {tunnel.reason !== "" && (
+            <Text size="xs" c="dimmed" mt={2} className="name">
+              {tunnel.reason}
+            </Text>
+          )}
+        </>
+      );
+    },
+  },
+  {
+    title: "Carries",
+    wide: true,
+    cell: ({ ends }) => (
+      <Stack gap={2}>
+        {ends.map((end) => (
+          <Text key={end.gateway} size="sm" className="name">
+            {behind(end)}
+          </Text>
+        ))}
+      </Stack>
+    ),
+  },
+  { title: "Keys", wide: true, cell: ({ keyed_at }) => <Moment at={keyed_at} never="none yet" /> },
+];
+
+function behind({ resources = [], targets = [] }: End): string {
+  return [...resources, ...targets.map(shown)].join(", ");
+}

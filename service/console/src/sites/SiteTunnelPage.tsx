@@ -1,0 +1,166 @@
+import { Anchor, Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+
+import { api, tagged, type Tagged } from "../api/client";
+import { shown } from "../resources/target";
+import { useMayWrite } from "../session/session";
+import { Confirm } from "../shared/Confirm";
+import { DeleteButton } from "../shared/DeleteButton";
+import { EditForm, type Edited } from "../shared/EditForm";
+import { LoadedPage } from "../shared/LoadedPage";
+import { Moment } from "../shared/Moment";
+import { PageHead } from "../shared/PageHead";
+import { offerUndo } from "../shared/undo";
+import { Fields } from "./Fields";
+import { changeOf, fieldsOf, formOf, stateOf, VALIDATE, type SiteTunnelForm } from "./form";
+import { siteTunnelQuery, type End, type SiteTunnel, type SiteTunnelChange } from "./queries";
+
+const EDITED: Edited<SiteTunnel, SiteTunnelForm, SiteTunnelChange> = {
+  formOf,
+  bodyOf: changeOf,
+  fieldsOf,
+  validate: VALIDATE,
+};
+
+export function SiteTunnelPage() {
+  const { name } = useParams({ from: "/frame/site-tunnels/of/$name" });
+  const found = useQuery(siteTunnelQuery(name));
+  return (
+    <LoadedPage query={found} name={name} list="/site-tunnels">
+      {(it) => <Shown key={name} found={it} />}
+    </LoadedPage>
+  );
+}
+
+function Shown({ found }: { found: Tagged<SiteTunnel> }) {
+  const { name, ends, reason, effective_suite, keyed_at } = found.row;
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("site-tunnels");
+  const [deleting, { open, close }] = useDisclosure();
+  const { word, colour } = stateOf(found.row);
+  return (
+    <Stack gap="xl">
+      <PageHead
+        title={name}
+        about={
+          <>
+            <Badge variant="light" color={colour} tt="none" mr="xs">
+              {word}
+            </Badge>
+            {reason}
+          </>
+        }
+      >
+        {mayWrite && <DeleteButton onClick={open} />}
+      </PageHead>
+      <Stack gap="sm">
+        <SimpleGrid cols={{ base: 1, sm: 2 }} maw={960}>
+          {ends.map((end) => (
+            <EndCard key={end.gateway} end={end} />
+          ))}
+        </SimpleGrid>
+        <Text size="sm" c="dimmed">
+          {effective_suite}; keys made <Moment at={keyed_at} never="not yet" />
+        </Text>
+      </Stack>
+      <EditForm
+        label="Site tunnel"
+        what={name}
+        found={found}
+        edited={EDITED}
+        mayWrite={mayWrite}
+        write={async (body, etag) =>
+          tagged(
+            await api.PUT("/api/v1/site-tunnels/{name}", {
+              params: { path: { name }, header: { "if-match": etag } },
+              body,
+            }),
+          )
+        }
+        again={() => void queries.refetchQueries(siteTunnelQuery(name))}
+        onSaved={(saved) => {
+          queries.setQueryData(siteTunnelQuery(name).queryKey, saved);
+          notifications.show({ message: `${name} is saved; what it carries before and after goes on` });
+        }}
+      >
+        {(form) => <Fields form={form} suite={effective_suite} />}
+      </EditForm>
+      <Delete tunnel={found.row} opened={deleting} onClose={close} />
+    </Stack>
+  );
+}
+
+function EndCard({
+  end: { gateway, address, online, resources = [], profiles, targets = [] },
+}: {
+  end: End;
+}) {
+  return (
+    <Paper withBorder p="md" component="section" aria-label={`Behind ${gateway}`}>
+      <Group justify="space-between" wrap="nowrap" mb="xs">
+        <Stack gap={0} miw={0}>
+          <Anchor
+            component={Link}
+            to="/gateways/of/$name"
+            params={{ name: gateway } as never}
+            fw={550}
+            c="bright"
+            className="name"
+          >
+            {gateway}
+          </Anchor>
+          <Text size="xs" c="dimmed" className="mono">
+            {address}
+          </Text>
+        </Stack>
+        <Badge variant="light" tt="none" flex="none" color={online ? "culvert" : "red"}>
+          {online ? "online" : "offline"}
+        </Badge>
+      </Group>
+      {resources.length > 0 && (
+        <Text size="sm" className="name">
+          {resources.map((name, at) => (
+            <Text span inherit key={name}>
+              {at > 0 && ", "}
+              <Anchor component={Link} to="/resources/of/$name" params={{ name } as never} inherit>
+                {name}
+              </Anchor>
+            </Text>
+          ))}
+        </Text>
+      )}
+      {[...profiles, ...targets].map((target) => (
+        <Text key={shown(target)} size="xs" c="dimmed" className="mono">
+          {shown(target)}
+        </Text>
+      ))}
+    </Paper>
+  );
+}
+
+function Delete({ tunnel, opened, onClose }: { tunnel: SiteTunnel; opened: boolean; onClose: () => void }) {
+  const { name, ends } = tunnel;
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/site-tunnels/{name}", { params: { path: { name } } }),
+    onSuccess: async () => {
+      offerUndo(`${name} is deleted`, `${name} is there again`, () =>
+        api.POST("/api/v1/site-tunnels", { body: { name, ...changeOf(formOf(tunnel), tunnel) } }),
+      );
+      await navigate({ to: "/site-tunnels" });
+      queries.removeQueries({ queryKey: ["site-tunnels", "one", name] });
+    },
+  });
+  return (
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+      <Text size="sm">
+        Hosts behind {ends.map(({ gateway }) => gateway).join(" and ")} do not reach each other through it any
+        more.
+      </Text>
+    </Confirm>
+  );
+}
