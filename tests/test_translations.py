@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CATALOGUE
-from culvert_proto.fragments import DAYS, FRAGMENTS, MONTHS
+from culvert_proto.fragments import DAYS, ERRORS, FRAGMENTS, MONTHS
 from culvert_proto.language import entries
 from culvert_tray.translation import forms as forms_in_qt
 
@@ -124,7 +124,7 @@ def test_each_fragment_is_said_by_somebody() -> None:
     )
     composed = {
         "{number} hours", "{number} minutes", "{number} seconds", "{day}, {number} {month}, {time} ({zone})",
-        "{fact} {version} or later", "The answer of the Culvert daemon", *DAYS, *MONTHS,
+        "{fact} {version} or later", "The answer of the Culvert daemon", *DAYS, *MONTHS, *ERRORS,
     }  # fmt: skip
     for one in (it for it in FRAGMENTS if it not in composed):
         literals = [re.escape(part) for part in re.split(r"\{\w+\}", one)]

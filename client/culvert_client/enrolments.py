@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import time
 from contextlib import AbstractContextManager
@@ -22,7 +23,9 @@ from culvert_proto import CulvertError
 
 from culvert_client import state_file
 from culvert_client.state_dir import KEPT, Identity, StateDir, key_pem
-from culvert_client.state_file import copy_of, remove, sync_directory, write_private
+from culvert_client.state_file import copy_of, not_kept, remove, sync_directory, unreadable, write_private
+
+log = logging.getLogger("culvertd")
 
 _FIRST = 1
 
@@ -31,16 +34,37 @@ AGAIN = 3600.0
 
 
 class Enrolments:
-    """Raises OSError when the directory cannot be used. An organisation whose identity is unreadable still counts: what it
-    protects stays blocked."""
+    """An organisation whose identity is unreadable still counts: what it protects stays blocked.
+
+    `fault` is why the directory cannot be used, if it cannot. What can be read of it counts then, and nothing is changed.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._top = StateDir(path)
+        self._top = StateDir(path, made=False)
         self._path = path / "organisations"
+        self._enrolling = path / "enrolling"
+        self.fault: CulvertError | None = None
+        self.try_again()
+
+    def try_again(self) -> CulvertError | None:
+        """The `fault` that is left."""
+        try:
+            self._prepare(self._top.path)
+        except OSError as error:
+            fault = not_kept(Path(error.filename or self._top.path), error)
+            # The same obstacle again is no news.
+            if str(fault) != str(self.fault):
+                log.error("%s", fault)
+            self.fault = fault
+        else:
+            self.fault = None
+        return self.fault
+
+    def _prepare(self, path: Path) -> None:
+        StateDir(path)
         self._path.mkdir(mode=0o700, exist_ok=True)
         for left in self._path.glob(".*"):
             shutil.rmtree(left)
-        self._enrolling = path / "enrolling"
         if self._enrolling.exists() and time.time() - self._enrolling.stat().st_mtime > AGAIN:
             self.forget_key()
         self._take_over(path)
@@ -71,11 +95,27 @@ class Enrolments:
 
     def all(self) -> dict[int, StateDir]:
         """By number, in order; at least one, which is empty when this computer is not enrolled."""
-        return self._there() or {_FIRST: StateDir(self._path / str(_FIRST))}
+        if self.fault is None:
+            return self._there() or {_FIRST: StateDir(self._path / str(_FIRST))}
+        try:
+            found = self._there(made=False)
+        except FileNotFoundError:
+            found = {}
+        except OSError as error:
+            lost = unreadable(self._path, error.strerror or str(error))
+            return {_FIRST: StateDir(self._path / str(_FIRST), made=False, fault=lost)}
+        # What is not taken over yet counts where it is.
+        profile = self._top.profile_path
+        if not found or self._top.is_enrolled or profile.exists() or copy_of(profile).exists():
+            found[max(found, default=_FIRST - 1) + 1] = self._top
+        return found
 
-    def _there(self) -> dict[int, StateDir]:
+    def _there(self, *, made: bool = True) -> dict[int, StateDir]:
         kept = (it for it in self._path.iterdir() if it.name.isdecimal() and any(it.iterdir()))
-        return {int(it.name): StateDir(it) for it in sorted(kept, key=lambda it: int(it.name))}
+        return {
+            number: StateDir(self._path / str(number), made=made)
+            for number in sorted(int(it.name) for it in kept)
+        }
 
     def add(self, identity: Identity) -> tuple[int, StateDir]:
         """One organisation more, after all others."""

@@ -9,7 +9,6 @@ tray, CLI ──► Several ─────────────────�
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import math
@@ -52,8 +51,8 @@ from culvert_client.local.front import LIMITS, Front
 from culvert_client.local.servicer import LocalServicer
 from culvert_client.local.several import Several
 from culvert_client.moves import Sleep, follow
+from culvert_client.name_service import NameService
 from culvert_client.organisation import STOP_PATIENCE, Organisation
-from culvert_client.port_holder import holder_of
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
@@ -89,10 +88,9 @@ class Daemon:
         system_dns: SystemDns | None = None,
         front: Front | None = None,
     ) -> None:
-        self.settings, self._datapath = settings, path
+        self.settings, self._datapath, self._enrolments = settings, path, enrolments
         self.ways = Ways(lambda query: self.upstream.exchange(query))
         self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=self.ways.reach)
-        self._system_dns = system_dns
         self.log = Log()
         self.resolver = Resolver(
             self.upstream,
@@ -106,7 +104,10 @@ class Daemon:
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use
-        self._listener = Sniffer(self._post_dns, use) if watches else Listener(self.resolver, self)
+        ear = Sniffer(self._post_dns, use) if watches else Listener(self.resolver, self)
+        self._names = NameService(
+            settings, ear, system_dns, lambda: self._profile().managed_zones, self._use, self.changed
+        )
         self._front = front or Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
@@ -128,7 +129,7 @@ class Daemon:
         self.blocked_by: CulvertError | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Until `stopped` is set. Raises OSError when a port or a socket is taken."""
+        """Until `stopped` is set. Raises OSError when the local socket is taken."""
         self._front.claim()
         self._datapath.on_soft_limit(self._worn)
         self._datapath.on_trapped(self._trapped)
@@ -142,13 +143,13 @@ class Daemon:
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
         try:
-            await self._open_listener()
+            await self._names.listen()
             await self._grpc.start()
             await self._front.open(self)
-            if self._system_dns is not None:
-                await self._system_dns.start(lambda: self._profile().managed_zones, self._use, self.changed)
+            await self._names.start()
             self._tasks.start(self._look_around_forever())
             self._tasks.start(self._measure_forever())
+            self._tasks.start(self._wait_for_state())
             for organisation in self._all():
                 organisation.measure_round_trips()
             self._tasks.start(follow(self._moved, self._reconnect, changed_here=self._changed_here))
@@ -164,23 +165,8 @@ class Daemon:
         finally:
             await self._close()
 
-    async def _open_listener(self) -> None:
-        endpoint = self.settings.dns_listen
-        try:
-            await self._listener.open(endpoint)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            holder = await asyncio.to_thread(holder_of, endpoint.port) or "another program"
-            remedy = "Stop it, or set dns_listen to another address."
-            raise OSError(
-                f"{holder} has port {endpoint.port} of {endpoint.host} already. {remedy}"
-            ) from error
-
     async def _close(self) -> None:
-        if self._system_dns is not None:
-            await self._system_dns.stop()
-        await self._listener.close()
+        await self._names.close()
         self.resolver.close()
         await self._front.close()
         await self._grpc.stop(grace=0.2)
@@ -258,6 +244,32 @@ class Daemon:
         added.start()
         added.measure_round_trips()
         return added
+
+    async def _wait_for_state(self) -> None:
+        """Until the state directory can be used; then what it holds takes the place of what could be read of it."""
+        if self._enrolments.fault is None:
+            return
+        await asyncio.sleep(LOOK_AGAIN)
+        while self._enrolments.try_again() is not None:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(LOOK_AGAIN)
+        log.info("the state directory can be used now")
+        there, before = self._enrolments.all(), self._all()
+        kept = {
+            it.number
+            for it in before
+            if it.owner is not None and it.number in there and it.path == there[it.number].path
+        }
+        replaced = [it for it in before if it.number not in kept]
+        for organisation in replaced:
+            await organisation.retire()
+        for number in there.keys() - kept:
+            self.add(number, there[number])
+        # What the former ones blocked is blocked until the new ones block theirs.
+        await self._wishes.join()
+        for organisation in replaced:
+            if self._is_here(organisation):
+                self.forget(organisation)
+        self.changed()
 
     def forget(self, organisation: Organisation) -> None:
         """It has left: nothing of it stays in the datapath."""
@@ -370,9 +382,14 @@ class Daemon:
 
     @property
     def warnings(self) -> Sequence[CulvertError]:
-        """What is the matter with this computer's networks, its name service and its files."""
+        """What is the matter with this computer's networks and the organisations' files."""
         files = (warning for it in self._all() for warning in it.client.file_warnings.values())
-        return (*(self._system_dns.warnings if self._system_dns else ()), *self._shared.warnings, *files)
+        return (*self._shared.warnings, *files)
+
+    @property
+    def warnings_for_all(self) -> Sequence[CulvertError]:
+        """What is the matter with this computer's name service and its state directory: each user of it is concerned."""
+        return (*self._names.warnings, *filter(None, [self._enrolments.fault]))
 
     async def _changed_here(self) -> None:
         await self._look_at_networks()

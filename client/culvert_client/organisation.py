@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, local_pb2
@@ -418,6 +419,17 @@ class Organisation:
         self.post(Left())
         await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
         await self.close()
+
+    async def retire(self) -> None:
+        """Another one takes its place in this process; what it protects stays blocked until then."""
+        await self._end_tunnels()
+        await self.connection.close()
+        await self.close()
+
+    @property
+    def path(self) -> Path:
+        """Where its files are."""
+        return self._state.path
 
     async def _end_tunnels(self) -> None:
         self.post(CloseAsked(None))

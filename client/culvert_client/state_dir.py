@@ -32,7 +32,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from culvert_proto import agent_pb2
+from culvert_proto import CulvertError, agent_pb2
 from google.protobuf import json_format
 
 from culvert_client import state_file
@@ -63,21 +63,24 @@ KEPT = ("profile.json", "tunnels.json", "gateway", "paused", "consent.json")
 
 
 class StateDir:
-    """Raises OSError when the directory cannot be used. Unless `made`, nothing is written before the first `keep_`."""
+    """Raises OSError when the directory cannot be used. Unless `made`, nothing is written before the first `keep_`.
 
-    def __init__(self, path: Path, *, made: bool = True) -> None:
-        self._path = path
+    With a `fault`, what it holds is not known: no identity, and a profile that cannot be read.
+    """
+
+    def __init__(self, path: Path, *, made: bool = True, fault: CulvertError | None = None) -> None:
+        self.path, self._fault = path, fault
         if made:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.stat().st_mode & 0o777 != 0o700:
                 path.chmod(0o700)
 
     def identity(self) -> Identity | None:
-        directory = self._path / "identity"
-        if not directory.exists():
-            # A power cut came between the two renamings.
-            directory = self._path / "identity-old"
+        directory = self.path / "identity"
         try:
+            if not directory.exists():
+                # A power cut came between the two renamings.
+                directory = self.path / "identity-old"
             facts: dict[str, Any] = json.loads((directory / _FACTS).read_text())
             facts |= {name: (directory / file).read_bytes() for name, file in _PEM_FILES.items()}
             return Identity(**facts)
@@ -88,7 +91,7 @@ class StateDir:
         """Replace the identity, and forget what belonged to the one before."""
         self.keep_renewed(identity)
         for name in KEPT:
-            state_file.remove(self._path / name)
+            state_file.remove(self.path / name)
         # A missing profile would be one that was lost.
         self.keep_profile(agent_pb2.Profile())
         # A missing file would mean an enrolment from before persons were asked, with consent to all that it has.
@@ -96,30 +99,39 @@ class StateDir:
 
     def keep_renewed(self, identity: Identity) -> None:
         """The same device's next certificate and key."""
-        fresh = Path(tempfile.mkdtemp(prefix="identity-", dir=self._path))
+        fresh = Path(tempfile.mkdtemp(prefix="identity-", dir=self.path))
         values = asdict(identity)
-        # Neither an invitation nor a certificate before the last is good again: this must outlive a power cut.
-        for name, file in _PEM_FILES.items():
-            write_private(fresh / file, values.pop(name), durable=True)
-        write_private(fresh / _FACTS, json.dumps(values).encode(), durable=True)
-        current, old = self._path / "identity", self._path / "identity-old"
+        try:
+            # Neither an invitation nor a certificate before the last is good again: this must outlive a power cut.
+            for name, file in _PEM_FILES.items():
+                write_private(fresh / file, values.pop(name), durable=True)
+            write_private(fresh / _FACTS, json.dumps(values).encode(), durable=True)
+        except OSError:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+        current, old = self.path / "identity", self.path / "identity-old"
         if current.exists():
             shutil.rmtree(old, ignore_errors=True)
             current.rename(old)
         fresh.rename(current)
-        sync_directory(self._path)
+        sync_directory(self.path)
         shutil.rmtree(old, ignore_errors=True)
 
     @property
     def is_enrolled(self) -> bool:
         """Also with an identity that cannot be read."""
-        return any((self._path / name).exists() for name in ("identity", "identity-old"))
+        return self._identity_directory is not None
+
+    @property
+    def _identity_directory(self) -> Path | None:
+        """What cannot be looked at is there."""
+        return next(
+            (it for it in (self.path / "identity", self.path / "identity-old") if _may_exist(it)), None
+        )
 
     def check_identity(self) -> None:
         """Raises CulvertError STATE_UNREADABLE, which names the file, unless the identity is whole or there is none."""
-        directory = next(
-            (it for it in (self._path / "identity", self._path / "identity-old") if it.exists()), None
-        )
+        directory = self._identity_directory
         if directory is None:
             return
         parsers: dict[str, Callable[[bytes], object]] = {
@@ -140,10 +152,12 @@ class StateDir:
 
     @property
     def profile_path(self) -> Path:
-        return self._path / "profile.json"
+        return self.path / "profile.json"
 
     def profile(self) -> agent_pb2.Profile | None:
         """Raises CulvertError STATE_UNREADABLE: what is protected is not known then."""
+        if self._fault is not None:
+            raise self._fault
         return state_file.read(self.profile_path, _profile)
 
     def keep_profile(self, profile: agent_pb2.Profile) -> None:
@@ -151,46 +165,53 @@ class StateDir:
         state_file.write(self.profile_path, json_format.MessageToJson(profile).encode())
 
     def room(self) -> AbstractContextManager[None]:
-        return state_file.room(self._path)
+        return state_file.room(self.path)
 
     def path_of(self, name: str) -> Path:
-        return self._path / name
+        return self.path / name
 
     def tunnels(self) -> dict[str, TunnelId]:
         """Raises CulvertError STATE_UNREADABLE, as all that read."""
-        return state_file.read(self._path / "tunnels.json", _tunnels) or {}
+        return state_file.read(self.path / "tunnels.json", _tunnels) or {}
 
     def keep_tunnels(self, tunnels: Mapping[str, TunnelId]) -> None:
         # Each tunnel that opens or closes changes it, and a lost change costs little.
-        state_file.write(self._path / "tunnels.json", json.dumps(dict(tunnels)).encode(), durable=False)
+        state_file.write(self.path / "tunnels.json", json.dumps(dict(tunnels)).encode(), durable=False)
 
     def gateway(self) -> str:
-        return state_file.read(self._path / "gateway", bytes.decode) or ""
+        return state_file.read(self.path / "gateway", bytes.decode) or ""
 
     def keep_gateway(self, gateway: str) -> None:
-        state_file.write(self._path / "gateway", gateway.encode())
+        state_file.write(self.path / "gateway", gateway.encode())
 
     def paused_until(self) -> int:
         """0: not paused."""
-        return state_file.read(self._path / "paused", int) or 0
+        return state_file.read(self.path / "paused", int) or 0
 
     def keep_pause(self, until: int) -> None:
         if until:
-            state_file.write(self._path / "paused", str(until).encode())
+            state_file.write(self.path / "paused", str(until).encode())
         else:
-            state_file.remove(self._path / "paused")
+            state_file.remove(self.path / "paused")
 
     def consent(self) -> Consent | None:
         """The person's answers. None without a file (from before persons were asked).
 
         Raises CulvertError STATE_UNREADABLE.
         """
-        return state_file.read(self._path / "consent.json", _consent)
+        return state_file.read(self.path / "consent.json", _consent)
 
     def keep_consent(self, consent: Consent) -> None:
         answers = {"agreed": consent.agreed, "declined": consent.declined}
         stored = {name: sorted(map(str, prefixes)) for name, prefixes in answers.items()}
-        state_file.write(self._path / "consent.json", json.dumps(stored).encode())
+        state_file.write(self.path / "consent.json", json.dumps(stored).encode())
+
+
+def _may_exist(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _profile(content: bytes) -> agent_pb2.Profile:

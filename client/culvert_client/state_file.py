@@ -93,6 +93,12 @@ def not_kept(path: Path, error: OSError | CulvertError) -> CulvertError:
     return CulvertError(Reason.STATE_UNWRITABLE, path=str(path), why=error.strerror or str(error))
 
 
+def why(error: OSError) -> str:
+    """As "/etc/resolv.conf: Operation not permitted"."""
+    path = error.filename2 or error.filename
+    return f"{path}: {error.strerror}" if path and error.strerror else str(error)
+
+
 class NewerError(ValueError):
     """Another version's format, which this version cannot read."""
 

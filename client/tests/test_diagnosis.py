@@ -190,7 +190,8 @@ def _other_settings(reason: Reason) -> Callable[[Case], None]:
     """At the moment of the look names come to the stub."""
 
     def broken(case: Case) -> None:
-        error = CulvertError(reason, what="/etc/resolv.conf (dhcpcd)", why="/etc/resolv.conf (immutable)")
+        what, why = "/etc/resolv.conf (dhcpcd)", "/etc/resolv.conf (immutable)"
+        error = CulvertError(reason, what=what, why=why, port=53, host="127.0.0.1")
         case.status.warnings.append(error.to_proto())
 
     return broken
@@ -234,6 +235,8 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("DNS path", _no_name_service, "does not answer"),
     ("DNS path", _other_settings(Reason.DNS_SETTINGS_CONTESTED), "/etc/resolv.conf (dhcpcd)"),
     ("DNS path", _other_settings(Reason.DNS_SETTINGS_FAILED), "/etc/resolv.conf (immutable)"),
+    ("DNS path", _other_settings(Reason.DNS_PORT_UNUSABLE), "port 53 of 127.0.0.1"),
+    ("DNS path", _other_settings(Reason.DNS_WATCH_FAILED), "cannot watch"),
     ("watch mode", _watched_in_vain, "does not answer"),
     ("enrolment", _not_enrolled, "not enrolled"),
     ("controller", _offline, "c.example"),

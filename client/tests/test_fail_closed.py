@@ -174,6 +174,60 @@ def _forbid(path: Path) -> None:
     path.chmod(0)
 
 
+def _replace(path: Path) -> Callable[[], object]:
+    """By a file."""
+    aside = path.rename(path.with_name("aside"))
+    path.touch()
+    return lambda: (path.unlink(), aside.rename(path))
+
+
+def _give_away(path: Path) -> Callable[[], object]:
+    """As a backup does that was restored under another user."""
+    os.chown(path, 1000, 1000)
+    return lambda: os.chown(path, 0, 0)
+
+
+def _lock(path: Path) -> Callable[[], object]:
+    """With the files of an earlier version in it, which are to be moved."""
+    for file in (path / FIRST).iterdir():
+        file.rename(path / file.name)
+    (path / FIRST).rmdir()
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
+    return lambda: subprocess.run(["umount", path], check=True)
+
+
+STATES = {
+    "a file": (_replace, "cannot be written: File exists"),
+    "of another user": (_give_away, "cannot be written: Operation not permitted"),
+    "read-only": (_lock, "cannot be written: Read-only file system"),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_directory_that_cannot_be_used_is_named_until_it_can(pc: Computer, name: str) -> None:
+    damage, words = STATES[name]
+    ends = damage(pc.state)
+    with pc.daemon(under=AS_THE_UNIT) as daemon:
+        pc.until(lambda: words in pc.status())
+        assert str(pc.state) in pc.status()
+        with pc.sending():
+            pass
+        assert not any(map(pc.reaches, ADDRESSES))
+        assert pc.reaches(ELSEWHERE)
+        with pc.sending():
+            ends()
+            pc.until(lambda: words not in pc.status())
+            assert "cannot be read" not in pc.status()
+            pc.until(lambda: "Signed in as alice" in pc.status() or "controller" in pc.status())
+        assert not any(map(pc.reaches, ADDRESSES))
+        assert pc.leaked() == []
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    assert "Traceback" not in pc.said
+    assert pc.said.count(words) == 1
+
+
 @pytest.mark.parametrize("damage", [*DAMAGES, *MISSING, "forbidden"])
 def test_nothing_leaks_after_all_files_were_damaged_while_it_ran(pc: Computer, damage: str) -> None:
     damaged = {"forbidden": _forbid} | DAMAGES | MISSING

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from culvert_proto import Reason, local_pb2
+from culvert_proto import Reason, agent_pb2, local_pb2
 
 from .controller import CODE
 from .enrolment_server import accepts, enrolment_server
@@ -80,3 +81,39 @@ async def test_a_code_is_not_used_up_where_the_certificate_cannot_be_kept(tmp_pa
         assert [it for it in sleeper.web.bodies if it.get("code")] == asked
         await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
         await daemon.until(lambda it: it.state != local_pb2.STATE_NEEDS_CODE)
+
+
+async def test_a_certificate_that_cannot_be_kept_is_told_until_it_can(tmp_path: Path, disk: Path) -> None:
+    lab = Lab(tmp_path)
+
+    async def answer(csr_pem: str) -> agent_pb2.RenewCertificateResponse:
+        lab.devices.lifetime = datetime.timedelta(days=1)
+        certificate = lab.devices.sign(csr_pem.encode())
+        return agent_pb2.RenewCertificateResponse(
+            certificate_pem=certificate.decode(), ca_pem=lab.infrastructure.pem.decode()
+        )
+
+    lab.controller.renewal = answer
+    # Of a life that began a minute ago, half is over soon.
+    lab.devices.lifetime = datetime.timedelta(seconds=80)
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        with full(disk):
+            status = await daemon.until(lambda it: bool(it.warnings))
+            [warning] = status.warnings
+            assert warning.reason == Reason.STATE_UNWRITABLE
+            assert warning.fields["path"].endswith("/identity")
+        await daemon.until(lambda it: not it.warnings)
+    assert not [it for it, _, _ in os.walk(disk) if "/identity-" in it]
+
+
+async def test_who_cannot_leave_reads_why(tmp_path: Path, disk: Path) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        with read_only(disk):
+            error = await refused(daemon.local.Leave(local_pb2.LeaveRequest()))
+        assert (error.reason, error.fields["why"]) == (Reason.STATE_UNWRITABLE, "Read-only file system")
+        assert (await daemon.status()).user
+        await daemon.local.Leave(local_pb2.LeaveRequest())
+        assert (await daemon.status()).state == local_pb2.STATE_NOT_ENROLLED

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 import re
 from collections.abc import Mapping
 
@@ -16,6 +18,15 @@ MONTHS = (
 
 # The fields that may hold words; every other one holds a name, also where somebody is called May.
 _WORDY = frozenset({"why", "what", "age", "opens", "asked", "address", "day", "month", "peer"})
+
+# As the kernel's errors are said (strerror), which fill the same fields.
+ERRORS = tuple(
+    os.strerror(number)
+    for number in (
+        errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EISDIR, errno.ENOTDIR,
+        errno.ELOOP, errno.EADDRNOTAVAIL,
+    )
+)  # fmt: skip
 
 # With the fields' names in braces, which may hold fragments in turn. The first that fits is taken.
 FRAGMENTS = (
@@ -48,7 +59,16 @@ FRAGMENTS = (
     "The choice of a gateway is forgotten",
     "Tunnels of the last run are not closed",
     "A pause is forgotten",
+    "{what} has it",
+    "another program",
     "{name} (process {number})",
+    "it is missing",
+    "it is damaged",
+    "it cannot be read",
+    "it is a link that leads nowhere",
+    "its content cannot be used",
+    "a newer version wrote it",
+    "a different version wrote it",
     "The answer of the Culvert daemon",
     "The answer of {peer}",
     "The tunnel for {name}",
@@ -119,6 +139,9 @@ FRAGMENTS = (
     "its controller is not a URL",
     "its controller is not an https URL",
     "its CA is not a SHA-256 fingerprint",
+    *ERRORS,
+    # Which file it is about.
+    "{path}: {why}",
 )
 
 

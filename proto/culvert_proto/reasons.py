@@ -139,6 +139,8 @@ class Reason(enum.IntEnum):
     TUN_LOST = error_pb2.REASON_TUN_LOST
     STATE_UNWRITABLE = error_pb2.REASON_STATE_UNWRITABLE
     STATE_FORGOTTEN = error_pb2.REASON_STATE_FORGOTTEN
+    DNS_PORT_UNUSABLE = error_pb2.REASON_DNS_PORT_UNUSABLE
+    DNS_WATCH_FAILED = error_pb2.REASON_DNS_WATCH_FAILED
     OIDC_NAME_UNKNOWN = error_pb2.REASON_OIDC_NAME_UNKNOWN
     OIDC_CONNECTION_FAILED = error_pb2.REASON_OIDC_CONNECTION_FAILED
     OIDC_TIMEOUT = error_pb2.REASON_OIDC_TIMEOUT
@@ -885,7 +887,21 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DNS_SETTINGS_FAILED: Entry(
         "Culvert cannot set this computer's name service: {why}. Names of the intranet may not be found.",
-        "Remove what keeps Culvert from it, as an immutable file or a stopped service. Culvert tries again by itself.",
+        "Remove what keeps Culvert from it, as an immutable file (sudo chattr -i FILE) or a stopped service. "
+        "Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.DNS_PORT_UNUSABLE: Entry(
+        "Culvert cannot answer names at port {port} of {host}: {why}. Names of the intranet may not be found.",
+        "Free the port (sudo ss -lnp sport = :{port} shows what has it), or set dns_listen in "
+        "/etc/culvert/culvertd.toml to another address of this computer. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.DNS_WATCH_FAILED: Entry(
+        "Culvert cannot watch the names that programs ask for: {why}. A tunnel opens at the first packet for it.",
+        "Install Scapy and libpcap, or set dns_mode to stub in /etc/culvert/culvertd.toml. Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

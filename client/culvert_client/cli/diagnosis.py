@@ -32,7 +32,12 @@ class Seen:
 
 _COLLISIONS = (Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED)
 _FILES = (Reason.STATE_UNREADABLE, Reason.STATE_UNWRITABLE, Reason.STATE_FORGOTTEN)
-_NAME_SERVICE = (Reason.DNS_SETTINGS_CONTESTED, Reason.DNS_SETTINGS_FAILED)
+_NAME_SERVICE = (
+    Reason.DNS_SETTINGS_CONTESTED,
+    Reason.DNS_SETTINGS_FAILED,
+    Reason.DNS_PORT_UNUSABLE,
+    Reason.DNS_WATCH_FAILED,
+)
 # Told by the verdict on the gateway, the certificate or the code.
 _TOLD = frozenset(
     {
@@ -50,17 +55,17 @@ _UNANSWERED = 10
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
     """`now` in Unix seconds. What the caller may not see is not judged."""
     yield _daemon(status, seen.version)
+    examined, names_come = seen.examined, True
     for warning in map(CulvertError.from_proto, status.warnings):
-        if warning.reason in _FILES:
+        if warning.reason in _NAME_SERVICE:
+            names_come = False
+            yield Verdict("DNS path", False, warning.message, warning.remedy)
+        elif warning.reason in _FILES:
             yield Verdict("state", False, warning.message, warning.remedy)
-        elif warning.reason not in _COLLISIONS + _NAME_SERVICE:
+        elif warning.reason not in _COLLISIONS:
             yield Verdict("datapath", False, warning.message, warning.remedy)
-    examined = seen.examined
-    if examined is not None:
-        if examined.watches:
-            yield hops.watch_mode(seen.canary)
-        else:
-            yield from _dns_path(status, seen.canary, seen.asks_stub)
+    if examined is not None and names_come:
+        yield hops.watch_mode(seen.canary) if examined.watches else _dns_path(seen.canary, seen.asks_stub)
     error = CulvertError.from_proto(status.last_error) if status.HasField("last_error") else None
     if error is not None and error.reason is Reason.STATE_UNREADABLE:
         yield Verdict("state", False, error.message, error.remedy)
@@ -130,26 +135,19 @@ def _daemon(status: local_pb2.Status, version: str) -> Verdict:
     )
 
 
-def _dns_path(status: local_pb2.Status, canary: bool | None, asks_stub: bool) -> Iterator[Verdict]:
-    warnings = map(CulvertError.from_proto, status.warnings)
-    changed = [it for it in warnings if it.reason in _NAME_SERVICE]
-    for error in changed:
-        yield Verdict("DNS path", False, error.message, error.remedy)
-    if changed:
-        return
+def _dns_path(canary: bool | None, asks_stub: bool) -> Verdict:
     if canary is None:
-        yield Verdict(
+        return Verdict(
             "DNS path", False, _("The system's name service does not answer."), _("Restart culvertd.")
         )
-    elif not asks_stub:
-        yield Verdict(
+    if not asks_stub:
+        return Verdict(
             "DNS path",
             False,
             _("Names are asked around culvertd."),
             _("Restart culvertd, or see dns_upstream in its settings."),
         )
-    else:
-        yield Verdict("DNS path", True, _("Names are asked through culvertd."))
+    return Verdict("DNS path", True, _("Names are asked through culvertd."))
 
 
 def _controller(

@@ -120,8 +120,14 @@ class Connection:
         return renewed
 
     def _renewed(self, identity: Identity) -> None:
-        # Kept before it is shown: then the one before is over.
-        self._state.keep_renewed(identity)
+        path = self._state.path_of("identity")
+        try:
+            # Kept before it is shown: then the one before is over.
+            self._state.keep_renewed(identity)
+        except OSError as error:
+            self._client.file_warnings[str(path)] = not_kept(path, error)
+            raise
+        self._client.files_kept(str(path))
         self.identity = identity
         self._tasks[0].cancel()
         self.open(REST)

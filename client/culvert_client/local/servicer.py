@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -17,6 +19,7 @@ from culvert_proto.grpc_errors import stream, unary
 from culvert_client.core.places import Owners, Places
 from culvert_client.core.roles import Act
 from culvert_client.local.several import Several
+from culvert_client.state_file import not_kept
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -24,6 +27,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 MOST_CALLS, MOST_OF_ONE, RESERVED = 128, 32, 32
 TRY_AGAIN = 5
 """Seconds."""
+_OF_A_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
 
 
 class LocalServicer(local_pb2_grpc.LocalServiceServicer):
@@ -37,7 +41,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
     def _caller(self, context: Context, act: Act) -> Generator[int]:
         """Yields the caller's uid, and holds a place until the call ends.
 
-        Raises CulvertError LOCAL_PERMISSION, RATE_LIMITED.
+        Raises CulvertError LOCAL_PERMISSION, RATE_LIMITED; and STATE_UNWRITABLE where the state directory is not written.
         """
         uid = self._uid_of(context.peer())
         if uid is None:
@@ -46,6 +50,10 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
             raise CulvertError(Reason.RATE_LIMITED, seconds=TRY_AGAIN)
         try:
             yield uid
+        except OSError as error:
+            if error.errno not in _OF_A_DISK:
+                raise
+            raise not_kept(Path(error.filename or self._several.state_dir), error) from error
         finally:
             self._places.give_back(uid)
 

@@ -55,6 +55,8 @@ class Daemon(Protocol):
     def next_change(self) -> asyncio.Event: ...
     @property
     def warnings(self) -> Sequence[CulvertError]: ...
+    @property
+    def warnings_for_all(self) -> Sequence[CulvertError]: ...
     def add(self, number: int, state: StateDir) -> Organisation: ...
     def forget(self, organisation: Organisation) -> None: ...
     def claims_changed(self, organisation: Organisation) -> None: ...
@@ -69,11 +71,13 @@ class Several:
         self._enrolling = asyncio.Lock()
         self._begun: set[asyncio.Task[Any]] = set()
         self._epoch = time.time() - time.monotonic()
+        self.state_dir = daemon.settings.state_dir
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def status(self, uid: int) -> local_pb2.Status:
         status = merged([(it.name, self._shown(it, uid)) for it in self._all()])
+        status.warnings.extend(it.to_proto() for it in self._daemon.warnings_for_all)
         if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
             status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
         if (error := self._daemon.blocked_by) is not None:

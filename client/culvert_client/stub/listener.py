@@ -75,7 +75,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def open(self, endpoint: Endpoint) -> None:
-        """Raises OSError when the port is taken or not allowed."""
+        """Raises OSError when the port is taken or not allowed; after `close` it may be opened again."""
         try:
             self._socket_owner = SocketOwner()
         except OSError as error:
@@ -98,6 +98,7 @@ class Listener:
         if self._datagrams is not None:
             asyncio.get_running_loop().remove_reader(self._datagrams)
             self._datagrams.close()
+            self._datagrams = None
         if self._server is not None:
             self._server.close()
         for task in self._connections:

@@ -62,9 +62,13 @@ class Records:
             return None
 
     def keep(self, record: Record) -> None:
+        """Raises CulvertError STATE_UNWRITABLE, STATE_UNREADABLE."""
         stored = {"way": record.way.value, "before": asdict(record.before)}
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state_file.write(self._path, json.dumps(stored).encode())
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            state_file.write(self._path, json.dumps(stored).encode())
+        except OSError as error:
+            raise state_file.not_kept(self._path, error) from error
 
     def drop(self) -> None:
         state_file.remove(self._path)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from culvert_proto import CulvertError, Reason
 
+from culvert_client import state_file
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.system_dns import network_manager, resolvconf, resolved
 from culvert_client.system_dns.bus import names_on_bus
@@ -50,7 +51,8 @@ class SystemDns:
         self._link: resolved.RoutedLink | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._contest = Contest()
-        self._rival, self._failure = "", ""
+        self._rival = ""
+        self._failure: CulvertError | None = None
         self._fails_since = 0.0
 
     async def start(
@@ -62,7 +64,7 @@ class SystemDns:
         """`zones` gives the managed ones; `found` is told which name servers to forward to, now and when they change;
         `changed` is called when `warnings` are others than before.
 
-        Raises OSError, and has changed nothing then.
+        Raises OSError and CulvertError, and has changed nothing then.
         """
         await clean_up(self._state_dir, self._root)
         record = self._record = self._recorded(choose(await self._facts()))
@@ -81,11 +83,13 @@ class SystemDns:
         return Facts(self._file.text(), self._file.target, await names_on_bus(), await resolvconf.installed())
 
     def _recorded(self, way: Way) -> Record:
-        """What is there now is on disk before the first change. Raises OSError."""
+        """What is there now is on disk before the first change. Raises OSError and CulvertError."""
         if self._stub.port != DNS_PORT and way is not Way.RESOLVED:
             raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
         record = Record(way, self._file.look())
-        self._records.keep(record)
+        # With the process ends what resolved was told, and nothing is to be undone.
+        if way is not Way.RESOLVED:
+            self._records.keep(record)
         return record
 
     async def _change(self, record: Record, zones: tuple[str, ...]) -> None:
@@ -136,7 +140,9 @@ class SystemDns:
             try:
                 routed = await self._look(routed, zones())
             except OSError as error:
-                self._fails(str(error))
+                self._fails(CulvertError(Reason.DNS_SETTINGS_FAILED, why=state_file.why(error)))
+            except CulvertError as error:
+                self._fails(error)
             if self._tell():
                 changed()
             # Between two networks there is none: the last ones are as good as any.
@@ -145,12 +151,12 @@ class SystemDns:
                 found(now)
 
     async def _look(self, routed: tuple[str, ...], zones: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the zones that resolved knows now. Raises OSError."""
+        """Returns the zones that resolved knows now. Raises OSError and CulvertError."""
         assert self._record is not None
         now = asyncio.get_running_loop().time()
         if not await self._is_undone(routed):
             self._contest.stand(now)
-            self._failure = ""
+            self._failure = None
             if routed != zones and self._record.way is Way.RESOLVED:
                 await self._change(self._record, zones)
             return zones
@@ -160,7 +166,7 @@ class SystemDns:
         _log.info("another program has changed the system's DNS: %s. It is put back.", self._rival)
         await self._put_back(zones)
         self._contest.put_back()
-        self._failure = ""
+        self._failure = None
         return zones
 
     async def _is_undone(self, zones: tuple[str, ...]) -> bool:
@@ -206,18 +212,18 @@ class SystemDns:
             self._record = self._recorded(way)
         await self._change(self._record, zones)
 
-    def _fails(self, why: str) -> None:
+    def _fails(self, error: CulvertError) -> None:
         """It lasts until the settings are found as they should be, or are put back."""
-        if not self._failure:
+        if self._failure is None:
             self._fails_since = asyncio.get_running_loop().time()
-        self._failure = why
+        self._failure = error
 
     def _tell(self) -> bool:
         """Whether the warnings are others now."""
         warnings: tuple[CulvertError, ...] = ()
-        if self._failure:
+        if self._failure is not None:
             if asyncio.get_running_loop().time() - self._fails_since >= STARTING:
-                warnings = (CulvertError(Reason.DNS_SETTINGS_FAILED, why=self._failure),)
+                warnings = (self._failure,)
         elif self._contest.is_fought:
             warnings = (CulvertError(Reason.DNS_SETTINGS_CONTESTED, what=self._rival),)
         if list(map(str, warnings)) == list(map(str, self.warnings)):

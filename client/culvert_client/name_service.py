@@ -1,0 +1,126 @@
+"""How the daemon hears of names: the stub or the watch, and the system's settings that lead to the stub.
+
+An obstacle to either is a warning, and is tried again until it is gone: a daemon that ended instead would tell nobody.
+The settings are changed once the stub answers, and not before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.config import Config, DnsMode, Endpoint
+from culvert_client.port_holder import holder_of
+from culvert_client.state_file import why
+from culvert_client.system_dns import SystemDns
+
+log = logging.getLogger("culvertd")
+
+# Our tunable, in seconds.
+TRY_AGAIN = 5.0
+
+
+class Ear(Protocol):
+    async def open(self, endpoint: Endpoint, /) -> None:
+        """Raises OSError, and may be called again then."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class NameService:
+    """`changed` is called when `warnings` are others than before."""
+
+    def __init__(
+        self,
+        settings: Config,
+        ear: Ear,
+        system_dns: SystemDns | None,
+        zones: Callable[[], tuple[str, ...]],
+        use: Callable[[tuple[Endpoint, ...]], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._settings, self._ear, self._system_dns = settings, ear, system_dns
+        self._zones, self._use, self._changed = zones, use, changed
+        self._fault: CulvertError | None = None
+        self._listens = False
+        self._trying: asyncio.Task[None] | None = None
+
+    @property
+    def warnings(self) -> Sequence[CulvertError]:
+        if self._fault is not None:
+            return (self._fault,)
+        return self._system_dns.warnings if self._system_dns is not None else ()
+
+    async def listen(self) -> None:
+        """Once. `start` tries again."""
+        try:
+            await self._listen()
+        except CulvertError as error:
+            self._fails(error)
+
+    async def start(self) -> None:
+        if not await self._try():
+            self._trying = asyncio.create_task(self._try_again())
+
+    async def close(self) -> None:
+        if self._trying is not None:
+            self._trying.cancel()
+            await asyncio.wait([self._trying])
+        if self._system_dns is not None:
+            await self._system_dns.stop()
+        await self._ear.close()
+
+    async def _try_again(self) -> None:
+        while True:
+            await asyncio.sleep(TRY_AGAIN)
+            if await self._try():
+                log.info("names come to culvertd now")
+                return
+
+    async def _try(self) -> bool:
+        try:
+            await self._listen()
+            if self._system_dns is not None:
+                await self._system_dns.start(self._zones, self._use, self._changed)
+        except CulvertError as error:
+            self._fails(error)
+            return False
+        except OSError as error:
+            self._fails(CulvertError(Reason.DNS_SETTINGS_FAILED, why=why(error)))
+            return False
+        if self._fault is not None:
+            self._fault = None
+            self._changed()
+        return True
+
+    async def _listen(self) -> None:
+        """Raises CulvertError."""
+        if self._listens:
+            return
+        endpoint = self._settings.dns_listen
+        try:
+            await self._ear.open(endpoint)
+            self._listens = True
+        except OSError as error:
+            await self._ear.close()
+            if self._settings.dns_mode is DnsMode.WATCH:
+                raise CulvertError(Reason.DNS_WATCH_FAILED, why=error) from error
+            told = error.strerror or str(error)
+            if error.errno == errno.EADDRINUSE:
+                told = f"{await asyncio.to_thread(holder_of, endpoint.port) or 'another program'} has it"
+            raise CulvertError(
+                Reason.DNS_PORT_UNUSABLE, port=endpoint.port, host=endpoint.host, why=told
+            ) from error
+
+    def _fails(self, error: CulvertError) -> None:
+        # The same obstacle again, some seconds later, is no news.
+        if str(self._fault) != str(error):
+            log.error("%s", error)
+        self._fault = error
+        self._changed()
