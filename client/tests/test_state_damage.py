@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 
+import grpc.aio
 import pytest
 from culvert_client.closed import blocked_on_disk
 from culvert_client.config import Endpoint
@@ -21,7 +24,10 @@ from culvert_client.state_file import copy_of
 from culvert_client.system_dns.choice import Way
 from culvert_client.system_dns.resolv_conf import Before, Record, Records
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
+from culvert_proto.grpc_errors import from_rpc_error
 
+from .controller import CODE
+from .granted import WIKI
 from .pki import Authority
 from .running import FIRST, Running, running
 from .test_daemon import Lab
@@ -222,3 +228,61 @@ def test_a_computer_that_never_enrolled_blocks_nothing(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "state", ignore_errors=True)
     StateDir(tmp_path / "state")
     assert blocked_on_disk(tmp_path / "state") == frozenset()
+
+
+# ── at any moment of life ───────────────────────────────────────────────────────────────────────────────────────────────
+
+ACTS: dict[str, Callable[[Running], Awaitable[object]]] = {
+    "code": lambda it: it.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE)),
+    "open": lambda it: it.local.OpenTunnel(local_pb2.OpenTunnelRequest(name=WIKI)),
+    "ask": lambda it: it.ask(WIKI),
+    "close": lambda it: it.local.CloseTunnel(local_pb2.CloseTunnelRequest(all=True)),
+    "pause": lambda it: it.local.Pause(local_pb2.PauseRequest(until=round(time.time()) + 900)),
+    "resume": lambda it: it.local.Resume(local_pb2.ResumeRequest()),
+    "gateway": lambda it: it.local.SelectGateway(local_pb2.SelectGatewayRequest(gateway="")),
+    "look": lambda it: it.status(),
+}
+
+
+def _damage_some(rng: random.Random, state: Path) -> list[tuple[Path, str]]:
+    files = sorted(it for it in state.rglob("*") if it.is_file() and not it.is_symlink())
+    done: list[tuple[Path, str]] = []
+    for file in rng.sample(files, min(len(files), rng.choice((1, 2, 4, len(files))))):
+        damage = rng.choice([*DAMAGES, *MISSING])
+        (DAMAGES | MISSING)[damage](file)
+        done.append((file, damage))
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(16))
+async def test_no_damage_at_any_moment_opens_anything(
+    tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = random.Random(seed)  # noqa: S311 (a case that comes again)
+    lab = Lab(tmp_path)
+    state = tmp_path / "state"
+    async with lab.serving():
+        async with lab.daemon() as daemon:
+            await lab.enroll(daemon)
+        for _ in range(3):
+            _damage_some(rng, state)
+            assert covers(blocked_on_disk(state))
+            caplog.clear()
+            reasons: list[Reason] = []
+            async with lab.daemon() as daemon:
+                assert covered(daemon)
+                status = await daemon.status()
+                if status.state == local_pb2.STATE_NOT_ENROLLED or status.state == local_pb2.STATE_BLOCKED:
+                    assert "cannot be read" in status.last_error.message
+                    assert status.last_error.remedy
+                for act in rng.sample(sorted(ACTS), 5):
+                    try:
+                        await ACTS[act](daemon)
+                    except grpc.aio.AioRpcError as error:
+                        reasons.append(from_rpc_error(error, peer="culvertd").reason)
+                    assert covers(daemon.datapath.applied[-1].blocked), act
+                    if rng.random() < 0.3:
+                        _damage_some(rng, state)
+            assert Reason.INTERNAL not in reasons
+            assert "Traceback" not in caplog.text
