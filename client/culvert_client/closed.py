@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from culvert_proto import CulvertError
 
 from culvert_client.controller.messages import kept_profile
+from culvert_client.core.claims import apart
 from culvert_client.core.consent import Consent, already_agreed
 from culvert_client.core.grant import Address, Network
 from culvert_client.core.profile import Profile
@@ -89,7 +90,7 @@ def _unknown(state: StateDir, state_dir: Path) -> Profile:
     if (identity := state.identity()) is not None:
         with suppress(ValueError):
             spared.add(ip_address(identity.agent_address.rpartition(":")[0].strip("[]")))
-    return Profile(protected_prefixes=tuple(_without(_INTRANETS, spared)))
+    return Profile(protected_prefixes=tuple(apart(_INTRANETS, map(ip_network, spared))))
 
 
 def _name_servers(root: Path, state_dir: Path) -> Iterable[Address]:
@@ -108,16 +109,3 @@ def _name_servers(root: Path, state_dir: Path) -> Iterable[Address]:
         for host in name_servers(text):
             with suppress(ValueError):
                 yield ip_address(host)
-
-
-def _without(prefixes: Iterable[Network], spared: Iterable[Address]) -> Iterable[Network]:
-    left = list(prefixes)
-    for address in spared:
-        left = [part for it in left for part in (_around(it, address) if address in it else (it,))]
-    return left
-
-
-def _around(prefix: Network, address: Address) -> Iterable[Network]:
-    if isinstance(prefix, IPv4Network):
-        return prefix.address_exclude(IPv4Network(address))
-    return prefix.address_exclude(IPv6Network(address))

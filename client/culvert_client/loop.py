@@ -384,7 +384,8 @@ class Daemon:
     def warnings(self) -> Sequence[CulvertError]:
         """What is the matter with this computer's networks and the organisations' files."""
         files = (warning for it in self._all() for warning in it.client.file_warnings.values())
-        return (*self._shared.warnings, *files)
+        unprotected = (it.warning for profile in self.profiles().values() for it in profile.collisions)
+        return (*unprotected, *self._shared.warnings, *files)
 
     @property
     def warnings_for_all(self) -> Sequence[CulvertError]:

@@ -255,6 +255,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("MTU", _narrow_path, "1400"),
     ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_OPEN), "10.20.99.0/24"),
     ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_BLOCKED), "10.20.99.0/24"),
+    ("addresses", _network_in_a_protected_prefix(Reason.LOCAL_NETWORK_UNPROTECTED), "10.20.99.0/24"),
     ("addresses", _home_network_of_a_resource, WIKI),
     ("TXT", _answers("REFUSED"), "REFUSED"),
     ("TXT", _answers("NXDOMAIN"), "NXDOMAIN"),

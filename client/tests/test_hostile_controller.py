@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_interface, ip_network
 from pathlib import Path
 
+import dns.rcode
 import pytest
 from culvert_client.controller.messages import event_from, profile_from, tunnel_from
 from culvert_client.controller.surroundings import surroundings
@@ -264,6 +265,48 @@ async def test_a_network_that_claims_intranet_addresses_unblocks_nothing(
         error = await refused(daemon.local.OpenTunnel(WIKI))
         assert error.reason is Reason.ADDRESS_COLLISION
         assert blocked(daemon) == {"10.20.0.0/16"}
+
+
+async def test_in_a_network_inside_of_what_is_protected_an_enrolment_takes_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What this computer needs there stays reachable, which is told, and no name of the intranet leads to it."""
+    home = Uplinks(addresses=frozenset({(2, ip_interface("10.20.0.77/25")), (2, ip_interface("fd20::7/64"))}))
+    monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: home)
+    lab = Lab(tmp_path)
+    lab.controller.profile.protected_prefixes.extend(["fd20::/48", "172.20.0.0/16", "fd20::/96"])
+    there = {f"10.20.{1 << n}.0/{24 - n}" for n in range(8)} | {"10.20.0.128/25"}
+    there |= {f"fd20:0:0:{1 << n:x}::/{64 - n}" for n in range(16)} | {"172.20.0.0/16"}
+    own = {"10.20.0.0/25", "fd20::/64"}
+
+    async with lab.serving():
+        for place in ("first", "after a restart"):
+            async with lab.daemon() as daemon:
+                if place == "first":
+                    await lab.enroll(daemon)
+                    await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+                told = await daemon.until(lambda status: len(status.warnings) >= len(own))
+                assert blocked(daemon) == there, place
+                assert not told.HasField("last_error")
+                assert {it.reason for it in told.warnings} == {Reason.LOCAL_NETWORK_UNPROTECTED}
+                assert sorted(it.fields["network"] for it in told.warnings) == sorted(own)
+                assert (await refused(daemon.local.OpenTunnel(WIKI))).reason is Reason.ADDRESS_COLLISION
+                for name in ("wiki.corp.example", "intruder.corp.example"):
+                    assert (await daemon.ask(name)).rcode() == dns.rcode.SERVFAIL
+        async with lab.daemon() as daemon:
+            await daemon.until(lambda status: bool(status.warnings))
+            # Another network.
+            monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", Uplinks)
+            lab.controller.tell(agent_pb2.WatchResponse(profile=lab.controller.profile))
+            await daemon.until(lambda status: not status.warnings)
+            assert blocked(daemon) == set(lab.controller.profile.protected_prefixes)
+            # What was protected once stays so wherever this computer goes.
+            monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: home)
+            lab.controller.profile.user = "alice there"
+            lab.controller.tell(agent_pb2.WatchResponse(profile=lab.controller.profile))
+            await daemon.until(lambda status: status.user == "alice there")
+            assert (await refused(daemon.local.OpenTunnel(WIKI))).reason is Reason.ADDRESS_COLLISION
+            assert blocked(daemon) == set(lab.controller.profile.protected_prefixes)
 
 
 def blocked(daemon: Running) -> set[str]:

@@ -130,6 +130,7 @@ class Reason(enum.IntEnum):
     STATE_UNREADABLE = error_pb2.REASON_STATE_UNREADABLE
     LOCAL_NETWORK_OPEN = error_pb2.REASON_LOCAL_NETWORK_OPEN
     LOCAL_NETWORK_BLOCKED = error_pb2.REASON_LOCAL_NETWORK_BLOCKED
+    LOCAL_NETWORK_UNPROTECTED = error_pb2.REASON_LOCAL_NETWORK_UNPROTECTED
     DNS_SETTINGS_CONTESTED = error_pb2.REASON_DNS_SETTINGS_CONTESTED
     DNS_SETTINGS_FAILED = error_pb2.REASON_DNS_SETTINGS_FAILED
     UDP_PORT_TAKEN = error_pb2.REASON_UDP_PORT_TAKEN
@@ -876,6 +877,13 @@ CATALOGUE: dict[Reason, Entry] = {
         "{network} on {device} overlaps with what is protected: {prefix}. "
         "Addresses in both are reached through tunnels alone.",
         "Give {device} another network, use another network, or ask your administrator to protect less.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.LOCAL_NETWORK_UNPROTECTED: Entry(
+        "This computer needs {network} itself, which lies in what the controller protects: {prefix}. "
+        "Packets to {network} go out without a tunnel.",
+        "Resources in {network} cannot be opened here. Use another network, or ask your administrator to protect less.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

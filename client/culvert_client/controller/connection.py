@@ -22,6 +22,7 @@ from culvert_client.controller.renewal import REST, LateRenewal, keep_renewed, r
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
 from culvert_client.core.faults import AWAY
+from culvert_client.core.profile import Profile
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
 
@@ -144,8 +145,11 @@ class Connection:
             return await self._lost(event, agent)
         if event.HasField("profile"):
             profile = await accepted_profile(event.profile, agent, self._client.profile, self._neighbourhood)
+            for it in profile.collisions:
+                if it not in self._client.profile.collisions:
+                    log.warning("%s", it.warning)
             try:
-                self._state.keep_profile(event.profile)
+                self._state.keep_profile(_as_accepted(event.profile, profile))
                 self._client.files_kept(str(self._state.profile_path))
             except (OSError, CulvertError) as error:
                 # A full disk, or a newer version's file, must not stop a tunnel.
@@ -190,3 +194,11 @@ class Connection:
         if self._late is None or now - self._late[0] > ASK_AGAIN:
             self._late = now, await why_not_late(self.identity, agent.reach)
         return self._late[1] or refused
+
+
+def _as_accepted(message: agent_pb2.Profile, profile: Profile) -> agent_pb2.Profile:
+    """With what may be protected here. The next start in this network would otherwise block what the computer needs."""
+    kept = agent_pb2.Profile()
+    kept.CopyFrom(message)
+    kept.protected_prefixes[:] = map(str, profile.offered)
+    return kept

@@ -21,10 +21,12 @@ from culvert_client.controller.zones import check_zones
 from culvert_client.core import grant, profile
 from culvert_client.core.claims import (
     Surroundings,
+    apart,
     check_collisions,
     check_host,
     check_prefixes,
     check_public_space,
+    overlap,
 )
 from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
 from culvert_client.core.consent import Consent
@@ -102,13 +104,13 @@ async def accepted_profile(
     message: agent_pb2.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> profile.Profile:
     """As `profile_from`, without the public prefixes that the person has not agreed to. Additions to the `known` profile
-    are checked against this computer's networks and the other organisations."""
+    are checked against the other organisations, and leave this computer what it needs where it is."""
     made = profile_from(message)
     wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
-    await check_claims(neighbourhood.consent.applied(made), agent, known, neighbourhood)
+    await _check_neighbours(neighbourhood.consent.applied(made), agent, known, neighbourhood)
     # The person may have answered meanwhile.
-    made = neighbourhood.consent.applied(made)
+    made = _beside(neighbourhood.consent.applied(made), known, agent.surroundings)
     return without_taken_addresses(made, agent.surroundings, neighbourhood.beside())
 
 
@@ -116,15 +118,36 @@ async def check_claims(
     made: profile.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> None:
     """Checks additions of `made` to the `known` profile against this computer's networks and the other organisations."""
+    await _check_neighbours(made, agent, known, neighbourhood)
+    check_collisions(set(made.protected_prefixes) - set(known.protected_prefixes), agent.surroundings)
+
+
+async def _check_neighbours(
+    made: profile.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
+) -> None:
     agent.surroundings = replace(await surroundings(agent.address), name_servers=neighbourhood.name_servers())
-    if new := set(made.protected_prefixes) - set(known.protected_prefixes):
+    if not set(made.protected_prefixes) <= set(known.protected_prefixes):
         await neighbourhood.look_around()
-    check_collisions(new, agent.surroundings)
     beside = neighbourhood.beside()
     check_public_space(
         [*made.offered, *(it for other in beside.others for it in other.profile.protected_prefixes)]
     )
     check_profile(made, known, beside)
+
+
+def _beside(made: profile.Profile, known: profile.Profile, here: Surroundings) -> profile.Profile:
+    """What was agreed before stays protected wherever this computer is."""
+    agreed = set(known.protected_prefixes)
+    new = [it for it in made.protected_prefixes if it not in agreed]
+    kept = [it for it in made.protected_prefixes if it in agreed]
+    around = ((it, [prefix for prefix in new if overlap(it, prefix)]) for it in here.needed)
+    collisions = (
+        profile.Collision(it, min(prefixes, key=lambda prefix: prefix.prefixlen))
+        for it, prefixes in around
+        if prefixes
+    )
+    protected = (*kept, *apart(new, here.needed))
+    return replace(made, protected_prefixes=protected, collisions=tuple(collisions))
 
 
 def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:

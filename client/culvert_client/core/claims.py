@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, collapse_addresses
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from culvert_proto import CulvertError, Reason
 
@@ -47,6 +47,14 @@ class Surroundings:
     networks: frozenset[Network] = frozenset()
     controller: frozenset[Address] = frozenset()
     name_servers: frozenset[Address] = frozenset()
+
+    @property
+    def needed(self) -> list[Network]:
+        """All of them, each once."""
+        hosts = frozenset(map(ip_network, self.controller | self.name_servers))
+        v4 = (it for it in self.networks | hosts if isinstance(it, IPv4Network))
+        v6 = (it for it in self.networks | hosts if isinstance(it, IPv6Network))
+        return [*collapse_addresses(v4), *collapse_addresses(v6)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ def check_prefixes(prefixes: Iterable[Network]) -> None:
         unique_local = isinstance(prefix, IPv6Network) and prefix.subnet_of(_UNIQUE_LOCAL)
         if prefix.prefixlen < _WIDEST[prefix.version] and not unique_local:
             raise _invalid(f"{prefix} is too wide for a private network")
-        if any(_overlap(prefix, other) for other in _NOBODYS):
+        if any(overlap(prefix, other) for other in _NOBODYS):
             raise _invalid(f"{prefix} holds addresses that each computer needs for itself")
 
 
@@ -102,7 +110,7 @@ def check_collisions(prefixes: Iterable[Network], here: Surroundings) -> None:
     """Raises CulvertError ADDRESS_COLLISION."""
     for prefix in prefixes:
         for network in here.networks:
-            if _overlap(prefix, network):
+            if overlap(prefix, network):
                 raise CulvertError(
                     Reason.ADDRESS_COLLISION, prefix=prefix, what=f"this computer's own network {network}"
                 )
@@ -112,17 +120,43 @@ def check_collisions(prefixes: Iterable[Network], here: Surroundings) -> None:
             raise CulvertError(Reason.ADDRESS_COLLISION, prefix=prefix, what=inside[0])
 
 
+def apart(prefixes: Iterable[Network], taken: Iterable[Network]) -> list[Network]:
+    """The prefixes without what is taken."""
+    left = list(prefixes)
+    for one in taken:
+        left = [part for it in left for part in _around(it, one)]
+    return left
+
+
+def _around(prefix: Network, taken: Network) -> Iterable[Network]:
+    if not overlap(prefix, taken):
+        return (prefix,)
+    if (
+        isinstance(prefix, IPv4Network)
+        and isinstance(taken, IPv4Network)
+        and taken.prefixlen > prefix.prefixlen
+    ):
+        return prefix.address_exclude(taken)
+    if (
+        isinstance(prefix, IPv6Network)
+        and isinstance(taken, IPv6Network)
+        and taken.prefixlen > prefix.prefixlen
+    ):
+        return prefix.address_exclude(taken)
+    return ()
+
+
+def overlap(one: Network, other: Network) -> bool:
+    if isinstance(one, IPv4Network):
+        return isinstance(other, IPv4Network) and one.overlaps(other)
+    return isinstance(other, IPv6Network) and one.overlaps(other)
+
+
 def holds(outer: Network, inner: Network) -> bool:
     """Whether all of `inner` lies in `outer`."""
     if isinstance(outer, IPv4Network):
         return isinstance(inner, IPv4Network) and inner.subnet_of(outer)
     return isinstance(inner, IPv6Network) and inner.subnet_of(outer)
-
-
-def _overlap(one: Network, other: Network) -> bool:
-    if isinstance(one, IPv4Network):
-        return isinstance(other, IPv4Network) and one.overlaps(other)
-    return isinstance(other, IPv6Network) and one.overlaps(other)
 
 
 def _invalid(why: str) -> CulvertError:

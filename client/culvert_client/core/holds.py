@@ -238,7 +238,7 @@ class Holds:
     def _needs_tunnel(self, hold: Hold, profile: Profile) -> bool | None:
         if self._mark(hold, profile) or any(map(profile.knows, hold.names)):
             return True
-        if hold.addresses is not None and any(map(profile.protects, hold.addresses)):
+        if hold.addresses is not None and any(map(profile.is_intranet, hold.addresses)):
             return True
         return None if self._txt.get(hold.fqdn) is None or hold.addresses is None else False
 

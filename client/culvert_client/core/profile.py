@@ -9,6 +9,7 @@ from ipaddress import ip_network
 
 import dns.exception
 import dns.name
+from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import canonical
 
 from culvert_client.core.grant import Address, Network
@@ -47,10 +48,23 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
+class Collision:
+    """What this computer needs for itself where it is, inside a prefix that the controller names: it is not protected."""
+
+    needed: Network
+    prefix: Network
+
+    @property
+    def warning(self) -> CulvertError:
+        return CulvertError(Reason.LOCAL_NETWORK_UNPROTECTED, network=self.needed, prefix=self.prefix)
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """`code_valid_until` in Unix seconds, 0 when a code is needed now.
 
     `awaiting` and `declined` are public prefixes that the controller offers and the person has not agreed to (consent.py).
+    `collisions` are left out of `protected_prefixes`.
     """
 
     user: str = ""
@@ -62,6 +76,7 @@ class Profile:
     code_valid_until: int = 0
     awaiting: tuple[Network, ...] = ()
     declined: tuple[Network, ...] = ()
+    collisions: tuple[Collision, ...] = ()
     _tunnels: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +84,7 @@ class Profile:
 
     @property
     def offered(self) -> tuple[Network, ...]:
-        """All prefixes that the controller named."""
+        """All prefixes that the controller named, without `collisions`."""
         return (*self.protected_prefixes, *self.awaiting, *self.declined)
 
     def manages(self, fqdn: str) -> bool:
@@ -106,6 +121,10 @@ class Profile:
     def protects(self, address: Address) -> bool:
         """Whether the address must never be reached outside of a tunnel."""
         return any(address in prefix for prefix in self.protected_prefixes)
+
+    def is_intranet(self, address: Address) -> bool:
+        """Whether a name of the intranet that has the address must be reached through a tunnel, or not at all."""
+        return self.protects(address) or any(address in it.needed for it in self.collisions)
 
     def fqdn_of(self, name: str) -> str | None:
         """The tunnel that a person means by a resource's name or by a name inside a managed zone."""

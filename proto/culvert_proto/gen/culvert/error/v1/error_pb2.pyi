@@ -157,6 +157,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_LOCAL_NETWORK_OPEN: _Reason.ValueType  # 180
     """What is the matter with a computer's own networks, as long as it lasts."""
     REASON_LOCAL_NETWORK_BLOCKED: _Reason.ValueType  # 181
+    REASON_LOCAL_NETWORK_UNPROTECTED: _Reason.ValueType  # 182
     REASON_DNS_SETTINGS_CONTESTED: _Reason.ValueType  # 190
     """Why a computer's names go around the stub, as long as it lasts."""
     REASON_DNS_SETTINGS_FAILED: _Reason.ValueType  # 191
@@ -317,6 +318,7 @@ REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
 REASON_LOCAL_NETWORK_OPEN: Reason.ValueType  # 180
 """What is the matter with a computer's own networks, as long as it lasts."""
 REASON_LOCAL_NETWORK_BLOCKED: Reason.ValueType  # 181
+REASON_LOCAL_NETWORK_UNPROTECTED: Reason.ValueType  # 182
 REASON_DNS_SETTINGS_CONTESTED: Reason.ValueType  # 190
 """Why a computer's names go around the stub, as long as it lasts."""
 REASON_DNS_SETTINGS_FAILED: Reason.ValueType  # 191
