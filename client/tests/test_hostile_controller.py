@@ -267,7 +267,7 @@ async def test_a_network_that_claims_intranet_addresses_unblocks_nothing(
         assert blocked(daemon) == {"10.20.0.0/16"}
 
 
-async def test_in_a_network_inside_of_what_is_protected_an_enrolment_takes_the_rest(
+async def test_an_enrolment_inside_of_what_is_protected_takes_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What this computer needs there stays reachable, which is told, and no name of the intranet leads to it."""
