@@ -262,7 +262,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("TXT", _answers(""), "does not say"),
     ("TXT", _answers("", answered=False), "does not answer"),
     ("public networks", _public_networks, "9.9.9.0/24"),
-    ("packets", _drops, "3 icv"),
+    ("packets", _drops, "3 not authentic"),
     ("packets", _nothing_comes_back, "none came back"),
     ("last refusal", _refused, "That was 2 min ago"),
 ]

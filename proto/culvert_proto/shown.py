@@ -1,7 +1,8 @@
-"""How times and round trips are shown to persons: the same in the tray and on the command line."""
+"""How times, round trips and dropped packets are shown to persons: the same in the tray and on the command line."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from culvert_proto import local_pb2
@@ -33,6 +34,23 @@ def round_trip(gateway: local_pb2.Gateway) -> str:
         return ""
     milliseconds = gateway.rtt_us / 1e3
     return f"{decimal(milliseconds, 0 if milliseconds >= 10 else 1)} ms"
+
+
+def drops(counted: Mapping[str, int]) -> str:
+    """'3 replayed, 1 without a tunnel'; empty when nothing was dropped. By the causes of `culvert_ipsec.Counters`."""
+    causes = {
+        "malformed": _("malformed"),
+        "unknown_spi": _("with unknown keys"),
+        "replay": _("replayed"),
+        "icv": _("not authentic"),
+        "selector": _("outside the tunnel's policy"),
+        "dummy": _("padding"),
+        "hard_limit": _("with used-up keys"),
+        "ecn": _("with an impossible ECN mark"),
+        "no_policy": _("without a tunnel"),
+        "send_failed": _("refused by the system"),
+    }
+    return ", ".join(f"{count} {causes.get(it, it)}" for it, count in sorted(counted.items()) if count)
 
 
 def decimal(number: float, digits: int) -> str:

@@ -11,7 +11,7 @@ import pytest
 from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2, language, local_pb2
 from culvert_proto.activity import said
 from culvert_proto.language import Words, entries, preferred, use, words
-from culvert_proto.shown import clock, round_trip
+from culvert_proto.shown import clock, drops, round_trip
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,8 +132,12 @@ def test_what_has_happened_and_when_is_said_in_german(monkeypatch: pytest.Monkey
     assert clock(at, at) == "14:05"
     assert clock(at, at + 86400) == "Mi, 4. Mär, 14:05"
     assert round_trip(local_pb2.Gateway(online=True, rtt_us=1_500)) == "1,5 ms"
+    assert (
+        drops({"icv": 3, "replay": 0, "no_policy": 1, "newer": 2}) == "3 nicht echt, 2 newer, 1 ohne Tunnel"
+    )
     use([])
     assert clock(at, at + 86400) == "Wed 4 Mar, 14:05"
+    assert drops({"icv": 3}) == "3 not authentic"
 
 
 def test_plurals_have_their_forms(tmp_path: Path) -> None:

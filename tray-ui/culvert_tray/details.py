@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.shown import decimal
+from culvert_proto.shown import decimal, drops
 
 from culvert_tray.translation import later, plural, tr
 from culvert_tray.view import Status, duration
@@ -28,7 +28,6 @@ def details(
     if not found:
         return ()
     t = found[0]
-    drops = ", ".join(f"{cause} {count}" for cause, count in sorted(t.drops.items()) if count)
     return (
         (tr("Resource"), shown(t.fqdn)),
         *([(tr("Organisation"), t.organisation)] if t.organisation else []),
@@ -40,7 +39,7 @@ def details(
         (tr("Last packet"), heard(t, now)),
         (tr("Received"), _traffic(t.bytes_in, t.packets_in)),
         (tr("Sent"), _traffic(t.bytes_out, t.packets_out)),
-        (tr("Dropped"), drops or tr("none")),
+        (tr("Dropped"), drops(t.drops) or tr("none")),
         (tr("Key generation"), str(t.generation)),
     )
 

@@ -475,7 +475,7 @@ def test_a_warning_about_this_computer_is_told_once_and_shown_while_true() -> No
 def test_details_of_a_tunnel_and_of_one_that_is_gone() -> None:
     rows = dict(details(statuses.connected(), "t-wiki", NOW))
     assert rows["Received"] == "1.2 MB in 812 packets"
-    assert rows["Dropped"] == "replay 2"
+    assert rows["Dropped"] == "2 replayed"
     assert details(statuses.connected(), "t-gone", NOW) == ()
     assert [size(n) for n in (0, 999, 1000, 5_000_000_000_000)] == [
         "0 bytes",

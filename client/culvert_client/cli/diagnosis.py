@@ -9,6 +9,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.organisations import is_enrolled
+from culvert_proto.shown import drops
 
 from culvert_client.cli import hops
 from culvert_client.cli.language import _
@@ -251,8 +252,7 @@ def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
                 said.format(name=tunnel.fqdn, count=tunnel.packets_out, gateway=tunnel.gateway),
                 _("UDP port 4500 may be closed on the way. Try another network."),
             )
-        causes = ", ".join(f"{count} {cause}" for cause, count in sorted(tunnel.drops.items()) if count)
-        if causes:
+        if causes := drops(tunnel.drops):
             yield Verdict(
                 "packets",
                 False,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
 from culvert_proto.organisations import is_enrolled, parts
-from culvert_proto.shown import clock, decimal, round_trip
+from culvert_proto.shown import clock, decimal, drops, round_trip
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
@@ -142,7 +142,7 @@ def say_tunnels(status: local_pb2.Status) -> None:
             tunnel.inner_address,
             _bytes(tunnel.bytes_in),
             _bytes(tunnel.bytes_out),
-            ", ".join(f"{count} {cause}" for cause, count in sorted(tunnel.drops.items()) if count) or "-",
+            drops(tunnel.drops) or "-",
         )
         for tunnel in status.tunnels
     ]
