@@ -29,6 +29,7 @@ PROGRAMS = {
     "culvert-controller": ("culvert_service.cli", "app"),
     "culvert-dns-updater": ("culvert_dns_updater.cli", "main"),
     "culvert-lab": ("culvert_lab.cli", "main"),
+    "culvert-tray": ("culvert_tray.app", "main"),
 }
 RUNNER = """
 import importlib, json, os, sys, tempfile
@@ -120,6 +121,13 @@ def run(
     )
     assert found.exists(), done.stderr.decode()
     return json.loads(found.read_text()), done.stdout
+
+
+def test_a_tray_without_a_desktop_says_so(tmp_path: Path) -> None:
+    """Qt ends a process that finds no display with a core file."""
+    [(_, code, err)], _ = run("culvert-tray", [["culvert-tray"]], tmp_path, DISPLAY="", WAYLAND_DISPLAY="")
+    assert code == 1
+    assert "there is no desktop here. On the command line: culvert status" in err
 
 
 def assert_plain(call: list[str], err: str) -> None:

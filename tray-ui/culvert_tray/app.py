@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from culvert_proto import CulvertError, local_pb2
+from culvert_proto.output import checked_output
 from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
 from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon
@@ -325,7 +326,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="LINK",
         help="an invitation, culvert://enroll?…, to enrol with; desktops hand it over by D-Bus instead",
     )
-    options = parser.parse_args(arguments)
+    with checked_output("culvert-tray"):
+        options = parser.parse_args(arguments)
+    if not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
+        # Qt would end the process with a core file.
+        parser.exit(1, "culvert-tray: there is no desktop here. On the command line: culvert status\n")
     # What is longer is refused all the same, and need not travel.
     word = options.link[: LONGEST + 1]
     app = QApplication(["culvert-tray"])

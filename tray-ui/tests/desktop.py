@@ -76,7 +76,7 @@ class Desktop:
             self._start_bus()
             self._start_window_manager()
             if self._panel is not None:
-                self._start_panel(self._panel)
+                self.start_panel(self._panel)
         except BaseException:
             self.close()
             raise
@@ -225,7 +225,7 @@ class Desktop:
         managed = ("xprop", "-root", "_NET_SUPPORTING_WM_CHECK")
         wait_until(lambda: "window id" in self.run(*managed), "openbox does not manage windows")
 
-    def _start_panel(self, shade: Shade) -> None:
+    def start_panel(self, shade: Shade) -> None:
         config = self._directory / "tint2rc"
         config.write_text(
             "rounded = 0\nborder_width = 0\n"

@@ -124,6 +124,16 @@ def blocked(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def unheard(*, now: float = NOW) -> local_pb2.Status:
+    """Another program has the port at which names are answered."""
+    found = connected(now=now)
+    error = CulvertError(
+        Reason.DNS_PORT_UNUSABLE, port=53, host="127.0.0.1", why="dnsmasq (process 812) has it"
+    )
+    found.warnings.append(error.to_proto())
+    return found
+
+
 def asking(*, now: float = NOW) -> local_pb2.Status:
     """The organisation wants to carry public networks."""
     found = status(local_pb2.STATE_READY, now=now)

@@ -123,6 +123,7 @@ def status_named(name: str) -> local_pb2.Status:
         "silent": lambda: statuses.silent(now=now),
         "narrow": lambda: statuses.narrow(now=now),
         "blocked": lambda: statuses.blocked(now=now),
+        "unheard": lambda: statuses.unheard(now=now),
         "paused": lambda: statuses.paused(now=now),
         "asking": lambda: statuses.asking(now=now),
         "organisations": lambda: statuses.two_organisations(now=now),
@@ -403,6 +404,25 @@ def test_without_a_tray_host_a_window_carries_the_same(
         wait_until(lambda: bare.has_keyboard("Culvert"), "the window has not the keyboard")
         bare.key("alt+F4")
         assert tray.wait(10) == 0
+
+
+def test_a_panel_that_starts_later_shows_the_icon(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    with Desktop(tmp_path / "late", panel=None) as late:
+        tray = start_tray(late)
+        wait_until(lambda: late.has_keyboard("Culvert"), "no window in place of the icon")
+        late.start_panel("light")
+        _wait_for(late, IconKind.CONNECTED)
+        # The window is not the only place any more.
+        late.key("alt+F4")
+        wait_until(lambda: "Culvert" not in late.windows(), "the window stays")
+        open_menu(late)
+        canned.show(statuses.silent(now=time.time()))
+        late.key("Escape")
+        _wait_for(late, IconKind.SILENT)
+        _end(tray)
 
 
 def _end(tray: subprocess.Popen[bytes]) -> None:

@@ -35,6 +35,7 @@ ENGLISH = {
     "silent": "gw-berlin does not answer",
     "narrow": "Only small packets reach gw-berlin",
     "blocked": "⚠ charon (process 812) has UDP port 4500, which tunnels need. Protected addresses stay blocked.",
+    "unheard": "dnsmasq (process 812) has it. Names of the intranet may not be found.",
     "paused": "Resume now",
     "asking": "Public networks wait for your answer…",
     "organisations": "Signed in as bea · no valid code · vpn.beta.example",
@@ -54,6 +55,7 @@ GERMAN = {
     "narrow": "Nur kleine Pakete erreichen gw-berlin",
     "blocked": "⚠ charon (Prozess 812) hat den UDP-Port 4500 belegt, den Tunnel brauchen. "
     "Geschützte Adressen bleiben gesperrt.",
+    "unheard": "dnsmasq (Prozess 812) hat ihn. Namen des Intranets werden vielleicht nicht gefunden.",
     "paused": "Jetzt fortsetzen",
     "asking": "Öffentliche Netze warten auf eine Antwort…",
     "organisations": "Angemeldet als bea · kein gültiger Code · vpn.beta.example",
