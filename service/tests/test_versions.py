@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import World
+from .conftest import World, free_port
 from .switch import Switch
 from .test_tunnels import tunnel_entries
 
@@ -105,3 +105,67 @@ async def test_a_person_goes_with_devices_tunnels_and_policies(world: World, swi
         assert await world.rest("GET", path) == [], path
     assert await tunnel_entries(world) == 0
     assert refusal(await ask(world, "GET", "/users/alice")) == (404, "NOT_FOUND")
+
+
+# What a program changes by a PUT of what a GET told it, and a read-only field of each.
+READ_ONLY: dict[str, dict[str, object]] = {
+    "/users/alice": {"name": "bob", "created_at": "2020-01-01T00:00:00Z"},
+    "/gateways/gw-berlin": {"draining_since": "2020-01-01T00:00:00Z", "legacy": True},
+    "/resources/wiki": {"created_at": None, "display_name": "wiki"},
+    "/groups/writers": {"created_at": "yesterday"},
+    "/policies/writers": {"created_at": {"now": True}},
+    "/dns/zones/corp": {"origin": "other.example", "instance": "other", "display_name": [], "retiring": True},
+    "/site-tunnels/two": {"name": "three", "created_at": "2020-01-01T00:00:00Z"},
+}
+
+
+async def test_what_was_read_can_be_sent_back(world: World, switch: Switch) -> None:
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    await world.rest("POST", "/policies", POLICY)
+    await world.rest("POST", "/dns/zones", ZONE)
+    lan: dict[str, object] = {
+        "port": 2,
+        "mac": "02:00:00:00:02:01",
+        "address": "10.21.0.1",
+        "prefix": "10.21.0.0/16",
+    }
+    lan["neighbours"] = {"10.21.0.10": "02:00:00:00:02:11"}
+    await world.add_gateway("gw-paris", free_port(), 2, lan=lan)
+    ends = [
+        {"gateway": "gw-berlin", "resources": ["wiki"]},
+        {"gateway": "gw-paris", "targets": [{"prefix": "10.21.0.10/32"}]},
+    ]
+    await world.rest("POST", "/site-tunnels", {"name": "two", "owner": "bob@corp.example", "ends": ends})
+    assert READ_ONLY.keys() == {await _example(world, path) for path in await _shown_and_put(world)}
+    for path, fields in READ_ONLY.items():
+        found = await ask(world, "GET", path)
+        refused = [
+            await ask(world, "PUT", path, found.json() | {name: value}, found.headers["etag"])
+            for name, value in fields.items()
+        ]
+        told = [(it.json()["reason"], [one["pointer"] for one in it.json()["errors"]]) for it in refused]
+        assert told == [("REQUEST_INVALID", [f"/{name}"]) for name in fields], path
+        later = await ask(world, "GET", path)
+        assert later.headers["etag"] == found.headers["etag"], path
+        changed = await ask(world, "PUT", path, later.json(), later.headers["etag"])
+        assert changed.status_code == 200, changed.text
+        for name in later.json().keys() - fields.keys():
+            if name in ("state", "reason", "keeper", "checked_at", "lag_seconds", "drift", "reconciled_at"):
+                continue
+            assert changed.json()[name] == later.json()[name], (path, name)
+        unknown = await ask(world, "PUT", path, later.json() | {"colour": "red"}, "*")
+        assert [one["pointer"] for one in unknown.json()["errors"]] == ["/colour"]
+        stale = await ask(world, "PUT", path, found.json() | fields, '"0"')
+        assert refusal(stale) == (412, "VERSION_STALE")
+
+
+async def _shown_and_put(world: World) -> list[str]:
+    """Paths of the API that have a GET and a PUT."""
+    paths = (await world.anyone.get("/openapi.json")).json()["paths"]
+    return [path for path, verbs in paths.items() if {"get", "put"} <= verbs.keys()]
+
+
+async def _example(world: World, path: str) -> str:
+    """The test's own of what the path stands for."""
+    before, _, _ = path.removeprefix("/api/v1").partition("{")
+    return next(one for one in READ_ONLY if one.startswith(before) and "/" not in one.removeprefix(before))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from culvert_db import DnsState
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Body, Depends, Response, status
 
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.dns.service import Dns
 from culvert_service.rest.page import Page
+from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
@@ -38,9 +39,13 @@ def router(dns: Dns) -> APIRouter:
 
     @routes.put("/zones/{name}", summary="Change a zone's server, key, TTL or resources")
     async def change(
-        name: str, asked: ZoneChange, seen: Annotated[IfMatch, Depends()], response: Response
+        name: str,
+        body: Annotated[AsRead[ZoneChange, ZoneOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> ZoneOut:
-        return tagged(response, await dns.change(name, asked, seen))
+        await body.check(lambda: dns.get(name), seen)
+        return tagged(response, await dns.change(name, body.asked, seen))
 
     @routes.delete(
         "/zones/{name}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from culvert_db import DnsState
 from culvert_proto import dns_name
@@ -52,7 +52,24 @@ Told = Annotated[str, AfterValidator(dns_name.with_encoding)]
 
 
 class ZoneOut(ZoneIn):
-    """`state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live."""
+    """`state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live. Of a live zone they
+    say what its key may not write, though nothing needs it yet.
+    """
+
+    observed: ClassVar = frozenset(
+        [
+            "state",
+            "reason",
+            "message",
+            "remedy",
+            "serial",
+            "checked_at",
+            "lag_seconds",
+            "failures",
+            "keeper",
+            "records",
+        ]
+    )
 
     retiring: bool
     state: State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response, status
+from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
@@ -12,6 +12,7 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.rest.access import fresh_proof
 from culvert_service.rest.idempotency import given_once
 from culvert_service.rest.page import Page
+from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
@@ -48,9 +49,13 @@ def router(gateways: Gateways, changes: Changes) -> APIRouter:
 
     @routes.put("/{name}", summary="Change a gateway and close the tunnels that do not fit it any more")
     async def replace(
-        name: str, asked: GatewayIn, seen: Annotated[IfMatch, Depends()], response: Response
+        name: str,
+        body: Annotated[AsRead[GatewayIn, GatewayOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> GatewayOut:
-        await changes.replace(name, asked, seen)
+        await body.check(lambda: gateways.get(name), seen)
+        await changes.replace(name, body.asked, seen)
         return tagged(response, await gateways.get(name))
 
     @routes.post("/{name}/drain", summary="Open nothing through a gateway any more, and move its tunnels")

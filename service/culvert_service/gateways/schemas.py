@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -211,6 +211,22 @@ class KeysOut(BaseModel):
 
 
 class GatewayOut(BaseModel):
+    observed: ClassVar = frozenset(
+        [
+            "state",
+            "reason",
+            "tunnels",
+            "version",
+            "alone_for",
+            "end_of",
+            "owner",
+            "epoch",
+            "reconciled_at",
+            "drift",
+            "keys",
+        ]
+    )
+
     name: str
     kind: Kind
     address: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Response, status
+from fastapi import APIRouter, Body, Depends, Path, Response, status
 
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.invitations import Invitations
@@ -30,6 +30,7 @@ from culvert_service.identity.schemas import (
 )
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
 from culvert_service.rest.page import BIGINT_MAX, Page
+from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
@@ -63,9 +64,13 @@ def router(
 
     @routes.put("/users/{name}", summary="Change a person's address")
     async def change_user(
-        name: UserName, asked: UserChange, seen: Annotated[IfMatch, Depends()], response: Response
+        name: UserName,
+        body: Annotated[AsRead[UserChange, UserOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> UserOut:
-        return tagged(response, await people.change(name, asked, seen))
+        await body.check(lambda: people.get(name), seen)
+        return tagged(response, await people.change(name, body.asked, seen))
 
     @routes.delete("/users/{name}", summary="Delete a person with their devices, policies and tunnels")
     async def delete_user(name: UserName, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from culvert_proto import dns_name
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
@@ -37,6 +37,8 @@ class UserIn(UserChange):
 
 
 class UserOut(BaseModel):
+    observed: ClassVar = frozenset(("devices", "last_seen_at", "last_denied"))
+
     name: str
     email: str
     # That are not revoked, and when one of them began to watch last.

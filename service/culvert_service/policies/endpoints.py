@@ -6,7 +6,7 @@ import uuid
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response, status
+from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.repository import Sought
@@ -27,6 +27,7 @@ from culvert_service.policies.schemas import (
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.rest.page import Page
+from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
@@ -57,10 +58,14 @@ def groups_router(groups: Groups) -> APIRouter:
 
     @routes.put("/{name}", summary="Change a group's name and members")
     async def replace(
-        name: GroupName, asked: GroupIn, seen: Annotated[IfMatch, Depends()], response: Response
+        name: GroupName,
+        body: Annotated[AsRead[GroupIn, GroupOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> GroupOut:
         """The tunnels that this ends the permission of are closed."""
-        return tagged(response, await groups.replace(name, asked, seen))
+        await body.check(lambda: groups.get(name), seen)
+        return tagged(response, await groups.replace(name, body.asked, seen))
 
     @routes.put("/{name}/members", summary="Replace a group's members")
     async def replace_members(
@@ -124,9 +129,13 @@ def policies_router(policies: Policies) -> APIRouter:
 
     @routes.put("/{name}", summary="Replace a policy and close the tunnels that are not permitted any more")
     async def replace(
-        name: PolicyName, asked: PolicyIn, seen: Annotated[IfMatch, Depends()], response: Response
+        name: PolicyName,
+        body: Annotated[AsRead[PolicyIn, PolicyOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> PolicyOut:
-        return tagged(response, await policies.replace(name, asked, seen))
+        await body.check(lambda: policies.get(name), seen)
+        return tagged(response, await policies.replace(name, body.asked, seen))
 
     @routes.delete("/{name}", summary="Delete a policy and close the tunnels that only it permitted")
     async def delete(name: PolicyName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Response, status
+from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.resources.effect import Effects
 from culvert_service.resources.schemas import DeletedOut, PreviewOut, ResourceIn, ResourceOut, UseOut
 from culvert_service.resources.service import Resources
 from culvert_service.rest.page import Page
+from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
@@ -47,9 +48,13 @@ def router(resources: Resources, effects: Effects) -> APIRouter:
 
     @routes.put("/{name}", summary="Change a resource and close the tunnels that do not fit it any more")
     async def replace(
-        name: str, asked: ResourceIn, seen: Annotated[IfMatch, Depends()], response: Response
+        name: str,
+        body: Annotated[AsRead[ResourceIn, ResourceOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> ResourceOut:
-        return tagged(response, await resources.replace(name, asked, seen))
+        await body.check(lambda: resources.get(name), seen)
+        return tagged(response, await resources.replace(name, body.asked, seen))
 
     @routes.delete(
         "/{name}",

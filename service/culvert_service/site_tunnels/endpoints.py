@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Body, Depends, Response, status
 
 from culvert_service.rest.page import Page
+from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 from culvert_service.site_tunnels.schemas import SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
 from culvert_service.site_tunnels.service import SiteTunnels
@@ -31,9 +32,13 @@ def router(tunnels: SiteTunnels) -> APIRouter:
         "/{name}", summary="Change what a tunnel between gateways carries, its owner, its suite or its limits"
     )
     async def change(
-        name: str, asked: SiteTunnelChange, seen: Annotated[IfMatch, Depends()], response: Response
+        name: str,
+        body: Annotated[AsRead[SiteTunnelChange, SiteTunnelOut], Body()],
+        seen: Annotated[IfMatch, Depends()],
+        response: Response,
     ) -> SiteTunnelOut:
-        return tagged(response, await tunnels.change(name, asked, seen))
+        await body.check(lambda: tunnels.get(name), seen)
+        return tagged(response, await tunnels.change(name, body.asked, seen))
 
     @routes.delete(
         "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel between gateways"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -63,6 +63,8 @@ class SiteTunnelIn(SiteTunnelChange):
 
 
 class EndOut(EndIn):
+    observed: ClassVar = frozenset(("profiles", "address", "online"))
+
     # What the resources' profiles say now.
     profiles: list[Target]
     # The gateway's outer address.
@@ -71,6 +73,10 @@ class EndOut(EndIn):
 
 
 class SiteTunnelOut(BaseModel):
+    observed: ClassVar = frozenset(
+        ("effective_suite", "effective_rekey", "legacy", "state", "reason", "generation", "keyed_at")
+    )
+
     name: str
     ends: list[EndOut]
     owner: str

@@ -2638,7 +2638,7 @@ export interface components {
         };
         /**
          * ProofIn
-         * @description Who is signed in proves it once more before the account changes.
+         * @description Password and code, asked for again before a change to the account.
          */
         ProofIn: {
             /**
@@ -3332,7 +3332,8 @@ export interface components {
         };
         /**
          * ZoneOut
-         * @description `state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live.
+         * @description `state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live. Of a live zone they
+         *     say what its key may not write, though nothing needs it yet.
          */
         ZoneOut: {
             /** Checked At */
