@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # Bytes: more than a bundle's certificates and keys.
 _ROOM = 1 << 16
+_REMEDIES = {
+    errno.ENOENT: "make this directory first, or name another one",
+    errno.ENOTDIR: "name a directory; this, or what it stands in, is a file",
+    errno.EEXIST: "name a directory; this is a file",
+    errno.EACCES: "name a directory that this user may write to, or run this as its owner",
+    errno.EROFS: "name a directory of a file system that can be written to",
+    errno.ENOSPC: "make room there, or name a directory elsewhere",
+    errno.EDQUOT: "make room there, or name a directory elsewhere",
+}
+
+
+@contextmanager
+def writing_in(directory: Path) -> Generator[None]:
+    """Errors name the directory, and no temporary file in it, and the remedy. Raises OSError."""
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        words = f"{error.strerror}. Remedy: {remedy}" if remedy else error.strerror
+        raise OSError(error.errno, words, str(directory)) from error
 
 
 def write(path: Path, data: bytes) -> None:
@@ -23,13 +45,13 @@ def check_writable(directory: Path) -> None:
 
     Raises OSError.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(directory)
     _fresh(directory / "room", b"\0" * _ROOM).unlink()
 
 
 def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
     """Replaces each; the directory is made where it is not there."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(directory)
     for name, data in files.items():
         write(directory / name, data)
 
@@ -48,17 +70,24 @@ def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
     return path.read_bytes()
 
 
+def _make(directory: Path) -> None:
+    with writing_in(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def _fresh(path: Path, data: bytes) -> Path:
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        # On a full disk what is half written would stay.
-        fresh.unlink(missing_ok=True)
-        raise
+    with writing_in(path.parent):
+        try:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # On a full disk what is half written would stay.
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            raise
     return fresh
 
 

@@ -119,6 +119,29 @@ async def test_a_file_that_is_not_there_is_named_without_an_error_number(
     assert "nowhere" in err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("backup", "{}/backup.tar"),
+        ("gateway", "reader", "{}"),
+        ("gateway", "bundle", "gw-berlin", "{}"),
+        ("audit", "cut", "--before", "2020-01-01", "--export", "{}/lines.jsonl"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+async def test_a_directory_that_takes_no_file_is_named_with_its_remedy(
+    world: World, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "a-file").write_text("")
+    for directory, remedy in (
+        ("/proc/nowhere", "Remedy: make this directory first, or name another one"),
+        (str(tmp_path / "a-file"), "Remedy: name a directory"),
+    ):
+        code, _, err = await culvert(of(world), *(word.format(directory) for word in command))
+        assert code == 1
+        assert re.search(rf"(?<![\w/]){re.escape(directory)}: [^/]*{re.escape(remedy)}", err), err
+
+
 async def test_a_controller_is_administered_by_commands(world: World, tmp_path: Path) -> None:
     environment, description = of(world), tmp_path / "gateway.toml"
     description.write_text(GATEWAY.format(port=9))

@@ -156,9 +156,12 @@ async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> by
     An incomplete file is deleted, so that hourly attempts on a full disk do not leave one file each.
     """
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with private_files.writing_in(file.parent):
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ExportRefusedError(f"{file} exists already") from None
     except OSError as error:
-        raise ExportRefusedError(f"{file}: {error.strerror}") from None
+        raise ExportRefusedError(f"{error.filename}: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as target:
             digest = await _write(sessions, ends, target)

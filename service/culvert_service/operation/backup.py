@@ -93,7 +93,10 @@ class Manifest:
 
 async def backup(settings: Settings, target: Path) -> Manifest:
     """Beside a running controller or without one; `target` has mode 0600. Raises ConfigurationError."""
-    with tempfile.TemporaryDirectory(prefix=".culvert-", dir=target.parent) as directory:
+    # Before the database is read.
+    with private_files.writing_in(target.parent):
+        beside = tempfile.TemporaryDirectory(prefix=".culvert-", dir=target.parent)
+    with beside as directory:
         dumped = Path(directory) / _DUMP
         async with _existing_database(settings) as url:
             revision = await _revision(url)
@@ -117,7 +120,7 @@ async def restore(settings: Settings, source: Path) -> Restored:
     """
     manifest, files = _unpacked(source)
     state = settings.state_dir
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.check_writable(state)
     kept = {name.removeprefix(_STATE): content for name, content in files.items() if name != _DUMP}
     if taken := sorted(name for name in kept if (state / name).exists()):
         raise ConfigurationError(f"state_dir: {state} belongs to a controller already: it holds {taken[0]}")
