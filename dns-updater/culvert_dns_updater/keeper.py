@@ -138,7 +138,7 @@ class Keeper:
             self._means.instruments.written.labels(profile.name).inc(applied.written)
             _log.info("%d names written", applied.written, extra={"zone": profile.name})
         state, error = _worst(applied.states)
-        await self._record(profile, applied.states, state, error, serial=applied.serial)
+        await self._record(profile, applied.states, state, error or applied.limits, serial=applied.serial)
         self._report(_say(applied.states), profile.name)
         if state is State.LIVE:
             return self._count(profile, Outcome.LIVE)

@@ -28,12 +28,15 @@ class Refusal:
 
 @dataclass(slots=True)
 class Memory:
-    """`server`: the address that answered last; `is_welcome`: it has accepted an update of our key; `served`: the addresses
-    that the server has answered for a name, and when; `unserved`: names that the zone held and the server did not serve.
+    """`server`: the address that answered last; `is_welcome`: it has accepted an update of our key; `limits`: what that key
+    may not write, once that is known; `served`: the addresses that the server has answered for a name, and when;
+    `unserved`: names that the zone held and the server did not serve.
     """
 
     server: str | None = None
     is_welcome: bool = False
+    knows_limits: bool = False
+    limits: CulvertError | None = None
     served: dict[str, tuple[frozenset[Address], float]] = field(default_factory=dict)
     unserved: Mapping[str, RecordState] = field(default_factory=dict[str, RecordState])
     _refusals: dict[Change, Refusal] = field(default_factory=dict)
@@ -42,7 +45,7 @@ class Memory:
 
     def forget(self) -> None:
         """A person has changed something, or asks: whatever was wrong may be right."""
-        self.is_welcome = False
+        self.is_welcome = self.knows_limits = False
         self.served.clear()
         self._refusals.clear()
         self._unfinished, self._unfinished_due = 0, None

@@ -55,11 +55,12 @@ _FAULTS = (dns.exception.DNSException, OSError, EOFError)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`written`: how many names the zone holds now as they were sent."""
+    """`written`: how many names the zone holds now as they were sent; `limits`: what the key may not write, if known."""
 
     states: States
     serial: int
     written: int
+    limits: CulvertError | None
 
 
 class WriteDeniedError(Exception):
@@ -114,6 +115,8 @@ class Zone:
             sent.refused |= {change: self._ignored(change) for change in ignored}
             errors |= {change.name: error for change, error in (sent.refused | sent.untried).items()}
             unserved = await self._unserved(address, {name: desired[name] for name in after.live})
+            if not self._memory.knows_limits and (ours := sent.accepted or set(after.live)):
+                await self._learn_limits(address, min(ours), writing.allowed)
         except _FAULTS as error:
             raise self._fault(error) from error
         # Jitter, not a secret.
@@ -128,7 +131,7 @@ class Zone:
             {change.name for change in due} - {change.name for change in after.changes} - after.foreign.keys()
         )
         states = states_of(desired, observed, after, errors, unserved, self._profile.origin)
-        return Applied(states, serial, len(written))
+        return Applied(states, serial, len(written), self._memory.limits)
 
     def _diff(self, desired: Names, observed: ZoneContent) -> Plan:
         return diff(desired, observed, self._profile.ownership, self._profile.origin)
@@ -196,8 +199,6 @@ class Zone:
                 rcode = await self._send(batch, connection)
                 if rcode == dns.rcode.NOERROR:
                     dispatch.accepted()
-                    if not self._memory.is_welcome:
-                        await self._tell_limits(batch[0].name, connection)
                     self._memory.is_welcome = True
                     sent.accepted |= {change.name for change in batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
@@ -214,13 +215,21 @@ class Zone:
                     sent.untried = dict.fromkeys(dispatch.untried(), refused)
         return sent
 
-    async def _tell_limits(self, name: str, connection: Connection) -> None:
-        """At the first change: what a later one would be refused for."""
-        probe = Change("replace", name, (), ())
-        denied = [t for t in _NOT_THERE if await self._is_denied(probe, (name, t), connection)]
+    async def _learn_limits(self, address: str, name: str, allowed: Callable[[], bool]) -> None:
+        """What a later change would be refused for. `name` is ours."""
+        probe, denied = Change("replace", name, (), ()), list[str]()
+        async with self._connected(address) as connection:
+            for record_type in _NOT_THERE:
+                if not allowed():
+                    raise WriteDeniedError
+                if await self._is_denied(probe, (name, record_type), connection):
+                    denied.append(record_type)
+        self._memory.knows_limits, self._memory.limits = True, None
         if denied:
+            types = ", ".join(denied)
+            self._memory.limits = self._limited(name, types)
             told = "the key %s may not write %s: no resource at such an address will be published"
-            _log.warning(told, self._profile.key, ", ".join(denied), extra={"zone": self._profile.name})
+            _log.warning(told, self._profile.key, types, extra={"zone": self._profile.name})
 
     async def _refusal(self, change: Change, connection: Connection) -> CulvertError | None:
         """Why of all changes this one was refused; None when nothing tells it from others. What the key may write of it is
@@ -241,13 +250,11 @@ class Zone:
         part = change.without(frozenset(denied))
         if part is not None and await self._send((part,), connection) == dns.rcode.NOERROR:
             self._memory.is_welcome = True
-        return CulvertError(
-            Reason.DNS_KEY_LIMITED,
-            key=self._profile.key,
-            name=change.name,
-            zone=self._profile.origin,
-            types=_types(denied, change),
-        )
+        return self._limited(change.name, _types(denied, change))
+
+    def _limited(self, name: str, types: str) -> CulvertError:
+        named = {"key": self._profile.key, "zone": self._profile.origin}
+        return CulvertError(Reason.DNS_KEY_LIMITED, name=name, types=types, **named)
 
     async def _is_denied(self, change: Change, rrset: tuple[str, str], connection: Connection) -> bool:
         nothing = DeleteRecord(*rrset, _NOT_THERE[rrset[1]])

@@ -221,6 +221,12 @@ async def test_a_sound_name_after_many_refused_ones_is_published(world: World, b
         await until(lambda: bind.lookup(WIKI, "A") == ["10.20.0.10"])
 
 
+async def of_zone(world: World) -> tuple[DnsState, str | None]:
+    """What the console shows of the zone as a whole."""
+    status = await world.status()
+    return status.state, status.reason
+
+
 def bind_with_types(directory: Path) -> Bind:
     return BindWith(directory, policy=f"grant {KEY_NAME} zonesub A TXT;")
 
@@ -235,6 +241,11 @@ async def test_a_key_needs_only_the_types_in_use_and_its_limits_are_shown(
         async with world.updater(server) as updater:
             assert await updater.run_once() is Outcome.LIVE
             assert f"the key {KEY_NAME} may not write AAAA:" in caplog.text
+            assert await of_zone(world) == (DnsState.LIVE, "DNS_KEY_LIMITED")
+        # With nothing to write, either.
+        async with world.updater(server) as updater:
+            assert await updater.run_once() is Outcome.LIVE
+            assert await of_zone(world) == (DnsState.LIVE, "DNS_KEY_LIMITED")
             await world.put({WIKI: "10.20.0.11"})
             assert await updater.run_once() is Outcome.LIVE
             assert server.lookup(WIKI, "A") == ["10.20.0.11"]
