@@ -33,6 +33,7 @@ from culvert_tray.dialogs import ClaimsDialog, CodeDialog, DetailsDialog, EnrolD
 from culvert_tray.doctor import Doctor
 from culvert_tray.documentation import DocumentationDialog
 from culvert_tray.icon import icon_kind
+from culvert_tray.late_host import LateHost
 from culvert_tray.link import LONGEST
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.notifications import Notifications
@@ -76,10 +77,9 @@ class Tray(QObject):
         self._early: list[Notice] | None = []
         self._menu = TrayMenu(self._do)
         self._window = StatusWindow(self._do, self._window_closed)
-        self._icon = QSystemTrayIcon()
-        self._icon.setContextMenu(self._menu)
-        connect(self._icon.activated, self._activated)
-        connect(self._icon.messageClicked, self._balloon_clicked)
+        self._icon = self._new_icon()
+        self._host = LateHost()
+        connect(self._host.came, self._host_came)
         self._notifications = Notifications()
         connect(self._notifications.clicked, self._notice_clicked)
         connect(self._notifications.replied, self._code_typed)
@@ -92,6 +92,20 @@ class Tray(QObject):
         self._icon.show()
         self._later(_SETTLE, self._settled)
         self._later(_TRAY_GRACE, self._open_without_tray)
+
+    def _new_icon(self) -> QSystemTrayIcon:
+        icon = QSystemTrayIcon()
+        icon.setContextMenu(self._menu)
+        connect(icon.activated, self._activated)
+        connect(icon.messageClicked, self._balloon_clicked)
+        return icon
+
+    def _host_came(self) -> None:
+        # An icon that was made without a host is not shown by one that comes later.
+        self._icon.hide()
+        self._icon = self._new_icon()
+        self._draw()
+        self._icon.show()
 
     def _viewed(self, view: View) -> None:
         self._view = view

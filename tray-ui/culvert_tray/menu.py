@@ -18,6 +18,7 @@ Action      Quit the tray
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
@@ -80,6 +81,10 @@ _OUT_OF_USE = {
     local_pb2.STATE_NOT_ENROLLED: later("This computer is not enrolled"),
     local_pb2.STATE_BLOCKED: later("Blocked — no tunnel can be opened"),
 }
+
+
+_LINE = 80
+"""Our tunable: characters in a line of the tray's menu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,17 @@ def head(view: View, now: float) -> Menu:
     persons = (entry for of, part in parts(view) for entry in _person(part, of, now))
     warnings = map(CulvertError.from_proto, view.warnings)
     return (heading, *persons, *(entry for it in warnings for entry in _error(it)))
+
+
+def folded(entries: Menu) -> Menu:
+    """With each long label on several lines: an entry of a menu is as wide as its text."""
+    return tuple(
+        line
+        for it in entries
+        for line in (
+            map(Label, wrap(it.text, _LINE, break_on_hyphens=False)) if isinstance(it, Label) else (it,)
+        )
+    )
 
 
 def controls(view: Status) -> Menu:

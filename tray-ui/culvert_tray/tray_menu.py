@@ -8,7 +8,7 @@ from PyQt6.QtGui import QAction, QActionGroup, QIcon, QPalette
 from PyQt6.QtWidgets import QMenu
 
 from culvert_tray.commands import Command, ShowWindow
-from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu
+from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu, folded
 from culvert_tray.signals import connect
 
 Dispatch = Callable[[Command], None]
@@ -32,6 +32,7 @@ class TrayMenu(QMenu):
         self.setPalette(palette)
 
     def render_menu(self, menu: Menu) -> None:
+        menu = folded(menu)
         if menu == self._shown:
             return
         if _shape(menu) != _shape(self._shown):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -422,6 +423,26 @@ def test_a_panel_that_starts_later_shows_the_icon(
         canned.show(statuses.silent(now=time.time()))
         late.key("Escape")
         _wait_for(late, IconKind.SILENT)
+        _end(tray)
+
+
+def test_hosts_on_the_bus_have_the_icon_whenever_they_start(
+    tmp_path: Path, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.connected(now=time.time()))
+    with Desktop(tmp_path / "late", panel=None) as late:
+        tray = start_tray(late)
+        wait_until(lambda: "Culvert" in late.windows(), "no window in place of the icon")
+        # The second one stands for a desktop's shell that starts anew.
+        for _ in range(2):
+            host = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name("tray_host.py")],
+                env=late.env, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert host.stdout is not None
+            assert [host.stdout.readline().split()[0] for _ in range(2)] == ["ready", "item"]
+            host.terminate()
+            host.wait(10)
         _end(tray)
 
 

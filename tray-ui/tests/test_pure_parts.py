@@ -26,7 +26,7 @@ from culvert_tray.commands import (
 from culvert_tray.daemon import retry_wait
 from culvert_tray.details import details, size
 from culvert_tray.icon import IconKind, icon_kind
-from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, folded, menu
 from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
@@ -225,6 +225,16 @@ def test_every_status_has_a_menu_with_a_heading_and_a_way_out(
     assert shown[0].text
     assert shown[0].icon is icon_kind(status, NOW)
     assert shown[-1] == Action("Quit the tray (tunnels stay up)", Quit())
+
+
+def test_no_line_of_the_menu_is_wider_than_a_screen() -> None:
+    told = menu(statuses.unheard(), NOW)
+    lines = _labels(folded(told))
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines) == " ".join(_labels(told))
+    assert [it for it in folded(told) if not isinstance(it, Label)] == [
+        it for it in told if not isinstance(it, Label)
+    ]
 
 
 def test_a_pause_is_offered_and_while_it_lasts_only_its_end() -> None:

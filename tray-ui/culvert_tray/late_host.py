@@ -1,0 +1,31 @@
+"""A host of tray icons on the session bus that starts after the tray, as at a sign-in."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import QObject, pyqtSignal
+from PyQt6.QtDBus import QDBusConnection, QDBusServiceWatcher
+
+from culvert_tray.signals import connect
+
+# StatusNotifierItem specification.
+_WATCHER = "org.kde.StatusNotifierWatcher"
+
+
+class LateHost(QObject):
+    came = pyqtSignal()
+    """Once, where there was none. An icon that has had a host tells the next one by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        bus = QDBusConnection.sessionBus()
+        names = bus.interface()
+        if names is None or names.isServiceRegistered(_WATCHER).value():
+            return
+        self._watcher = QDBusServiceWatcher(
+            _WATCHER, bus, QDBusServiceWatcher.WatchModeFlag.WatchForRegistration, self
+        )
+        connect(self._watcher.serviceRegistered, self._registered)
+
+    def _registered(self) -> None:
+        self._watcher.removeWatchedService(_WATCHER)
+        self.came.emit()
