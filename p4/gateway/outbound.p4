@@ -40,15 +40,11 @@ control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         spd_out.apply();
         if (meta.drop_cause == Drop.NONE) {
             keep.apply(meta);
-        }
-        if (meta.drop_cause != Drop.NONE) {
-            // Discarded.
-        } else if (meta.detour == 0) {
-            if (meta.stage == Stage.ERROR) {
-                meta.drop_cause = Drop.POLICY; // what goes back to a tunnel is sealed or not sent
-            }
-        } else {
-            if (meta.stage != Stage.ERROR && meta.ttl <= 1) {
+            if (meta.detour == 0) {
+                if (meta.stage == Stage.ERROR) {
+                    meta.drop_cause = Drop.POLICY; // what goes back to a tunnel is sealed or not sent
+                }
+            } else if (meta.stage != Stage.ERROR && meta.ttl <= 1) {
                 meta.drop_cause = Drop.TTL;
             } else if (meta.inner_mtu != 0 && meta.ip_len > (bit<32>) meta.inner_mtu) {
                 meta.drop_cause = Drop.TOO_BIG;
