@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import eq, ge, gt, le, lt, ne
 from pathlib import Path
 
 
@@ -45,12 +46,27 @@ class Add:
     """The greater wins."""
     match: dict[str, str]
     call: Call
+    label: str | None = None
+    """What later statements call the entry."""
 
 
 @dataclass(frozen=True)
 class SetDefault:
     table: str
     call: Call
+
+
+@dataclass(frozen=True)
+class CheckCounter:
+    counter: str
+    index: str
+    """A number, or `$` and the label of an entry."""
+    unit: str = "packets"
+    relation: str | None = None
+    value: int = 0
+
+    def holds(self, count: int) -> bool:
+        return self.relation is None or RELATIONS[self.relation](count, self.value)
 
 
 @dataclass(frozen=True)
@@ -61,7 +77,8 @@ class Command:
     arguments: tuple[str, ...]
 
 
-Statement = Packet | Expect | Add | SetDefault | Command
+Statement = Packet | Expect | Add | SetDefault | CheckCounter | Command
+RELATIONS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 COMMANDS = frozenset(
     (
         *(
@@ -78,12 +95,12 @@ COMMANDS = frozenset(
             "register_reset",
             "counter_read",
             "counter_write",
-            "check_counter",
         ),
         *("meter_get_rates", "meter_set_rates", "meter_array_set_rates", "wait", "no_packet"),
     )
 )
-_CALL = re.compile(r"(?P<action>[^\s()]+)\s*\((?P<arguments>[^()]*)\)\s*(?:=\s*\S+)?$")
+_CHECK = re.compile(r"check_counter\s+([^\s(]+)\(([^()]+)\)\s*(?:(packets|bytes)\s*([=!<>]+)\s*(\d+))?$")
+_CALL = re.compile(r"(?P<action>[^\s()]+)\s*\((?P<arguments>[^()]*)\)\s*(?:=\s*(?P<label>\S+))?$")
 
 
 def statements(path: Path) -> Iterator[Statement]:
@@ -111,6 +128,9 @@ def _statement(line: str) -> Statement:
         return Expect(int(words[0]), "".join(words[1:]).upper() or None)
     if name in ("add", "setdefault"):
         return _written(name, words[0], line.split(None, 2)[2])
+    if found := _CHECK.match(line):
+        counter, index, unit, relation, value = found.groups()
+        return CheckCounter(counter, index, unit or "packets", relation, int(value or 0))
     if name in COMMANDS:
         return Command(name, tuple(words))
     raise ValueError(f"{name} is not known")
@@ -126,7 +146,8 @@ def _written(name: str, table: str, rest: str) -> Statement:
         return SetDefault(table, call)
     fields = rest[: found.start()].split()
     priority = int(fields.pop(0)) if fields and fields[0].isdigit() else 0
-    return Add(table, priority, dict(it.split(":", 1) for it in fields), call)  # type: ignore[misc]
+    match = dict(it.split(":", 1) for it in fields)  # type: ignore[misc]
+    return Add(table, priority, match, call, found["label"])
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """p4c's packet tests for v1model, on the process: `sluice dev`, P4Runtime, and wires between namespaces.
 
-They need p4c-bm2-ss on the PATH, and CULVERT_P4C_TESTDATA, which names p4c's folder `testdata`. Frames shorter than an
-Ethernet header cross no Ethernet: a test that has such has tun interfaces for wires.
+They need p4c-bm2-ss on the PATH, and CULVERT_P4C_TESTDATA, which names p4c's folder `testdata`. Programs in P4_14 are
+taken as p4c has translated them to P4_16, because not every p4c is built with P4_14. Frames shorter than an Ethernet
+header cross no Ethernet: a test that has such has tun interfaces for wires.
 """
 
 from __future__ import annotations
@@ -27,28 +28,43 @@ from finsy.proto import p4i, p4r, p4r_grpc
 from gateway_target import GRPC_PORT, ROOT
 from gateway_wires import PREFIX, Relay, connect, inside, namespaces, run
 from google.protobuf import text_format
-from stf import Add, Call, Command, Expect, Groups, Packet, SetDefault, Statement, number, statements
+from stf import (
+    Add,
+    Call,
+    CheckCounter,
+    Command,
+    Expect,
+    Groups,
+    Packet,
+    SetDefault,
+    Statement,
+    number,
+    statements,
+)
 
 pytestmark = pytest.mark.slow
 
 SWITCH, PEERS = f"{PREFIX}-stf-switch", f"{PREFIX}-stf-peers"
 COMPILER = "p4c-bm2-ss"
 ETHERNET_HEADER = 14
+FRAME_CHECK_SEQUENCE = 4  # the tests' bytes are those on a wire; bmv2 and sluice count without it
 _ETH_P_ALL, _TUNSETIFF, _IFF_TUN = 3, 0x400454CA, 1
 _OF_ANY_KIND = 0x88B5
 ELECTION = p4r.Uint128(low=1)
 
 
-def samples() -> list[Path]:
-    """Programs for v1model that have a packet test."""
+def samples() -> list[tuple[Path, Path]]:
+    """Programs for v1model, and their packet tests."""
     folder = os.environ.get("CULVERT_P4C_TESTDATA")
     if folder is None or shutil.which(COMPILER) is None:
         return []
-    found = sorted(Path(folder, "p4_16_samples").rglob("*.stf"))
-    programs = [it.with_suffix(".p4") for it in found]
-    return [
-        it for it in programs if it.exists() and re.search(r"#include\s*[<\"]v1model\.p4", it.read_text())
+    found = [(it.with_suffix(".p4"), it) for it in sorted(Path(folder, "p4_16_samples").rglob("*.stf"))]
+    translated = Path(folder, "p4_14_samples_outputs")
+    found += [
+        (translated / f"{it.stem}.p4", it) for it in sorted(Path(folder, "p4_14_samples").glob("*.stf"))
     ]
+    of_v1model = re.compile(r"#include\s*[<\"]v1model\.p4")
+    return [(it, stf) for it, stf in found if it.exists() and of_v1model.search(it.read_text())]
 
 
 @pytest.mark.skipif(bool(samples()), reason="the tests below run")
@@ -162,9 +178,8 @@ class Names:
         match: list[Any] = []
         for name, text in statement.match.items():
             name = re.sub(r"\$(\d+)", r"[\1]", name)
-            found = [key for key in fields if key == name] or [
-                key for key in fields if key.endswith(f".{name}")
-            ]
+            ends = (f".{name}", f"{name}.$valid$")
+            found = [key for key in fields if key == name] or [key for key in fields if key.endswith(ends)]
             if not found:
                 raise LookupError(f"table {table.preamble.name} has no key {name}")
             if (made := field_match(fields[found[0]], text)) is not None:
@@ -211,10 +226,11 @@ def field_match(spec: Any, text: str) -> Any:
         made.ternary.value, made.ternary.mask = short(value & mask), short(mask)
         return made if mask else None
     else:
-        digits = text[2:] if text[:2].lower() == "0x" else f"{number(text):x}"
-        mask = int("".join("0" if it == "*" else "f" for it in digits), 16)
+        base = 2 if text[:2].lower() == "0b" else 16
+        digits = text[2:] if text[:2].lower() in ("0x", "0b") else f"{number(text):x}"
+        mask = int("".join("0" if it == "*" else f"{base - 1:x}" for it in digits), base)
         mask = min(mask, (1 << spec.bitwidth) - 1)
-        made.ternary.value, made.ternary.mask = short(int(digits.replace("*", "0"), 16) & mask), short(mask)
+        made.ternary.value, made.ternary.mask = short(int(digits.replace("*", "0"), base) & mask), short(mask)
         return made if mask else None
     return made
 
@@ -226,6 +242,7 @@ class Bench:
         self.client = client
         self.names = Names(client.p4info)
         self.groups = Groups()
+        self.entries: dict[str, Any] = {}
         self.wires = {port: wire for port, (_, wire) in wires.items()}
         self.expected: dict[int, list[Expect]] = {}
         self.received: dict[int, list[bytes]] = {port: [] for port in self.wires}
@@ -241,8 +258,13 @@ class Bench:
                     await asyncio.sleep(0.01)
                 case Expect(port):
                     self.expected.setdefault(port, []).append(statement)
-                case Add():
-                    await self.client.write(p4r.Update.INSERT, self.names.entry(statement))
+                case Add(label=label):
+                    entry = self.names.entry(statement)
+                    await self.client.write(p4r.Update.INSERT, entry)
+                    if label is not None:
+                        self.entries[label] = entry.table_entry
+                case CheckCounter():
+                    await self._check_counter(statement)
                 case SetDefault():
                     await self.client.write(p4r.Update.MODIFY, self.names.default(statement))
                 case Command(name, arguments):
@@ -296,7 +318,7 @@ class Bench:
                 await self._register(name, array, *map(number, rest))
             case "meter_get_rates" | "meter_set_rates" | "meter_array_set_rates", (array, *rest):
                 await self._meter(name, array, *rest)
-            case (("counter_read" | "counter_write" | "check_counter"), _):
+            case (("counter_read" | "counter_write"), _):
                 raise NotImplementedError(f"{name} is in none of the tests that this was written for")
             case _:
                 pass
@@ -304,6 +326,26 @@ class Bench:
     async def _clones(self, session: str, to: list[tuple[int, int]]) -> None:
         entry = p4r.CloneSessionEntry(session_id=number(session), replicas=replicas(to))
         await self.client.write(p4r.Update.INSERT, engine(clone_session_entry=entry))
+
+    async def _check_counter(self, check: CheckCounter) -> None:
+        """Waits for packets that are still on their way."""
+        entry = p4r.Entity()
+        if check.index.startswith("$"):
+            entry.direct_counter_entry.table_entry.CopyFrom(self.entries[check.index[1:]])
+        else:
+            entry.counter_entry.counter_id = self.names.find("counters", check.counter).preamble.id
+            entry.counter_entry.index.index = number(check.index)
+        deadline = time.monotonic() + 2.0
+        while True:
+            [found] = await self.client.read(entry)
+            kind = found.direct_counter_entry if check.index.startswith("$") else found.counter_entry
+            count = kind.data.packet_count
+            if check.unit == "bytes":
+                count = kind.data.byte_count + count * FRAME_CHECK_SEQUENCE
+            if check.holds(count) or time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.02)
+        assert check.holds(count), f"{check}, but it is {count}"
 
     async def _register(self, name: str, array: str, index: int | None = None, value: int = 0) -> None:
         entry = p4r.RegisterEntry(register_id=self.names.find("registers", array).preamble.id)
@@ -401,11 +443,13 @@ def compiled(program: Path, tmp_path: Path) -> Path:
     return json
 
 
-@pytest.mark.parametrize("program", samples(), ids=lambda it: cast(Path, it).stem)
+@pytest.mark.parametrize(
+    ("program", "stf"), [pytest.param(*it, id=f"{it[1].parent.name}/{it[1].stem}") for it in samples()]
+)
 async def test_the_sample_forwards_as_its_author_says(
-    program: Path, compiled: Path, wires: Wires, tmp_path: Path
+    program: Path, stf: Path, compiled: Path, wires: Wires, tmp_path: Path
 ) -> None:
-    test = list(statements(program.with_suffix(".stf")))
+    test = list(statements(stf))
     ports = wires.of(test)
     first = next((it for it in test if isinstance(it, Packet | Expect)), None)
     interfaces = [f"{port}@{name}" for port, (name, _) in ports.items()]
