@@ -223,8 +223,8 @@ fn same_header(scope: &Scope, left: &HeaderRef, right: &HeaderRef) -> bool {
         return false;
     };
     let phv = scope.phv;
-    if phv.is_valid(left) != phv.is_valid(right) {
-        return false;
+    if !phv.is_valid(left) || !phv.is_valid(right) {
+        return phv.is_valid(left) == phv.is_valid(right);
     }
     let (a, b) = (&scope.layout.headers[left], &scope.layout.headers[right]);
     phv.slots[a.slots.clone()] == phv.slots[b.slots.clone()]

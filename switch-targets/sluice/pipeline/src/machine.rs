@@ -133,10 +133,9 @@ impl<'a> Machine<'a> {
                     mask,
                     value,
                 } => {
-                    if work.phv.is_valid(*header) {
-                        let value = value.eval(&scope) & mask;
-                        work.phv.slots[*slot] = value;
-                    }
+                    let value = value.eval(&scope) & mask;
+                    work.phv.will_write(*header);
+                    work.phv.slots[*slot] = value;
                 }
                 Op::Move { target, source } => target.assign(layout, &mut work.phv, args, source),
                 Op::Validate(header) => {
@@ -225,6 +224,7 @@ impl<'a> Machine<'a> {
                 {
                     let len = work.phv.var_len(from.header).min(max);
                     work.resize(layout, to.header, |phv| {
+                        phv.will_write(to.header);
                         phv.wide.copy_within(from_at..from_at + len, to_at);
                         phv.set_var_len(to.header, len);
                     });

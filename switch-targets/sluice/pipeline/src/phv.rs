@@ -1,18 +1,36 @@
 //! The values of all headers and metadata of one packet (the packet header vector).
 
 use crate::bits;
-use crate::layout::{HeaderIx, Home, Layout, StackIx};
+use crate::layout::{Header, HeaderIx, Home, Layout, StackIx};
 
-/// The fields of an invalid header are 0: what is written to them is lost.
+/// A header that becomes invalid keeps its values until the pass ends or it becomes valid again, as on bmv2. No pass sees
+/// those of another: bmv2's do.
 #[derive(Clone, Debug, Default)]
 pub struct Phv {
     pub slots: Vec<u128>,
     pub wide: Vec<u8>,
-    valid: Vec<bool>,
+    states: Vec<State>,
     /// Bytes of each header's varbit.
     var_len: Vec<usize>,
     /// For each stack, how many elements have been extracted: the index of `next`.
     pub next: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Invalid, and all its fields are 0.
+    Blank,
+    /// Invalid, with values.
+    Stale,
+    Valid,
+}
+
+/// At the start of a pass.
+fn initial(header: &Header) -> State {
+    match header.metadata {
+        true => State::Valid,
+        false => State::Blank,
+    }
 }
 
 impl Phv {
@@ -20,11 +38,7 @@ impl Phv {
         Phv {
             slots: vec![0; layout.slots],
             wide: vec![0; layout.wide],
-            valid: layout
-                .headers
-                .iter()
-                .map(|header| header.metadata)
-                .collect(),
+            states: layout.headers.iter().map(initial).collect(),
             var_len: vec![0; layout.headers.len()],
             next: vec![0; layout.stacks.len()],
         }
@@ -33,9 +47,9 @@ impl Phv {
     /// Everything zero, every header invalid but the metadata.
     pub fn reset(&mut self, layout: &Layout) {
         for header in 0..layout.headers.len() {
-            if self.valid[header] {
+            if self.states[header] != State::Blank {
                 self.clear(layout, header);
-                self.valid[header] = layout.headers[header].metadata;
+                self.states[header] = initial(&layout.headers[header]);
             }
         }
         // Nothing at a dangling address would still be a masked store there, which costs the processor a microcode assist.
@@ -53,27 +67,37 @@ impl Phv {
     }
 
     pub fn is_valid(&self, header: HeaderIx) -> bool {
-        self.valid[header]
+        self.states[header] == State::Valid
     }
 
     /// Makes a header valid. One that was not starts with zeros; in a union it ends the others.
     pub fn validate(&mut self, layout: &Layout, header: HeaderIx) {
-        if self.valid[header] {
+        if self.is_valid(header) {
             return;
+        }
+        if self.states[header] == State::Stale {
+            self.clear(layout, header);
         }
         if let Some(union) = layout.headers[header].union {
             for member in &layout.unions[union].members {
-                self.invalidate(layout, *member);
+                self.invalidate(*member);
             }
         }
-        self.valid[header] = true;
+        self.states[header] = State::Valid;
     }
 
-    /// Makes a header invalid; its fields read as 0 from now on.
-    pub fn invalidate(&mut self, layout: &Layout, header: HeaderIx) {
-        if self.valid[header] {
-            self.valid[header] = false;
-            self.clear(layout, header);
+    /// Makes a header invalid. It keeps its values.
+    pub fn invalidate(&mut self, header: HeaderIx) {
+        if self.is_valid(header) {
+            self.states[header] = State::Stale;
+        }
+    }
+
+    /// To be told before a field of the header is written to.
+    #[inline]
+    pub fn will_write(&mut self, header: HeaderIx) {
+        if self.states[header] == State::Blank {
+            self.states[header] = State::Stale;
         }
     }
 
@@ -91,8 +115,8 @@ impl Phv {
         if to == from {
             return;
         }
-        if !self.valid[from] {
-            return self.invalidate(layout, to);
+        if !self.is_valid(from) {
+            return self.invalidate(to);
         }
         self.validate(layout, to);
         let (target, source) = (&layout.headers[to], &layout.headers[from]);
@@ -140,10 +164,9 @@ impl Phv {
     }
 
     fn replace_element(&mut self, layout: &Layout, to: &[HeaderIx], from: Option<&[HeaderIx]>) {
-        to.iter()
-            .for_each(|header| self.invalidate(layout, *header));
+        to.iter().for_each(|header| self.invalidate(*header));
         for (to, from) in to.iter().zip(from.unwrap_or_default()) {
-            if self.valid[*from] {
+            if self.is_valid(*from) {
                 self.copy_header(layout, *to, *from);
             }
         }

@@ -67,7 +67,7 @@ impl Source {
 impl Target {
     /// The field, if there is one to write to.
     fn find(&self, scope: &Scope) -> Option<Place> {
-        let place = match self {
+        Some(match self {
             Target::Field(place) => *place,
             Target::Member {
                 header,
@@ -82,8 +82,7 @@ impl Target {
                     width: *width,
                 }
             }
-        };
-        scope.phv.is_valid(place.header).then_some(place)
+        })
     }
 
     /// Assigns `source`, cut to the target's width.
@@ -96,6 +95,7 @@ impl Target {
             Home::Wide { offset, len } if !source.is_number() => {
                 let mut bytes = vec![0; len];
                 source.write(&scope, place.width, &mut bytes);
+                phv.will_write(place.header);
                 phv.wide[offset..offset + len].copy_from_slice(&bytes);
             }
             _ => {
@@ -119,6 +119,7 @@ impl Target {
         };
         match place.home {
             Home::Wide { offset, len } => {
+                phv.will_write(place.header);
                 bits::copy_low(value, &mut phv.wide[offset..offset + len]);
                 trim(&mut phv.wide[offset..offset + len], place.width);
             }
@@ -143,6 +144,7 @@ fn trim(bytes: &mut [u8], width: u32) {
 impl Place {
     /// Assigns a number, cut to the field's width.
     pub fn set(&self, phv: &mut Phv, value: u128) {
+        phv.will_write(self.header);
         match self.home {
             Home::Slot(slot) => phv.slots[slot] = value & mask(self.width),
             Home::Wide { offset, len } => {

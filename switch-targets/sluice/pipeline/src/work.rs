@@ -65,7 +65,7 @@ impl Work {
     }
 
     pub fn invalidate(&mut self, layout: &Layout, header: HeaderIx) {
-        self.resize(layout, header, |phv| phv.invalidate(layout, header));
+        self.resize(layout, header, |phv| phv.invalidate(header));
     }
 
     pub fn copy_header(&mut self, layout: &Layout, to: HeaderIx, from: HeaderIx) {

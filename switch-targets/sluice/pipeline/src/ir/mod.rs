@@ -102,7 +102,7 @@ pub struct Place {
     pub width: u32,
 }
 
-/// Where a value goes; into an invalid header, nowhere.
+/// Where a value goes.
 #[derive(Clone, Debug)]
 pub enum Target {
     Field(Place),

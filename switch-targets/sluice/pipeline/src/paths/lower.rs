@@ -11,6 +11,7 @@ use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
 use super::walk::Ended;
 use crate::cond::CmpOp;
 use crate::externs::ExternArg;
+use crate::layout::Header;
 
 /// Terms of one sum; longer ones are sums of sums.
 const MAX_TERMS: usize = 64;
@@ -90,6 +91,13 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
     let exit = |snapshot: &Snapshot| {
         let slots = snapshot.slots.iter().enumerate();
         let headers = snapshot.valid.iter().enumerate();
+        let has_values = |header: &Header| {
+            let slots = &snapshot.slots[header.slots.clone()];
+            let mut wide = snapshot.wide.iter();
+            slots.iter().any(|node| graph.constant(*node) != Some(0))
+                || wide.any(|field| header.wide.contains(&field.offset))
+        };
+        let invalid = headers.clone().filter(|(_, valid)| !**valid);
         Exit {
             resume: snapshot.resume,
             slots: slots
@@ -98,6 +106,10 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
                 .collect(),
             valid: headers
                 .filter(|(at, valid)| **valid && !layout.headers[*at].metadata)
+                .map(|(at, _)| at)
+                .collect(),
+            stale: invalid
+                .filter(|(at, _)| has_values(&layout.headers[*at]))
                 .map(|(at, _)| at)
                 .collect(),
             wide: snapshot.wide.clone().into(),

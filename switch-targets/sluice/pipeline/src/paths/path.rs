@@ -192,6 +192,8 @@ pub struct Exit {
     pub slots: Box<[(u32, NodeId)]>,
     /// Beside the metadata.
     pub valid: Box<[HeaderIx]>,
+    /// Invalid headers with values.
+    pub stale: Box<[HeaderIx]>,
     pub wide: Box<[WideInput]>,
     pub next: Box<[usize]>,
     pub len: NodeId,

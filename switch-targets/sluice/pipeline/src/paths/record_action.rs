@@ -11,7 +11,7 @@ use crate::machine::DROP_PORT;
 
 impl Recorder<'_> {
     pub(super) fn place(&mut self, target: &Target, args: &Args) -> Recorded<Option<Place>> {
-        let place = match target {
+        Ok(Some(match target {
             Target::Field(place) => *place,
             Target::Member {
                 header,
@@ -28,8 +28,7 @@ impl Recorder<'_> {
                     width: *width,
                 }
             }
-        };
-        Ok(self.valid[place.header].then_some(place))
+        }))
     }
 
     pub(super) fn assign(&mut self, target: &Target, value: NodeId, args: &Args) -> Recorded<()> {
@@ -62,7 +61,9 @@ impl Recorder<'_> {
         let op = if valid { BinOp::Add } else { BinOp::Sub };
         self.len = self.graph.bin(op, false, self.len, bytes);
         self.valid[header] = valid;
-        self.clear(header);
+        if valid {
+            self.clear(header);
+        }
         Ok(())
     }
 
@@ -107,15 +108,10 @@ impl Recorder<'_> {
             }
             match op {
                 Op::Set {
-                    header,
-                    slot,
-                    mask,
-                    value,
+                    slot, mask, value, ..
                 } => {
                     let value = self.num(value, args)?;
-                    if self.valid[*header] {
-                        self.slots[*slot] = self.graph.masked(value, *mask);
-                    }
+                    self.slots[*slot] = self.graph.masked(value, *mask);
                 }
                 Op::Move { target, source } => {
                     let value = self.source(source, args)?;

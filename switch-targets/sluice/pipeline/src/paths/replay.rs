@@ -324,6 +324,9 @@ pub fn restore(
     for header in &exit.valid {
         work.phv.validate(layout, *header);
     }
+    for header in &exit.stale {
+        work.phv.will_write(*header);
+    }
     for (slot, node) in &exit.slots {
         work.phv.slots[*slot as usize] = values[*node as usize];
     }
