@@ -124,6 +124,9 @@ fn check(args: &ProgramArgs) -> Result<(), Fault> {
     for table in contents.tables {
         writeln!(out, "  table {table}")?;
     }
+    for absent in contents.absent {
+        writeln!(out, "  {absent}: not in the program, in the P4Info alone")?;
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use prost::Message as _;
 use sluice_pipeline::{Program, Switch};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::dataplane::Running;
 use crate::device::{Device, Installed, Saved, no_program, role_name};
@@ -87,6 +87,14 @@ fn commit(
 ) -> Result<(), Fault> {
     let running = new.device.plane.take().ok_or_else(no_program)?;
     let config = &new.installed.config;
+    let absent = new.installed.schema.absent.values();
+    let absent: Vec<_> = absent.map(String::as_str).collect();
+    if !absent.is_empty() {
+        warn!(
+            absent = absent.join(", "),
+            "the program lacks what its P4Info has"
+        );
+    }
     info!(tables = new.installed.schema.tables.len(), cookie = ?config.cookie.map(|it| it.cookie), reconcile, "a program was pushed");
     device.plane.install(running, |old, new| {
         if reconcile {

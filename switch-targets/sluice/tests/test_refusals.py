@@ -56,7 +56,7 @@ async def refusals(client: RawClient, *entities: p4r.Entity) -> list[tuple[Code,
     with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await client.read(*entities)
     assert refusal.value.code() == Code.UNKNOWN
-    return [(_code(it), it.message) for it in details(refusal.value)]
+    return [_said(it) for it in details(refusal.value)]
 
 
 async def refused(client: RawClient, *updates: p4r.Update) -> list[tuple[Code, str]]:
@@ -65,7 +65,11 @@ async def refused(client: RawClient, *updates: p4r.Update) -> list[tuple[Code, s
     with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await client.stub.Write(client.mine(p4r.WriteRequest(updates=updates)))
     assert await client.read(every_table(), counter()) == before
-    return [(_code(it), it.message) for it in details(refusal.value)]
+    return [_said(it) for it in details(refusal.value)]
+
+
+def _said(error: p4r.Error) -> tuple[Code, str]:
+    return _code(error), error.message
 
 
 def _code(error: p4r.Error) -> Code:
@@ -215,6 +219,53 @@ class TestPipelineConfig:
         assert code == Code.INVALID_ARGUMENT
         assert said.startswith("p4_device_config: "), said
 
+    async def test_what_p4c_has_removed_is_in_the_p4info_alone(self, client: RawClient) -> None:
+        """p4c writes the P4Info before it removes tables that do nothing, with their counters, meters and profiles."""
+        for program, kinds in REMOVED.items():
+            pushed = loaded(program)
+            names: dict[str, str] = {}
+            for number, kind in enumerate(kinds):
+                objects = getattr(pushed.p4info, kind)
+                removed = objects.add()
+                removed.CopyFrom(objects[0])
+                removed.preamble.id = _REMOVED_TABLE if kind == "tables" else _REMOVED_TABLE + 1 + number
+                removed.preamble.name = names[kind] = f"{kind}.removed"
+                if kind == "tables":
+                    removed.ClearField("direct_resource_ids")
+                elif kind.startswith("direct"):
+                    removed.direct_table_id = _REMOVED_TABLE
+                elif kind == "action_profiles":
+                    removed.table_ids[:] = [_REMOVED_TABLE]
+            await client.push("VERIFY_AND_COMMIT", pushed)
+            for number, kind in enumerate(kinds):
+                asked = _entity_of(kind, _REMOVED_TABLE if kind == "tables" else _REMOVED_TABLE + 1 + number)
+                if asked is None:
+                    continue
+                update = p4r.Update(type=p4r.Update.MODIFY, entity=asked)
+                with pytest.raises(grpc.aio.AioRpcError) as refusal:
+                    await client.stub.Write(client.mine(p4r.WriteRequest(updates=[update])))
+                for said in [*map(_said, details(refusal.value)), *await refusals(client, asked)]:
+                    assert said[0] == Code.NOT_FOUND, said
+                    assert f"'{names[kind]}' is in the P4Info, but not in the program" in said[1]
+
+    async def test_a_program_may_have_lost_all_its_tables(self, client: RawClient) -> None:
+        """As p4c's sample gauntlet_nested_switch, whose one table has no key."""
+        pushed = loaded("wires")
+        table = pushed.p4info.tables.add(size=1024)
+        table.preamble.id, table.preamble.name = _REMOVED_TABLE, "removed"
+        await client.push("VERIFY", pushed)
+        table.match_fields.add(id=1, name="key", bitwidth=8, match_type=p4i.MatchField.EXACT)
+        code, said = await client.refused(client.push("VERIFY", pushed))
+        assert (code, "p4info: it is another program's" in said) == (Code.INVALID_ARGUMENT, True), said
+
+    async def test_files_of_two_programs_are_refused(self, client: RawClient) -> None:
+        for program in ("copies", "exchange", "headers", "objects", "selectors", "wires"):
+            for other in ("inventory", "meters"):
+                mixed = config(loaded(other).p4info, loaded(program).p4_device_config)
+                code, said = await client.refused(client.push("VERIFY", mixed))
+                assert code == Code.INVALID_ARGUMENT
+                assert "p4info: it is another program's: the JSON has none of its tables" in said
+
     async def test_a_default_action_beside_a_profile_is_in_the_p4info_alone(self, client: RawClient) -> None:
         bent = loaded("selectors")
         [table, *_] = [it for it in bent.p4info.tables if it.implementation_id]
@@ -320,6 +371,33 @@ BENT_P4INFOS: list[tuple[str, Callable[[Any], object], str]] = [
     ),
     ("objects", lambda info: _translated(info, 2**31 - 1), "new type 'sdn_port_t': sdn_bitwidth"),
 ]
+
+
+_REMOVED_TABLE = 0x2FFFFF0
+REMOVED = {
+    "exchange": ["tables", "direct_counters", "counters", "registers"],
+    "meters": ["tables", "direct_meters", "meters"],
+    "selectors": ["tables", "action_profiles"],
+    "objects": ["value_sets"],
+}
+
+
+def _entity_of(kind: str, number: int) -> p4r.Entity | None:
+    match kind:
+        case "tables":
+            return entry(table_id=number)
+        case "counters":
+            return counter(counter_id=number)
+        case "registers":
+            return p4r.Entity(register_entry=p4r.RegisterEntry(register_id=number))
+        case "meters":
+            return p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=number))
+        case "action_profiles":
+            return p4r.Entity(action_profile_member=p4r.ActionProfileMember(action_profile_id=number))
+        case "value_sets":
+            return p4r.Entity(value_set_entry=p4r.ValueSetEntry(value_set_id=number))
+        case _:
+            return None
 
 
 def _translated(info: Any, width: int) -> None:

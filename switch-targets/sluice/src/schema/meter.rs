@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sluice_pipeline::{MeterId, MeterUnit, Program};
 
-use super::{Schema, Table, known};
+use super::{Schema, Table};
 use crate::fault::Fault;
 use crate::proto::info::{self, meter_spec};
 use crate::proto::p4rt;
@@ -63,7 +63,7 @@ impl Schema {
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn meter(&self, id: u32) -> Result<&Meter, Fault> {
-        known(&self.meters, id, "meter")
+        self.known(&self.meters, id, "meter")
     }
 }
 

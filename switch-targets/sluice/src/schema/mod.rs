@@ -1,6 +1,7 @@
 //! The P4Info of the running program, joined with what the pipeline executes: P4Runtime ids on one side, indices on the other.
 //!
-//! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part.
+//! The join is a check too: a P4Info that does not belong to the JSON is refused with the place where they part. p4c writes the P4Info
+//! before it removes tables that do nothing, so what the program lacks is left out, and named to clients that ask for it.
 
 mod controller_header;
 mod distinct;
@@ -53,6 +54,8 @@ pub struct Schema {
     pub owners: Owners,
     pub packet_in: Option<Arc<ControllerHeader>>,
     pub packet_out: Option<ControllerHeader>,
+    /// What the P4Info has and the program lacks, by id.
+    pub absent: BTreeMap<u32, String>,
 }
 
 #[derive(Debug)]
@@ -158,15 +161,34 @@ impl Schema {
         for table in &p4info.tables {
             let (id, name) = named("table", &table.preamble)?;
             let place = format!("table '{name}'");
+            if schema.lacks(id, &place, program.table(&name).is_none()) {
+                continue;
+            }
             schema.tables.insert(
                 id,
                 join_table(name, table, &actions, &schema.types, program)
                     .map_err(|fault| fault.at(&place))?,
             );
         }
+        // p4c may have removed all tables that there are, if they have no key.
+        let keyed = p4info.tables.iter().any(|it| !it.match_fields.is_empty())
+            || program.tables().iter().any(|it| !it.keys.is_empty());
+        if let (true, true, Some(first)) = (
+            schema.tables.is_empty(),
+            keyed,
+            schema.absent.values().next(),
+        ) {
+            let text = format!(
+                "it is another program's: the JSON has none of its tables, {first} for one"
+            );
+            return Err(Fault::invalid(text));
+        }
         for counter in &p4info.counters {
             let (id, name) = named("counter", &counter.preamble)?;
             let place = format!("counter '{name}'");
+            if schema.lacks(id, &place, program.counter(&name).is_none()) {
+                continue;
+            }
             schema.counters.insert(
                 id,
                 join_counter(name, program).map_err(|fault| fault.at(&place))?,
@@ -175,6 +197,9 @@ impl Schema {
         for register in &p4info.registers {
             let (id, name) = named("register", &register.preamble)?;
             let place = format!("register '{name}'");
+            if schema.lacks(id, &place, program.register(&name).is_none()) {
+                continue;
+            }
             let joined = join_register(name, register, p4info, &schema.types, program);
             let joined = joined.map_err(|fault| fault.at(&place))?;
             schema.registers.insert(id, joined);
@@ -182,6 +207,9 @@ impl Schema {
         for set in &p4info.value_sets {
             let (id, name) = named("value set", &set.preamble)?;
             let place = format!("value set '{name}'");
+            if schema.lacks(id, &place, program.value_set(&name).is_none()) {
+                continue;
+            }
             let joined = join_value_set(name, set, &schema.types, program);
             schema
                 .value_sets
@@ -189,6 +217,9 @@ impl Schema {
         }
         for counter in &p4info.direct_counters {
             let (id, name) = named("direct counter", &counter.preamble)?;
+            if schema.absent.contains_key(&counter.direct_table_id) {
+                continue;
+            }
             let table = schema.tables.get_mut(&counter.direct_table_id);
             join_direct_counter(table, program)
                 .map_err(|fault| fault.at(&format!("direct counter '{name}'")))?;
@@ -197,6 +228,9 @@ impl Schema {
         for meter in &p4info.meters {
             let (id, name) = named("meter", &meter.preamble)?;
             let place = format!("meter '{name}'");
+            if schema.lacks(id, &place, program.meter(&name).is_none()) {
+                continue;
+            }
             schema.meters.insert(
                 id,
                 join_meter(name, meter, program).map_err(|fault| fault.at(&place))?,
@@ -207,6 +241,9 @@ impl Schema {
                 "direct meter '{}'",
                 named("direct meter", &meter.preamble)?.1
             );
+            if schema.absent.contains_key(&meter.direct_table_id) {
+                continue;
+            }
             let table = schema.tables.get_mut(&meter.direct_table_id);
             let table = table
                 .ok_or_else(|| Fault::invalid("it belongs to no table of the P4Info").at(&place))?;
@@ -216,6 +253,12 @@ impl Schema {
         for profile in &p4info.action_profiles {
             let (id, name) = named("action profile", &profile.preamble)?;
             let place = format!("action profile '{name}'");
+            let mut tables = profile.table_ids.iter();
+            let lacks = program.profile(&name).is_none()
+                && tables.all(|table| schema.absent.contains_key(table));
+            if schema.lacks(id, &place, lacks) {
+                continue;
+            }
             let joined = join_profile(name, id, profile, &schema.tables, program);
             if let Some(profile) = joined.map_err(|fault| fault.at(&place))? {
                 schema.profiles.insert(id, profile);
@@ -251,31 +294,57 @@ impl Schema {
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn table(&self, id: u32) -> Result<&Table, Fault> {
-        known(&self.tables, id, "table")
+        self.known(&self.tables, id, "table")
     }
 
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn counter(&self, id: u32) -> Result<&Counter, Fault> {
-        known(&self.counters, id, "counter")
+        self.known(&self.counters, id, "counter")
     }
 
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn register(&self, id: u32) -> Result<&Register, Fault> {
-        known(&self.registers, id, "register")
+        self.known(&self.registers, id, "register")
     }
 
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn value_set(&self, id: u32) -> Result<&ValueSet, Fault> {
-        known(&self.value_sets, id, "value set")
+        self.known(&self.value_sets, id, "value set")
     }
 
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn digest(&self, id: u32) -> Result<&Digest, Fault> {
-        known(&self.digests, id, "digest")
+        self.known(&self.digests, id, "digest")
+    }
+
+    /// Notes an object of the P4Info that the program lacks.
+    fn lacks(&mut self, id: u32, name: &str, lacks: bool) -> bool {
+        if lacks {
+            self.absent.insert(id, name.to_owned());
+        }
+        lacks
+    }
+
+    /// The object of that id. 0 stands for an id that is not set (section 7.1.1).
+    fn known<'a, T>(
+        &self,
+        objects: &'a BTreeMap<u32, T>,
+        id: u32,
+        kind: &str,
+    ) -> Result<&'a T, Fault> {
+        if id == 0 {
+            return Err(Fault::invalid(format!("the id of the {kind} is not set")));
+        }
+        objects.get(&id).ok_or_else(|| match self.absent.get(&id) {
+            Some(name) => Fault::not_found(format!(
+                "{name} is in the P4Info, but not in the program: the compiler has removed it, or the files are of two programs"
+            )),
+            None => Fault::not_found(format!("no {kind} has the id {id}")),
+        })
     }
 
     /// What a table of the P4Info lists as its own belongs to it.
@@ -340,15 +409,6 @@ impl Register {
     /// As there.
     pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
         cells(self.size, index).map_err(|fault| fault.at(&format!("register '{}'", self.name)))
-    }
-}
-
-/// The object of that id. 0 stands for an id that is not set (section 7.1.1).
-fn known<'a, T>(objects: &'a BTreeMap<u32, T>, id: u32, kind: &str) -> Result<&'a T, Fault> {
-    match (id, objects.get(&id)) {
-        (0, _) => Err(Fault::invalid(format!("the id of the {kind} is not set"))),
-        (_, Some(object)) => Ok(object),
-        (_, None) => Err(Fault::not_found(format!("no {kind} has the id {id}"))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sluice_pipeline::{GroupSize, ProfileId, ProfileLimits, Program, Switch};
 
-use super::{Action, Schema, Table, known};
+use super::{Action, Schema, Table};
 use crate::fault::Fault;
 use crate::proto::info::{self, action_profile::SelectorSizeSemantics};
 
@@ -100,7 +100,7 @@ impl Schema {
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn profile(&self, id: u32) -> Result<&Profile, Fault> {
-        known(&self.profiles, id, "action profile")
+        self.known(&self.profiles, id, "action profile")
     }
 
     /// Tells a new switch what its profiles hold at most.

@@ -59,6 +59,8 @@ pub struct Contents {
     pub tables: Vec<String>,
     pub counters: usize,
     pub digests: usize,
+    /// What the P4Info has and the program lacks.
+    pub absent: Vec<String>,
 }
 
 /// A program for `device`, from its two files.
@@ -139,6 +141,7 @@ impl Bench {
             tables: tables.map(|table| table.name.clone()).collect(),
             counters: schema.counters.len() + schema.direct_counters.len(),
             digests: schema.digests.len(),
+            absent: schema.absent.values().cloned().collect(),
         }
     }
 }
