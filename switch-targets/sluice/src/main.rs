@@ -335,11 +335,12 @@ impl Switch {
         let ports = ports::open(setup.ports, !process.no_offload, threads)?;
         let grpc = match setup.keks {
             Some(_) => listen("--grpc", setup.grpc).await?,
-            None => listen_locally(setup.grpc)?,
+            None => listen_locally("--grpc", setup.grpc)?,
         };
-        let metrics = match process.metrics {
-            Some(address) => Some(listen("--metrics", address).await?),
-            None => None,
+        let metrics = match (process.metrics, &setup.keks) {
+            (Some(address), Some(_)) => Some(listen("--metrics", address).await?),
+            (Some(address), None) => Some(listen_locally("--metrics", address)?),
+            (None, _) => None,
         };
         let (terminate, interrupt) = (
             signal(SignalKind::terminate())?,
@@ -445,7 +446,7 @@ async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault>
 }
 
 /// On the loopback interface, so that no setting of the kernel (`route_localnet`) lets other hosts in.
-fn listen_locally(address: SocketAddr) -> Result<TcpListener, Fault> {
+fn listen_locally(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
     let listener = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -456,7 +457,7 @@ fn listen_locally(address: SocketAddr) -> Result<TcpListener, Fault> {
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
-    listener().map_err(cannot_listen("--grpc", address))
+    listener().map_err(cannot_listen(option, address))
 }
 
 fn cannot_listen(option: &str, address: SocketAddr) -> impl Fn(std::io::Error) -> Fault {

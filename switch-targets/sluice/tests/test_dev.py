@@ -26,6 +26,7 @@ from test_exchange import A, frame
 
 pytestmark = pytest.mark.slow
 
+METRICS_PORT = 9187
 PORTS = ["-i", "0@wan", "-i", "2@lan"]
 FILES = [str(PROGRAM), str(P4INFO)]
 
@@ -140,7 +141,7 @@ def test_no_other_host_reaches_it(program: Path, wires: tuple[Wire, Wire], tmp_p
     run("ip", "-n", SWITCH, "address", "add", "10.99.0.1/24", "dev", "wan")
     run("ip", "-n", SWITCH, "neighbour", "add", "10.99.0.9", "lladdr", A, "dev", "wan", "nud", "permanent")
     try:
-        with running(program, tmp_path / "log"):
+        with running(program, tmp_path / "log", "--metrics", f"127.0.0.1:{METRICS_PORT}"):
             own = run("ip", "-n", SWITCH, "-br", "link", "show", "wan").split()[2]
 
             def answer(port: int) -> str:
@@ -156,6 +157,7 @@ def test_no_other_host_reaches_it(program: Path, wires: tuple[Wire, Wire], tmp_p
                 return ""
 
             assert answer(GRPC_PORT) == "RA"
+            assert answer(METRICS_PORT) == "RA"
             listener = subprocess.Popen([*inside, "python3", "-c", LISTEN], stdout=subprocess.PIPE, text=True)
             assert listener.stdout is not None
             port = int(listener.stdout.readline())
