@@ -152,10 +152,15 @@ for name in ("dns-before.json", "dns-before.json.copy"):
     (here / "state" / name).write_bytes(b"{")
 process = start()
 assert (here / "state/dns-before.json.damaged").read_bytes() == b"{"
+unknown = "name servers are not known: the file"
+until(lambda: unknown in says("status"))
+assert unknown in says("doctor")
+# As the person is told to.
+resolv.write_text(BEFORE)
+until(lambda: unknown not in says("status") and look_up())
 process.terminate()
 assert process.wait() == 0
-resolv.write_text(BEFORE)
-assert look_up()
+assert resolv.read_text() == BEFORE and look_up()
 print("done")
 """
 

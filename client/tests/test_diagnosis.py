@@ -191,7 +191,7 @@ def _other_settings(reason: Reason) -> Callable[[Case], None]:
 
     def broken(case: Case) -> None:
         what, why = "/etc/resolv.conf (dhcpcd)", "/etc/resolv.conf (immutable)"
-        error = CulvertError(reason, what=what, why=why, port=53, host="127.0.0.1")
+        error = CulvertError(reason, what=what, why=why, port=53, host="127.0.0.1", path="/var/note")
         case.status.warnings.append(error.to_proto())
 
     return broken
@@ -237,6 +237,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("DNS path", _other_settings(Reason.DNS_SETTINGS_FAILED), "/etc/resolv.conf (immutable)"),
     ("DNS path", _other_settings(Reason.DNS_PORT_UNUSABLE), "port 53 of 127.0.0.1"),
     ("DNS path", _other_settings(Reason.DNS_WATCH_FAILED), "cannot watch"),
+    ("DNS path", _other_settings(Reason.DNS_SERVERS_FORGOTTEN), "/var/note"),
     ("watch mode", _watched_in_vain, "does not answer"),
     ("enrolment", _not_enrolled, "not enrolled"),
     ("controller", _offline, "c.example"),

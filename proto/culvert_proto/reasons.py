@@ -142,6 +142,7 @@ class Reason(enum.IntEnum):
     STATE_FORGOTTEN = error_pb2.REASON_STATE_FORGOTTEN
     DNS_PORT_UNUSABLE = error_pb2.REASON_DNS_PORT_UNUSABLE
     DNS_WATCH_FAILED = error_pb2.REASON_DNS_WATCH_FAILED
+    DNS_SERVERS_FORGOTTEN = error_pb2.REASON_DNS_SERVERS_FORGOTTEN
     OIDC_NAME_UNKNOWN = error_pb2.REASON_OIDC_NAME_UNKNOWN
     OIDC_CONNECTION_FAILED = error_pb2.REASON_OIDC_CONNECTION_FAILED
     OIDC_TIMEOUT = error_pb2.REASON_OIDC_TIMEOUT
@@ -910,6 +911,13 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.DNS_WATCH_FAILED: Entry(
         "Culvert cannot watch the names that programs ask for: {why}. A tunnel opens at the first packet for it.",
         "Install Scapy and libpcap, or set dns_mode to stub in /etc/culvert/culvertd.toml. Culvert tries again by itself.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.DNS_SERVERS_FORGOTTEN: Entry(
+        "This network's name servers are not known: the file {path}, which had them, cannot be read: {why}. "
+        "Only names of the intranet are found.",
+        "Connect to the network again, or write its name servers into /etc/resolv.conf.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),

@@ -42,6 +42,7 @@ _NAME_SERVICE = (
     Reason.DNS_SETTINGS_FAILED,
     Reason.DNS_PORT_UNUSABLE,
     Reason.DNS_WATCH_FAILED,
+    Reason.DNS_SERVERS_FORGOTTEN,
 )
 # Told by the verdict on the gateway, the certificate or the code.
 _TOLD = frozenset(

@@ -55,8 +55,7 @@ class Records:
                 self._path.replace(aside)
             self.drop()
             _log.error(
-                "%s cannot be read: %s. What resolv.conf said before is not known; the note is kept as %s. "
-                "Where names fail, connect to the network again, or write its name servers into /etc/resolv.conf.",
+                "%s cannot be read: %s. What resolv.conf said before is not known; the note is kept as %s.",
                 error.fields["path"], error.fields["why"], aside,
             )  # fmt: skip
             return None

@@ -52,6 +52,8 @@ class SystemDns:
         self._keeping: asyncio.Task[None] | None = None
         self._contest = Contest()
         self._rival = ""
+        # Why the note of what was before cannot be read, until name servers are known without it.
+        self._forgotten: CulvertError | None = None
         self._failure: CulvertError | None = None
         self._fails_since = 0.0
 
@@ -66,6 +68,10 @@ class SystemDns:
 
         Raises OSError and CulvertError, and has changed nothing then.
         """
+        try:
+            self._records.look()
+        except CulvertError as error:
+            self._forgotten = CulvertError(Reason.DNS_SERVERS_FORGOTTEN, **error.fields)
         await clean_up(self._state_dir, self._root)
         record = self._record = self._recorded(choose(await self._facts()))
         # Asked while nothing is changed yet.
@@ -143,12 +149,14 @@ class SystemDns:
                 self._fails(CulvertError(Reason.DNS_SETTINGS_FAILED, why=state_file.why(error)))
             except CulvertError as error:
                 self._fails(error)
-            if self._tell():
-                changed()
             # Between two networks there is none: the last ones are as good as any.
             if (now := self.name_servers()) and now != known:
                 known = now
                 found(now)
+            if now:
+                self._forgotten = None
+            if self._tell():
+                changed()
 
     async def _look(self, routed: tuple[str, ...], zones: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the zones that resolved knows now. Raises OSError and CulvertError."""
@@ -226,6 +234,8 @@ class SystemDns:
                 warnings = (self._failure,)
         elif self._contest.is_fought:
             warnings = (CulvertError(Reason.DNS_SETTINGS_CONTESTED, what=self._rival),)
+        elif self._forgotten is not None:
+            warnings = (self._forgotten,)
         if list(map(str, warnings)) == list(map(str, self.warnings)):
             return False
         for warning in warnings or ["names come to culvertd again"]:

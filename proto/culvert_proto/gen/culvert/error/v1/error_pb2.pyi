@@ -171,6 +171,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_STATE_FORGOTTEN: _Reason.ValueType  # 199
     REASON_DNS_PORT_UNUSABLE: _Reason.ValueType  # 200
     REASON_DNS_WATCH_FAILED: _Reason.ValueType  # 201
+    REASON_DNS_SERVERS_FORGOTTEN: _Reason.ValueType  # 202
     REASON_OIDC_NAME_UNKNOWN: _Reason.ValueType  # 230
     """Why a sign-in at a provider of OpenID Connect fails, further."""
     REASON_OIDC_CONNECTION_FAILED: _Reason.ValueType  # 231
@@ -332,6 +333,7 @@ REASON_STATE_UNWRITABLE: Reason.ValueType  # 198
 REASON_STATE_FORGOTTEN: Reason.ValueType  # 199
 REASON_DNS_PORT_UNUSABLE: Reason.ValueType  # 200
 REASON_DNS_WATCH_FAILED: Reason.ValueType  # 201
+REASON_DNS_SERVERS_FORGOTTEN: Reason.ValueType  # 202
 REASON_OIDC_NAME_UNKNOWN: Reason.ValueType  # 230
 """Why a sign-in at a provider of OpenID Connect fails, further."""
 REASON_OIDC_CONNECTION_FAILED: Reason.ValueType  # 231
