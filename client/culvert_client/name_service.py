@@ -110,7 +110,7 @@ class NameService:
         except OSError as error:
             await self._ear.close()
             if self._settings.dns_mode is DnsMode.WATCH:
-                raise CulvertError(Reason.DNS_WATCH_FAILED, why=error) from error
+                raise CulvertError(Reason.DNS_WATCH_FAILED, why=error.strerror or error) from error
             told = error.strerror or str(error)
             if error.errno == errno.EADDRINUSE:
                 told = f"{await asyncio.to_thread(holder_of, endpoint.port) or 'another program'} has it"

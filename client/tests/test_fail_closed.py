@@ -250,3 +250,14 @@ def test_nothing_leaks_after_all_files_were_damaged_while_it_ran(pc: Computer, d
     # The log names the identity's first file that cannot be used.
     assert f"{pc.state / FIRST}/identity/" in pc.said
     assert "Traceback" not in pc.said
+
+
+def test_a_watch_that_is_not_permitted_is_told(pc: Computer) -> None:
+    under = ["setpriv", "--bounding-set", "-all,+net_admin"]
+    with pc.daemon("--dns-mode", "watch", under=under) as daemon:
+        pc.until(lambda: "cannot watch the names that programs ask for: Operation not" in pc.status())
+        assert "CAP_NET_RAW" in pc.status()
+        assert not any(map(pc.reaches, ADDRESSES))
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    assert "Traceback" not in pc.said

@@ -910,7 +910,8 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DNS_WATCH_FAILED: Entry(
         "Culvert cannot watch the names that programs ask for: {why}. A tunnel opens at the first packet for it.",
-        "Install Scapy and libpcap, or set dns_mode to stub in /etc/culvert/culvertd.toml. Culvert tries again by itself.",
+        "Install Scapy and libpcap, give culvertd CAP_NET_RAW, or set dns_mode to stub in /etc/culvert/culvertd.toml. "
+        "Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
