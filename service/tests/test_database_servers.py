@@ -10,10 +10,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from culvert_db import create_engine
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import ConfigurationError
 from culvert_service.controller import database
 from postgres_servers import DEBIAN, PGBOUNCER, RELEASES, Server, pair, pgbouncer, switch_over
+from sqlalchemy import text
 
 from .conftest import Device, World, free_port, next_event, running, serving, settings_in, until
 from .copying import copy
@@ -337,3 +339,31 @@ async def drifting(world: World, switch: Switch) -> AsyncGenerator[Callable[[], 
         yield repairs
     finally:
         losing.cancel()
+
+
+@needs_pgbouncer
+async def test_while_others_hold_all_of_a_poolers_connections_calls_hear_why(tmp_path: Path) -> None:
+    server = Server(tmp_path / "server", RELEASES[0])
+    await server.make("--encoding=UTF8")
+    await server.start()
+    try:
+        waits = {"default_pool_size": 2, "query_wait_timeout": 1}
+        async with pgbouncer(tmp_path / "pooler", server, "transaction", **waits) as port:
+            pooled = f"postgresql://culvert@127.0.0.1:{port}/postgres"
+            urls = {"database_url": pooled, "database_direct_url": server.url()}
+            async with wiki(tmp_path, **urls) as (world, device):
+                others = create_engine(pooled, pool_size=2, pooled=True)
+                async with others.connect() as one, others.connect() as two:
+                    for each in (one, two):
+                        await each.execute(text("SELECT 1"))
+                    await until(lambda: world.anyone.get("/readyz"), lambda answer: answer.status_code == 503)
+                    answer = await world.admin.get("/api/v1/tunnels")
+                    assert (answer.status_code, answer.json()["reason"]) == (503, "DATABASE_DOWN")
+                    with pytest.raises(CulvertError) as down:
+                        await device.open()
+                    assert down.value.reason is Reason.DATABASE_DOWN
+                await others.dispose()
+                await ready(world)
+                await opens(device)
+    finally:
+        await server.stop()
