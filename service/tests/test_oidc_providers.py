@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from culvert_service.config import EmailVerifiedBy
 from culvert_service.oidc.calls import Calls, ProviderError, trust
 from culvert_service.oidc.provider import Provider, Subject
 from culvert_service.pki.authority import Authority, make_authority
-from joserfc.jwk import ECKey, OKPKey, RSAKey
+from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from .oidc_server import CLIENT, KEY, SECRET, Json, Shape, serving
 
@@ -272,6 +273,47 @@ async def test_a_key_that_is_of_no_use_stops_nobody(name: str) -> None:
         assert (await signed_in(at(server.issuer))).name == "ada"
     with serving(Shape(keys=[UNUSABLE[name]])) as server:
         assert (await refusal(at(server.issuer))).fields["why"] == "it shows no key that Culvert can use"
+
+
+def unnamed(*keys: Key) -> list[Json]:
+    return [{name: it for name, it in key.as_dict(private=False).items() if name != "kid"} for key in keys]
+
+
+OTHER = ECKey.generate_key("P-256", {"kid": "1"})
+# Names of keys, or none, in the token and in the key set.
+NAMES = {
+    "none": Shape(claims=VERIFIED, header={"alg": "ES256"}, keys=unnamed(RSA, OTHER, KEY)),
+    "none in the token": Shape(
+        claims=VERIFIED,
+        header={"alg": "ES256"},
+        keys=[it.as_dict(private=False) for it in (RSA, KEY)],
+    ),
+    "none in the set": Shape(claims=VERIFIED, keys=unnamed(OTHER, KEY)),
+    "one for two": Shape(claims=VERIFIED, keys=[it.as_dict(private=False) for it in (OTHER, KEY)]),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_key_of_a_token_is_found_whatever_names_there_are(name: str) -> None:
+    with serving(NAMES[name]) as server:
+        assert (await signed_in(at(server.issuer))).name == "ada"
+        server.shape.key = ECKey.generate_key("P-256", {"kid": "1"})
+        assert (await refusal(at(server.issuer))).reason is Reason.OIDC_REFUSED
+
+
+async def test_new_keys_of_a_provider_count_at_once() -> None:
+    with serving(Shape(claims=VERIFIED, **rsa())) as server:
+        provider = at(server.issuer)
+        assert await signed_in(provider)
+        server.shape = Shape(claims=VERIFIED)
+        assert await signed_in(provider)
+
+
+@pytest.mark.parametrize("claim", ["iat", "nbf", "exp"])
+async def test_a_wrong_clock_is_named(claim: str) -> None:
+    seconds = -300 if claim == "exp" else 300
+    with serving(Shape(claims=VERIFIED | {claim: int(time.time()) + seconds})) as server:
+        assert "its clock or the controller's is wrong" in (await refusal(at(server.issuer))).message
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Only what a sign-in needs is read of what the provider sends: providers write th
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 from urllib.parse import quote, urlsplit
@@ -18,9 +19,9 @@ from authlib.oidc.discovery import get_well_known_url
 from cryptography.exceptions import UnsupportedAlgorithm
 from culvert_proto import Reason
 from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import JWKRegistry, Key, KeySet
-from joserfc.jws import JWSRegistry
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import JWKRegistry, Key
+from joserfc.jws import JWSRegistry, extract_compact
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from culvert_service.config import EmailVerifiedBy
@@ -29,6 +30,8 @@ from culvert_service.oidc.calls import Answer, Calls, ProviderError
 # Signatures of a key that only the provider has: never a secret that both know, never none.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY_SECONDS = 60
+# Keys that are tried for a token which does not say by which it is signed.
+_KEYS_MAX = 20
 # OpenID Connect Core, sections 2 and 3.1.3.6.
 _TOKEN_CLAIMS = ("iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "azp", "at_hash")
 # Each way of a client to show its secret (OpenID Connect Core, section 9), in the order in which they are tried.
@@ -169,23 +172,25 @@ class Provider:
             raise self.calls.refused(f"it answers with HTTP status {answer.status}", detail)
         return answer.content
 
-    async def _keys(self, metadata: _Metadata) -> KeySet:
+    async def _keys(self, metadata: _Metadata) -> list[Key]:
         found = (await self.calls.object("GET", metadata.jwks_uri)).get("keys")
         shown = cast("list[object]", found) if isinstance(found, list) else []
         keys = [key for data in shown if (key := _key(data))]
         if not keys:
             raise self.calls.refused("it shows no key that Culvert can use", metadata.jwks_uri)
-        return KeySet(keys)
+        return keys
 
     def _claims(
-        self, id_token: object, keys: KeySet, nonce: str, access_token: object, now: datetime.datetime
+        self, id_token: object, keys: Sequence[Key], nonce: str, access_token: object, now: datetime.datetime
     ) -> dict[str, Any]:
         # RFC 7516 section 9: an encrypted token has five parts.
         if str(id_token).count(".") == 4:
             raise self.calls.refused("its token is encrypted")
+        why = "its token does not verify"
         try:
-            registry = JWSRegistry(algorithms=list(_ALGORITHMS), strict_check_header=False)
-            found = jwt.decode(cast("Any", id_token), keys, registry=registry)
+            found = _decoded(str(id_token), keys)
+            if _is_of_another_time(found.claims, now):
+                why = "its token is of another time: its clock or the controller's is wrong"
             options: Any = {
                 "iss": {"essential": True, "value": self.issuer},
                 "aud": {"essential": True, "value": self.client_id},
@@ -196,7 +201,7 @@ class Provider:
             claims: Any = CodeIDToken(cast("Any", checked), cast("Any", found.header), options, params)
             claims.validate(now=int(now.timestamp()), leeway=_LEEWAY_SECONDS)
         except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise self.calls.refused("its token does not verify", str(error)) from None
+            raise self.calls.refused(why, str(error)) from None
         return found.claims
 
     def _verified_email(self, claims: dict[str, Any]) -> str | None:
@@ -206,6 +211,27 @@ class Provider:
             by = self.email_verified_by
             vouched = True if by == "provider" else claims.get(by)
         return email if isinstance(email, str) and _is_true(vouched) else None
+
+
+def _decoded(id_token: str, keys: Sequence[Key]) -> jwt.Token:
+    """Raises JoseError."""
+    registry = JWSRegistry(algorithms=list(_ALGORITHMS), strict_check_header=False)
+    kid = extract_compact(id_token.encode(), registry=registry).headers().get("kid")
+    # Some providers name neither their keys nor, in a token, the one that they have used.
+    named = [key for key in keys if kid is not None and key.kid == kid]
+    fault: JoseError = InvalidKeyIdError(f"no key for {kid!r}")
+    for key in (named or [key for key in keys if kid is None or key.kid is None])[:_KEYS_MAX]:
+        try:
+            return jwt.decode(id_token, key, registry=registry)
+        except JoseError as error:
+            fault = error
+    raise fault
+
+
+def _is_of_another_time(claims: dict[str, Any], now: datetime.datetime) -> bool:
+    at, (issued, begins, ends) = now.timestamp(), (claims.get(name) for name in ("iat", "nbf", "exp"))
+    early = any(isinstance(it, int | float) and it > at + _LEEWAY_SECONDS for it in (issued, begins))
+    return early or (isinstance(ends, int | float) and ends < at - _LEEWAY_SECONDS)
 
 
 def _is_true(value: object) -> bool:
