@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
+import anyio
 import httpx
 import pytest
 from culvert_db import DnsRecord, DnsState
@@ -215,6 +216,33 @@ async def test_one_stream_has_several_views_and_each_goes_on_from_its_place(
             found.add((stream.view, kind))
             assert kind != "changed" or data["key"] == tunnel_id
         assert ("tunnels", "snapshot") not in found
+
+
+async def test_an_answer_that_is_cut_off_closes_each_of_its_streams() -> None:
+    begun, closed = asyncio.Queue[str](), asyncio.Queue[str]()
+
+    async def events(area: str) -> AsyncGenerator[endpoints.Told]:
+        try:
+            yield endpoints.Told("snapshot", {}, area)
+            await asyncio.Event().wait()
+        finally:
+            # As long as a view's look at the database takes.
+            await asyncio.sleep(0.01)
+            closed.put_nowait(area)
+
+    streams = {area: events(area) for area in endpoints.Area}
+
+    async def answer() -> None:
+        async for area, _ in endpoints._merged(streams):
+            begun.put_nowait(area)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(answer)
+        for _ in streams:
+            await begun.get()
+        group.cancel_scope.cancel()
+    async with asyncio.timeout(10):
+        assert {await closed.get() for _ in streams} == set(streams)
 
 
 @slow

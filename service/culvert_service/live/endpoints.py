@@ -6,7 +6,7 @@ A browser has six connections to a host over HTTP/1.1: a page holds one of them,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -124,11 +124,7 @@ async def _merged(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerato
                 yield area, told
                 following[asyncio.ensure_future(anext(streams[area], None))] = area
     finally:
-        for one in following:
-            one.cancel()
-        await asyncio.gather(*following, return_exceptions=True)
-        for events in streams.values():
-            await events.aclose()
+        await asyncio.shield(asyncio.create_task(_close(following, streams.values())))
 
 
 async def _while_admitted(
@@ -137,21 +133,31 @@ async def _while_admitted(
     """Ends soon after the caller may not ask any more."""
     loop = asyncio.get_running_loop()
     admitted_until = loop.time() + _ADMITTED_SECONDS
-    async with aclosing(events):
-        following = asyncio.ensure_future(anext(events, None))
-        try:
-            while True:
-                await asyncio.wait([following], timeout=max(0.0, admitted_until - loop.time()))
-                if loop.time() >= admitted_until:
-                    if not await access.still(request):
-                        return
-                    admitted_until = loop.time() + _ADMITTED_SECONDS
-                if following.done():
-                    event = following.result()
-                    if event is None:
-                        return
-                    yield event
-                    following = asyncio.ensure_future(anext(events, None))
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+    following = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            await asyncio.wait([following], timeout=max(0.0, admitted_until - loop.time()))
+            if loop.time() >= admitted_until:
+                if not await access.still(request):
+                    return
+                admitted_until = loop.time() + _ADMITTED_SECONDS
+            if following.done():
+                event = following.result()
+                if event is None:
+                    return
+                yield event
+                following = asyncio.ensure_future(anext(events, None))
+    finally:
+        await asyncio.shield(asyncio.create_task(_close([following], [events])))
+
+
+async def _close(following: Collection[asyncio.Future[Any]], streams: Iterable[AsyncGenerator[Any]]) -> None:
+    """Ends streams and the tasks that wait for their next events.
+
+    It needs a task of its own: when a client goes away, anyio cancels each await of the answer's task, cleanup included.
+    """
+    for one in following:
+        one.cancel()
+    await asyncio.gather(*following, return_exceptions=True)
+    for events in streams:
+        await events.aclose()
