@@ -102,6 +102,7 @@ class Keeper:
                 self._memory.forget()
             self._wake.clear()
             self._hurry.clear()
+            began = time.monotonic()
             try:
                 with self._means.instruments.pass_seconds.time():
                     intent = await self._means.store.intent()
@@ -116,7 +117,7 @@ class Keeper:
             if outcome is None:
                 return
             self._failures = self._failures + 1 if outcome is Outcome.FAILED else 0
-            await self._wait(poll)
+            await self._wait(schedule.poll_after(poll, time.monotonic() - began))
 
     async def once(self, intent: Intent) -> Outcome | None:
         """One pass; None when there is no such zone any more. Raises StoreError, LeaseLostError, WriteDeniedError."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 # Our tunables, in seconds.
 FIRST_RETRY = 1.0
 LONGEST_RETRY = 300.0
+# Times as long as a pass has taken, before the zone is read again although nothing has changed here.
+_RESTS = 10
 
 
 def wait(failures: int, poll: float, chance: float) -> float:
@@ -14,6 +16,11 @@ def wait(failures: int, poll: float, chance: float) -> float:
     the upper half of the backoff.
     """
     return poll if failures == 0 else backoff(failures, chance)
+
+
+def poll_after(poll: float, took: float) -> float:
+    """Seconds until a zone is polled whose pass took so many: a large one is mostly left alone."""
+    return max(poll, _RESTS * took)
 
 
 def backoff(failures: int, chance: float) -> float:

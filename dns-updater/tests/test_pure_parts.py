@@ -43,6 +43,11 @@ def test_the_wait_is_bounded_and_grows(failures: int, chance: float) -> None:
         assert now == 30
 
 
+def test_a_zone_that_takes_long_is_polled_seldom() -> None:
+    assert schedule.poll_after(30, 0.1) == 30
+    assert schedule.poll_after(30, 9) == 90
+
+
 def test_names_take_one_form() -> None:
     assert parse_name("Wiki.Corp.Example.") == "wiki.corp.example"
     # Not as IDNA 2003 has it: "strasse" is another name.
