@@ -11,6 +11,8 @@ import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from culvert_ipsec.mtu_discovery import MTU_DISCOVER, PROBE
+
 from culvert_client.config import sockaddr
 from culvert_client.core import echo
 from culvert_client.core.grant import Address
@@ -21,10 +23,7 @@ PATIENCE = 1.0
 _ROUND_TRIPS, _AT_LEAST = 4, 0.25
 
 _SOCKETS = {4: (socket.AF_INET, socket.IPPROTO_ICMP), 6: (socket.AF_INET6, socket.IPPROTO_ICMPV6)}
-# linux/in.h, linux/in6.h: IP_MTU_DISCOVER, IPV6_MTU_DISCOVER; DF without what is known of the path.
-_DISCOVER = {4: (socket.IPPROTO_IP, 10), 6: (socket.IPPROTO_IPV6, 23)}
-_PROBE = 3
-_DONT_FRAGMENT = (socket.IPPROTO_IPV6, 62)
+_DONT_FRAGMENT = (socket.IPPROTO_IPV6, socket.IPV6_DONTFRAG)
 _IP_HEADER = {4: 20, 6: 40}
 _TOKEN_BYTES = 16
 
@@ -70,7 +69,7 @@ async def _ping(version: int, pings: Collection[Ping], found: Answers, *, togeth
     with socket.socket(family, socket.SOCK_RAW, protocol) as raw:
         raw.setblocking(False)
         # A message that says a packet was too long may be anybody's, so it changes nothing here.
-        raw.setsockopt(*_DISCOVER[version], _PROBE)
+        raw.setsockopt(*MTU_DISCOVER[version], PROBE)
         if version == 6:
             raw.setsockopt(*_DONT_FRAGMENT, 1)
         sent: dict[int, tuple[Ping, bytes, float]] = {}

@@ -16,12 +16,15 @@ import pytest
 from culvert_ipsec import DatapathError, Limits, Selector, SoftLimit
 from culvert_ipsec.xfrm_values import Replay, SaName
 from linux_esp.controller import Controller
-from linux_esp.entries import GATEWAY, INNER, OFFICE, PEER, WAN, Pair, entry, prefix
-from linux_esp.laptop import DEVICE, GCM, NUMBERS, PORT, PREFIXES, Laptop
+from linux_esp.entries import GATEWAY, INNER, OFFICE, PEER, PEER_MAC, WAN, WAN_MAC, Pair, entry, prefix
+from linux_esp.laptop import DEVICE, GCM, MTU, NUMBERS, PORT, PREFIXES, Laptop
 from linux_esp.site import Site, waited
 from linux_esp.suites import SUITES
 from linux_esp.traffic import Exchange, echo_over_tcp, ping
 from linux_esp.xfrm import ip
+from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet6 import ICMPv6EchoReply, ICMPv6PacketTooBig, IPv6
+from scapy.layers.l2 import Ether
 
 pytestmark = pytest.mark.slow
 
@@ -169,6 +172,22 @@ def test_a_datagram_in_fragments_passes_where_its_ports_do(site: Site, laptop: L
     subprocess.run(flush, check=True)
 
 
+@pytest.mark.parametrize("outer", [4, 6])
+@pytest.mark.parametrize("quoted", ["udp", "echo"])
+def test_no_forged_message_makes_packets_shorter(site: Site, laptop: Laptop, outer: int, quoted: str) -> None:
+    laptop.open(Pair(GCM, outer=outer))
+    longest = {4: MTU - 20 - 8, 6: MTU - 40 - 8}
+    for version in (4, 6):
+        assert ping("peer", OFFICE[version], payload=longest[version]) == 3
+    with site.gateway.call(_wiretap, "wan") as wire:
+        wire.send(_too_long(outer, quoted))
+    if quoted == "echo":
+        # Programs believe it.
+        assert waited(lambda: " mtu " in ip([f"route get {GATEWAY[outer]}"], "peer"))
+    for version in (4, 6):
+        assert ping("peer", OFFICE[version], payload=longest[version]) == 3
+
+
 def test_a_crash_leaves_everything_blocked_and_the_next_start_no_old_key(site: Site, laptop: Laptop) -> None:
     ip([f"xfrm policy add {FOREIGN} priority 2000 action block"], "peer")
     try:
@@ -188,7 +207,7 @@ def test_a_crash_leaves_everything_blocked_and_the_next_start_no_old_key(site: S
         assert [line for line in left if line.startswith("src")] == [
             "src 10.77.0.0/16 dst 10.78.0.0/16 uid 0"
         ]
-        assert "4500" not in ip(["rule"], "peer")
+        assert not any(table in ip(["rule"], "peer") for table in ("4500", "4501"))
     finally:
         ip([f"xfrm policy delete {FOREIGN}"], "peer")
 
@@ -286,6 +305,24 @@ def test_the_way_through_a_nat_is_kept_open(site: Site, laptop: Laptop, outer: i
         at = {4: 42, 6: 62}[outer]
         assert waited(lambda: any(keepalive in frame and frame[at] == 0xFF for frame in _heard(tap)))
     assert laptop.counters().keepalives_out == 1
+
+
+def _too_long(outer: int, quoted: str) -> bytes:
+    """The frame of an ICMP message that anybody can send, about a packet of this computer to its gateway."""
+    ends = {"src": PEER[outer], "dst": GATEWAY[outer]}
+    if outer == 4:
+        about = UDP(sport=PORT, dport=4500) if quoted == "udp" else ICMP(type="echo-reply")
+        packet = (
+            IP(src="192.0.2.77", dst=PEER[4])
+            / ICMP(type=3, code=4, nexthopmtu=600)
+            / IP(**ends, flags="DF", len=1400)
+        )
+    else:
+        about = UDP(sport=PORT, dport=4500) if quoted == "udp" else ICMPv6EchoReply()
+        packet = (
+            IPv6(src="2001:db8::77", dst=PEER[6]) / ICMPv6PacketTooBig(mtu=1280) / IPv6(**ends, plen=1400)
+        )
+    return bytes(Ether(src=WAN_MAC, dst=PEER_MAC) / packet / about / bytes(64))
 
 
 def _wiretap(name: str) -> socket.socket:

@@ -28,7 +28,9 @@ from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import MIN_REPLAY_WINDOW, UDP_ENCAPSULATION_PORT, DatapathState, Limits
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted as wanted_link
+from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER
 from culvert_ipsec.not_opened import not_opened
+from culvert_ipsec.outer_routes import OuterRoutes
 from culvert_ipsec.removals import RemovalWatch
 from culvert_ipsec.xfrm_acquires import Acquires
 from culvert_ipsec.xfrm_notices import Notices, soft_limit
@@ -59,9 +61,6 @@ _UDP_ENCAP, _UDP_ENCAP_ESPINUDP = 100, 2
 _KEEPALIVE = b"\xff"  # RFC 3948 section 2.3
 _PROBE_SPI = 0x100
 _LOOPBACK = IPv4Address("127.0.0.1")
-# linux/in.h, linux/in6.h: IP_MTU_DISCOVER, IPV6_MTU_DISCOVER; IP_PMTUDISC_INTERFACE, IPV6_PMTUDISC_INTERFACE.
-_DISCOVER = {socket.AF_INET: (socket.IPPROTO_IP, 10), socket.AF_INET6: (socket.IPPROTO_IPV6, 23)}
-_DISCOVER_BY_DEVICE = 4
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
@@ -77,7 +76,7 @@ class Kernel:
         self._stack = stack
         self._tun_name, self._udp_port, self._suites = tun_name, udp_port, suites
         self._xfrm = stack.enter_context(_xfrm_socket())
-        self._udp = stack.enter_context(_udp_socket(socket.AF_INET, udp_port))
+        self._udp = stack.enter_context(_udp_socket(4, udp_port))
         self._udp6 = _udp6_socket(stack, udp_port)
         stack.callback(os.close, _device(tun_name))
         self._notices = stack.enter_context(Notices())
@@ -85,6 +84,7 @@ class Kernel:
         self._link = KeptLink(tun_name)
         self.removals = RemovalWatch(tun_name, self._link.port)
         stack.callback(self.removals.close)
+        self._outer_routes = OuterRoutes()
         self._sad = Sad(self._xfrm)
         self._drops = Drops()
         self._keepalives = 0
@@ -124,6 +124,7 @@ class Kernel:
         reqids = {it.tunnel_id: self._reqid(it.tunnel_id) for it in desired.tunnels}
         new = wanted(desired, sources, reqids, self._suites)
         try:
+            self._outer_routes.lead_to(sources)
             self._sweep()
             self._take(list(comes(self._known, new)), new.owners)
             self._link.bring_to(link)
@@ -156,6 +157,10 @@ class Kernel:
     def follow(self) -> None:
         """Move the tunnels to the address from which their gateways are reached now. Raises DatapathError."""
         state = self._desired
+        try:
+            self._outer_routes.lead_to(self._sources, anew=True)
+        except OSError as error:
+            raise DatapathError(f"The system refused the way to the gateways: {error}.") from error
         if state is not None and any(self._source(outer) != own for outer, own in self._sources.items()):
             self.apply(state)
 
@@ -343,20 +348,21 @@ def _xfrm_socket() -> XfrmSocket:
 def _udp6_socket(stack: ExitStack, port: int) -> socket.socket | None:
     """None where this kernel has no IPv6. Raises OSError."""
     try:
-        return stack.enter_context(_udp_socket(socket.AF_INET6, port))
+        return stack.enter_context(_udp_socket(6, port))
     except OSError as error:
         if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
             return None
         raise
 
 
-def _udp_socket(family: socket.AddressFamily, port: int) -> socket.socket:
-    opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+def _udp_socket(version: int, port: int) -> socket.socket:
+    opened = socket.socket(_FAMILIES[version], socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     try:
-        if family == socket.AF_INET6:
+        if version == 6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # A message from the network that says a packet was too long may be anybody's: it changes nothing here.
-        opened.setsockopt(*_DISCOVER[family], _DISCOVER_BY_DEVICE)
+        # A message from the network that says a packet was too long may be anybody's. The kernel asks this socket when the
+        # message quotes a packet of its port (outer_routes.py is for the others).
+        opened.setsockopt(*MTU_DISCOVER[version], INTERFACE)
         # What is not ESP waits here, unread: it shall not take memory.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         opened.bind(("", port))  # the address changes with the network

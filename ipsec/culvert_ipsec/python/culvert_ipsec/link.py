@@ -32,6 +32,7 @@ from culvert_ipsec.link_plan import (
     Wall,
     walls_of,
 )
+from culvert_ipsec.outer_routes import remove_outer_routes
 from culvert_ipsec.rtnetlink import BLACKHOLE, LOCAL, LOCAL_TABLE, UNICAST, Route, RouteSocket, Rule
 
 _VERSIONS = (4, 6)
@@ -202,6 +203,7 @@ def remove_rules_and_walls(netlink: RouteSocket) -> None:
         netlink.remove_route(_route(wall))
     for route in _on_link(netlink):
         _remove_on_link(netlink, route)
+    remove_outer_routes(netlink)
     for version in _rules(netlink):
         # Another program's clean-up may have been faster.
         with suppress(FileNotFoundError):

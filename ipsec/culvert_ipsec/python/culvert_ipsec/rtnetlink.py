@@ -74,11 +74,12 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """All of a family's packets, from `priority` on, are looked up in `table`."""
+    """All of a family's packets, or those with `mark`, are looked up in `table`, from `priority` on."""
 
     version: int
     priority: int
     table: int
+    mark: int | None = None
 
 
 class RouteSocket(NetlinkSocket):
@@ -137,6 +138,15 @@ class RouteSocket(NetlinkSocket):
             if (its := read.get_attr("RTA_TABLE")) == table or table is None
         ]
 
+    def way_to(self, address: Address) -> Route | None:
+        """The device and the next hop of packets to this address; None where a route cannot say them."""
+        fields = {"family": FAMILIES[address.version], "dst_len": address.max_prefixlen}
+        (data,) = self.request(rtnl.RTM_GETROUTE, _payload(rtmsg, fields, {"RTA_DST": str(address)}))
+        read = _read(rtmsg, data)
+        found = _route(address.version, read.get_attr("RTA_TABLE"), read)
+        # A next hop of the other family.
+        return found if found.kind == UNICAST and read.get_attr("RTA_VIA") is None else None
+
     def add_route(self, route: Route) -> None:
         """Raises OSError(EEXIST) where there is one of its prefix and metric."""
         self.request(rtnl.RTM_NEWROUTE, _route_payload(route, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_EXCL)
@@ -151,7 +161,13 @@ class RouteSocket(NetlinkSocket):
     def rules(self, version: int) -> list[Rule]:
         reads = self._dump(fibmsg, rtnl.RTM_GETRULE, version)
         return [
-            Rule(version, read.get_attr("FRA_PRIORITY") or 0, read.get_attr("FRA_TABLE")) for read in reads
+            Rule(
+                version,
+                read.get_attr("FRA_PRIORITY") or 0,
+                read.get_attr("FRA_TABLE"),
+                read.get_attr("FRA_FWMARK"),
+            )
+            for read in reads
         ]
 
     def add_rule(self, rule: Rule) -> None:
@@ -238,7 +254,12 @@ def _route_payload(route: Route, protocol: int) -> bytes:
 
 def _rule_payload(rule: Rule, protocol: int) -> bytes:
     fields = {"family": FAMILIES[rule.version], "action": _TO_TABLE}
-    attributes = {"FRA_PRIORITY": rule.priority, "FRA_TABLE": rule.table, "FRA_PROTOCOL": protocol}
+    attributes = {
+        "FRA_PRIORITY": rule.priority,
+        "FRA_TABLE": rule.table,
+        "FRA_PROTOCOL": protocol,
+        "FRA_FWMARK": rule.mark,
+    }
     return _payload(fibmsg, fields, attributes)
 
 

@@ -52,6 +52,8 @@ class Sa:
     hard: Limits
     window: int
     esn: bool = True
+    mark: int = 0
+    """Of the sealed packets."""
 
     @property
     def name(self) -> SaName:

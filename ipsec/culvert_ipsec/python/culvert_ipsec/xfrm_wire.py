@@ -86,6 +86,7 @@ _ATTRIBUTES = {
     "XFRMA_ALG_AEAD": 18,
     "XFRMA_ALG_AUTH_TRUNC": 20,
     "XFRMA_REPLAY_ESN_VAL": 23,
+    "XFRMA_SET_MARK": 29,
 }
 ALGORITHMS = frozenset({"XFRMA_ALG_CRYPT", "XFRMA_ALG_AEAD", "XFRMA_ALG_AUTH_TRUNC"})
 """Every SA has at least one of them."""
@@ -175,6 +176,8 @@ def state(sa: Sa, after: Replay) -> tuple[bytes, dict[str, bytes]]:
     attributes = _algorithms(sa.algorithms)
     attributes["XFRMA_ENCAP"] = encapsulation(sa.ports)
     attributes["XFRMA_REPLAY_ESN_VAL"] = replay(after, sa.window)
+    if sa.mark:
+        attributes["XFRMA_SET_MARK"] = struct.pack("=I", sa.mark)
     return body, attributes
 
 
