@@ -41,7 +41,7 @@ INDICES = range(0x44000000, 0x45000000, 8)
 TRAP = Template(IPv4Address("127.0.0.1"), IPv4Address("127.0.0.1"), REQIDS[-1])
 """The SA that blocked packets would need."""
 SEALED_MARK = 0x43560000
-"""Of the packets that leave sealed (outer_routes.py)."""
+"""The mark of packets that leave sealed (outer_routes.py)."""
 TUNNEL_PRIORITY, BLOCK_PRIORITY = 1000, 2000
 """Priorities of policies with the longest prefix. Other programs' policies for all addresses have larger values."""
 _OUTBOUND_WINDOW = 32  # Receives nothing, but ESN wants one.

@@ -53,7 +53,7 @@ class Sa:
     window: int
     esn: bool = True
     mark: int = 0
-    """Of the sealed packets."""
+    """The mark of sealed packets; 0 is none."""
 
     @property
     def name(self) -> SaName:
