@@ -499,6 +499,17 @@ async def test_every_character_set_shows_the_secret_and_the_status(lab: Lab, enc
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize("under", ['exec "$@" >&-', 'exec "$@" >/dev/full'])
+async def test_each_command_tells_that_its_output_is_lost(lab: Lab, under: str) -> None:
+    await culvert(lab.daemon, ALICE, "enroll", lab.link)
+    assert (await culvert(lab.daemon, ALICE, "code", CODE)).code == 0
+    told = ("status", "resources", "gateways", "doctor", "log")
+    for arguments in (*((it,) for it in told), *((it, "--json") for it in told)):
+        ended = await culvert(lab.daemon, ALICE, *arguments, under=under)
+        assert (ended.code, "cannot be written" in ended.err) == (74, True), (arguments, ended)
+        assert "Traceback" not in ended.err
+
+
 async def test_an_error_is_json_for_a_program_with_the_same_exit_code(lab: Lab) -> None:
     await culvert(lab.daemon, ALICE, "enroll", lab.link)
     for arguments, code, reason in [
