@@ -406,6 +406,7 @@ class Controller:
         access, dns = Access(self._refusals, AdminToken.load(state), admins, rates), Dns(sessions)
         self._live = Live(sessions, gateways, dns, throughput)
         effects = Effects(sessions, self._tunnels.enforcement.would_close)
+        oidc = Oidc(sessions, self._refusals, oidc_provider(settings), master_key, invitations.invite, now)
         self._app = application(
             sessions,
             access,
@@ -437,7 +438,9 @@ class Controller:
                 dns_endpoints.router(dns),
                 audit_endpoints.router(sessions, cut_key, settings.audit_keep_days),
                 admin_endpoints.router(admins),
-                about_endpoints.router(About(settings, self._managed_zones, self._own, authorities, now)),
+                about_endpoints.router(
+                    About(settings, self._managed_zones, self._own, authorities, oidc, now)
+                ),
                 metrics_endpoints.router(self._instruments, state_now),
                 live_endpoints.router(self._live, access),
             ],
@@ -450,16 +453,7 @@ class Controller:
                 passkey_endpoints.public_router(
                     access, Passkeys(sessions, self._refusals, settings.rest_url, now)
                 ),
-                oidc_endpoints.public_router(
-                    Oidc(
-                        sessions,
-                        self._refusals,
-                        oidc_provider(settings),
-                        master_key,
-                        invitations.invite,
-                        now,
-                    )
-                ),
+                oidc_endpoints.public_router(oidc),
             ],
             works=[self._ownership.looks, self._tunnels.enforcement.sweeps, self._pushes.looking],
         )

@@ -173,11 +173,12 @@ async def test_what_keeps_people_from_signing_in_is_logged_once(
     with serving(Shape(instead={"configuration": (503, {}, b"")})) as server:
         settings = settings_in(tmp_path, database_url=database_url, oidc_issuer=server.issuer, **oidc)
         async with running(settings) as world, browser(world, "ada") as ada:
-            for _ in range(3):
-                answer = await ada.ask("POST", "/oidc", {"purpose": "sign-in"})
-                assert refusal(answer) == (401, "OIDC_REFUSED")
+            answers = [await ada.ask("POST", "/oidc", {"purpose": "sign-in"}) for _ in range(3)]
+            assert [refusal(it) for it in answers] == 3 * [(401, "OIDC_REFUSED")]
+            assert (await world.rest("GET", "/controller"))["oidc_fault"] == answers[-1].json()
             server.shape.instead = {}
             assert (await ada.ask("POST", "/oidc", {"purpose": "sign-in"})).status_code == 200
+            assert (await world.rest("GET", "/controller"))["oidc_fault"] is None
     told = [it for it in caplog.records if it.name == "culvert_service.oidc.service"]
     assert [it.levelname for it in told] == ["WARNING", "INFO"]
     assert "it answers with HTTP status 503" in told[0].message

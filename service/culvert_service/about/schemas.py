@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from culvert_service.rest.problem import Problem
+
 
 class CertificateOut(BaseModel):
     """`fingerprint` is the SHA-256 of its DER, in hexadecimal."""
@@ -33,4 +35,6 @@ class ControllerOut(BaseModel):
     # For how long after its end a certificate is renewed by its key and a code; 0: never.
     late_renewal_days: int
     oidc_issuer: str | None
+    # Why the last sign-in that asked the provider did not succeed, until one does.
+    oidc_fault: Problem | None
     certificates: list[CertificateOut]

@@ -13,8 +13,10 @@ from cryptography.hazmat.primitives import hashes
 from culvert_service.about.schemas import CertificateOut, ControllerOut
 from culvert_service.config import Settings
 from culvert_service.dns.managed import ManagedZones
+from culvert_service.oidc.service import Oidc
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.rest.problem import said
 
 
 class About:
@@ -24,9 +26,11 @@ class About:
         managed_zones: ManagedZones,
         own: OwnCertificates,
         authorities: dict[str, Authority],
+        oidc: Oidc,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._settings = settings
+        self._oidc = oidc
         self._managed_zones = managed_zones
         self._own = own
         self._authorities = authorities
@@ -48,6 +52,7 @@ class About:
             device_approval=settings.device_approval,
             late_renewal_days=settings.late_renewal_days,
             oidc_issuer=settings.oidc_issuer,
+            oidc_fault=said(fault) if (fault := self._oidc.fault) else None,
             certificates=list(self._certificates()),
         )
 

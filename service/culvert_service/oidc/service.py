@@ -52,12 +52,17 @@ class Oidc:
         self._invite = invite
         self._now = now
         # What was logged last of the provider, for each half of a sign-in, until that succeeds.
-        self._faults: dict[str, tuple[Reason, str]] = {}
+        self._faults: dict[str, CulvertError] = {}
 
     @property
     def issuer(self) -> str | None:
         """The provider's issuer, if a provider is configured."""
         return self._configured.issuer if self._configured else None
+
+    @property
+    def fault(self) -> CulvertError | None:
+        """What keeps people from signing in at the provider, as far as the last one who tried has met it."""
+        return next(iter(self._faults.values()), None)
 
     async def begin(self, asked: OidcIn) -> tuple[str, str]:
         """Where to send the browser, and its cookie. Raises CulvertError NOT_FOUND or ProviderError."""
@@ -101,10 +106,10 @@ class Oidc:
         try:
             result = await asking
         except CulvertError as error:
-            fault = (error.reason, str(getattr(error, "detail", "")))
-            if self._faults.get(half) != fault:
-                self._faults[half] = fault
-                _log.warning("%s %s", error.message, error.remedy, extra={"detail": fault[1]})
+            known = self._faults.get(half)
+            self._faults[half] = error
+            if known is None or _cause(known) != _cause(error):
+                _log.warning("%s %s", error.message, error.remedy, extra={"detail": _cause(error)[1]})
             raise
         if self._faults.pop(half, None):
             _log.info("the provider %s does again what a sign-in asks", self.issuer)
@@ -164,6 +169,10 @@ class Oidc:
         if self._configured is None:
             raise CulvertError(Reason.NOT_FOUND, what="A provider of OpenID Connect")
         return self._configured
+
+
+def _cause(error: CulvertError) -> tuple[Reason, str]:
+    return error.reason, str(getattr(error, "detail", ""))
 
 
 def _line(action: str, name: str, subject: Subject) -> Line:

@@ -1718,6 +1718,7 @@ export interface components {
              * Format: date-time
              */
             now: string;
+            oidc_fault: components["schemas"]["Problem"] | null;
             /** Oidc Issuer */
             oidc_issuer: string | null;
             /** Protected Prefixes */

@@ -2,6 +2,7 @@ import { Badge, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import type { Schemas } from "../api/client";
+import { ProblemError } from "../api/problem";
 import { Moment } from "../shared/Moment";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
@@ -70,6 +71,7 @@ export function ControllerFacts() {
             {it.oidc_issuer}
           </Text>
         )}
+        {it.oidc_fault !== null && <ProblemNote error={new ProblemError(it.oidc_fault, null)} />}
       </Card>
       <Card
         title="Certificates"
