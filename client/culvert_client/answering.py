@@ -51,11 +51,11 @@ class Answering:
         self._client, self._latencies, self._tunnels, self._post = client, latencies, tunnels, post
         self._now, self._reach = now, reach
 
-    async def keep(self) -> None:
-        """Ask again until no gateway is in doubt."""
-        while doubtful := self._client.doubtful_gateways(self._now()):
-            await self.ask(doubtful, through=False)
-            if self._client.doubtful_gateways(self._now()):
+    async def keep(self, gateway: str) -> None:
+        """Ask again until it is not in doubt. A silent gateway keeps no other one waiting."""
+        while gateway in self._client.doubtful_gateways(self._now()):
+            await self.ask({gateway}, through=False)
+            if gateway in self._client.doubtful_gateways(self._now()):
                 await asyncio.sleep(EVERY)
 
     async def ask(self, gateways: Collection[str], *, through: bool) -> None:

@@ -149,7 +149,7 @@ class Organisation:
         self.paths = PathMtus(
             self.client, self.post, lambda: self.connection.agent, self._now, host.ways.reach
         )
-        self._asks: asyncio.Task[None] | None = None
+        self._asks: dict[str, asyncio.Task[None]] = {}
         self._activity = Activity(host.log, number)
         self._unkept: Mapping[str, TunnelId] | None = None
         self._pause: asyncio.Task[None] | None = None
@@ -223,9 +223,9 @@ class Organisation:
                 self._end_pause_at(until)
 
     def _look_at_gateways(self) -> None:
-        asks = self._asks is not None and not self._asks.done()
-        if not asks and self.client.doubtful_gateways(self._now()):
-            self._asks = self._tasks.start(self._answering.keep())
+        self._asks = {gateway: task for gateway, task in self._asks.items() if not task.done()}
+        for gateway in self.client.doubtful_gateways(self._now()) - self._asks.keys():
+            self._asks[gateway] = self._tasks.start(self._answering.keep(gateway))
 
     def moved(self) -> None:
         """This computer is somewhere else."""

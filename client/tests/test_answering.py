@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from culvert_client import answering
 from culvert_client.cli import words
 from culvert_client.core import tunnel_events as on
 from culvert_client.core.client_events import (
@@ -276,3 +277,41 @@ async def test_an_open_tunnel_of_a_lost_gateway_is_refused_and_comes_back(
         back = await daemon.until(lambda it: it.state == local_pb2.STATE_CONNECTED)
         assert not back.HasField("last_error")
         await daemon.local.OpenTunnel(wiki)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
+async def test_a_gateway_in_doubt_keeps_no_other_one_waiting(
+    tmp_path: Path, gateway_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first one is in doubt from then on, and is not asked again in this test.
+    monkeypatch.setattr(answering, "EVERY", 3600.0)
+    lab, git = Lab(tmp_path), "git.corp.example"
+    profile = lab.controller.profile
+    berlin, paris = (
+        profile.gateways[0],
+        profile.gateways.add(name="gw-paris", address=gateway_address, online=True),
+    )
+    berlin.address = lab.controller.outer_address = gateway_address
+    profile.resources.add(name="git", fqdn=git, addresses=["10.20.0.11"])
+    lab.controller.prefixes_of[git] = ["10.20.0.11/32"]
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        await daemon.local.OpenTunnel(local_pb2.OpenTunnelRequest(name="wiki"))
+        berlin.online = False
+        controller.tell(agent_pb2.WatchResponse(profile=profile))
+        await daemon.until(lambda it: not it.gateways[0].online)
+        # The controller gives tunnels the first gateway in its list.
+        told = agent_pb2.Profile()
+        told.CopyFrom(profile)
+        berlin.name, berlin.online = paris.name, True
+        await daemon.local.OpenTunnel(local_pb2.OpenTunnelRequest(name="git"))
+        with gone(gateway_address):
+            told.gateways[1].online = False
+            controller.tell(agent_pb2.WatchResponse(profile=told))
+            silent = await daemon.until(
+                lambda it: (
+                    [one.state for one in it.tunnels if one.fqdn == git] == [local_pb2.TUNNEL_STATE_SILENT]
+                )
+            )
+        assert {one.fqdn: one.gateway for one in silent.tunnels} == {WIKI: "gw-berlin", git: "gw-paris"}

@@ -136,6 +136,16 @@ def test_where_nothing_answers_what_the_own_link_takes_is_not_exceeded() -> None
     assert (search.phase, search.mtu) == (Phase.SILENT, 1359)
 
 
+def test_an_own_link_for_small_packets_alone_is_told_and_ends_by_itself() -> None:
+    path = Path(1500, link=1279, answers=False)
+    search = path.searched()
+    assert (search.phase, search.is_narrow, search.mtu) == (Phase.SILENT, True, LEAST)
+    path.link = 1500
+    for _ in range(PROBES):
+        path.round(search)
+    assert (search.phase, search.is_narrow, search.mtu) == (Phase.SILENT, False, UNMEASURED)
+
+
 @pytest.mark.parametrize("mtu", [100, 576, 1279])
 def test_a_path_for_small_packets_alone_is_told_and_ends_by_itself(mtu: int) -> None:
     path = Path(mtu)

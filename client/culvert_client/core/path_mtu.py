@@ -79,8 +79,8 @@ class PathMtu:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether only packets shorter than LEAST pass."""
-        return 0 < self._low < LEAST
+        """Whether only packets shorter than LEAST pass, be it on the path or on this computer's own link."""
+        return 0 < self._low < LEAST or self._high <= LEAST
 
     def probes(self, now: float) -> tuple[int, ...]:
         """The lengths of the packets to send now, all at once."""
@@ -96,7 +96,9 @@ class PathMtu:
 
     def probed(self, answered: Collection[int], too_long: Collection[int], now: float) -> None:
         """Take the outcome of the probes, by length. `too_long`: lengths that this computer's own link does not take."""
-        self._high = min((self._high, *too_long))
+        # A round of all lengths shows what the link takes now.
+        every = self.phase in (Phase.BASE, Phase.SILENT)
+        self._high = min((max(LENGTHS) + 1 if every else self._high, *too_long))
         best = max(answered, default=0)
         match self.phase:
             case Phase.SEARCHING:
