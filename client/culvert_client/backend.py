@@ -191,12 +191,7 @@ class _Backend(Generic[Inner]):
     async def measure(self) -> Measured:
         counters = await _on(self._thread, self._counters)
         return Measured(
-            usage={
-                TunnelId(tunnel_id): Usage(
-                    it.inbound.packets, it.outbound.packets, it.inbound.bytes, it.outbound.bytes
-                )
-                for tunnel_id, it in counters.tunnels.items()
-            },
+            usage={TunnelId(tunnel_id): _usage(it) for tunnel_id, it in counters.tunnels.items()},
             drops={TunnelId(tunnel_id): it.drops for tunnel_id, it in counters.tunnels.items()},
             all_drops=counters.drops,
         )
@@ -327,3 +322,10 @@ def _inbound(sa: Sa) -> culvert_ipsec.InboundSa:
 def _limits(limits: Limits) -> culvert_ipsec.Limits:
     # Seconds are the tunnel machine's.
     return culvert_ipsec.Limits(limits.packets, limits.bytes)
+
+
+def _usage(counted: culvert_ipsec.TunnelCounters) -> Usage:
+    """The kernel's datapath knows only between which two looks a packet came: then the order stays unknown."""
+    back, out = counted.inbound, counted.outbound
+    sent_last = out.last is not None and (back.last is None or out.last > back.last)
+    return Usage(back.packets, out.packets, back.bytes, out.bytes, sent_last)

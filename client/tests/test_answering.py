@@ -48,8 +48,9 @@ def opened() -> World:
     return world
 
 
-def counted(world: World, packets_in: int, packets_out: int) -> None:
-    world.post(Measured({TunnelId("t1"): Usage(packets_in, packets_out)}, {}, {}))
+def counted(world: World, packets_in: int, packets_out: int, *, sent_last: bool = False) -> None:
+    usage = Usage(packets_in, packets_out, sent_last=sent_last)
+    world.post(Measured({TunnelId("t1"): usage}, {}, {}))
 
 
 def shown(world: World) -> tuple[int, int, int]:
@@ -72,6 +73,15 @@ def test_a_gateway_is_in_doubt_while_it_owes_an_answer_and_not_before() -> None:
     assert world.client.doubtful_gateways(world.now) == BERLIN
     counted(world, 1, 3)
     assert world.client.doubtful_gateways(world.now) == NONE
+
+
+def test_what_went_out_behind_the_last_answer_is_owed_one() -> None:
+    world = opened()
+    for number, sent_last in enumerate((True, False, True), start=1):
+        counted(world, number, number, sent_last=sent_last)
+        world.now += ANSWER_DUE
+        counted(world, number, number, sent_last=sent_last)
+        assert world.client.doubtful_gateways(world.now) == (BERLIN if sent_last else NONE)
 
 
 def test_a_gateway_offline_at_the_controller_is_in_doubt_until_probed() -> None:

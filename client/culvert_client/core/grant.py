@@ -122,12 +122,13 @@ class Sas:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a tunnel has carried since it was installed."""
+    """What a tunnel has carried since it was installed. `sent_last`: the last packet is known to have gone out."""
 
     packets_in: int = 0
     packets_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    sent_last: bool = False
 
     def __sub__(self, base: Usage) -> Usage:
         return Usage(
@@ -135,4 +136,5 @@ class Usage:
             self.packets_out - base.packets_out,
             self.bytes_in - base.bytes_in,
             self.bytes_out - base.bytes_out,
+            self.sent_last,
         )

@@ -36,7 +36,8 @@ class Carried:
         new = usage - self.usage
         unanswered_since = self.unanswered_since
         if new.packets_in > 0:
-            unanswered_since = None
+            # What went out behind the packet that came in would else be noticed with the next packet alone.
+            unanswered_since = now if new.packets_out > 0 and new.sent_last else None
         elif new.packets_out > 0 and unanswered_since is None:
             unanswered_since = now
         # What a gateway owes an answer to may be our own probes.
