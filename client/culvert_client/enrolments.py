@@ -68,6 +68,8 @@ class Enrolments:
         if self._enrolling.exists() and time.time() - self._enrolling.stat().st_mtime > AGAIN:
             self.forget_key()
         self._take_over(path)
+        if not self._there():
+            self._empty()
 
     def room(self) -> AbstractContextManager[None]:
         """As `state_file.room`, for one organisation more."""
@@ -96,7 +98,7 @@ class Enrolments:
     def all(self) -> dict[int, StateDir]:
         """By number, in order; at least one, which is empty when this computer is not enrolled."""
         if self.fault is None:
-            return self._there() or {_FIRST: StateDir(self._path / str(_FIRST))}
+            return self._there() or self._empty()
         try:
             found = self._there(made=False)
         except FileNotFoundError:
@@ -116,6 +118,9 @@ class Enrolments:
             number: StateDir(self._path / str(number), made=made)
             for number in sorted(int(it.name) for it in kept)
         }
+
+    def _empty(self) -> dict[int, StateDir]:
+        return {_FIRST: StateDir(self._path / str(_FIRST))}
 
     def add(self, identity: Identity) -> tuple[int, StateDir]:
         """One organisation more, after all others."""

@@ -117,3 +117,18 @@ async def test_who_cannot_leave_reads_why(tmp_path: Path, disk: Path) -> None:
         assert (await daemon.status()).user
         await daemon.local.Leave(local_pb2.LeaveRequest())
         assert (await daemon.status()).state == local_pb2.STATE_NOT_ENROLLED
+
+
+async def test_a_computer_that_never_enrolled_starts_and_says_why_it_cannot(
+    tmp_path: Path, disk: Path
+) -> None:
+    (disk / "organisations").mkdir()
+    lab = Lab(tmp_path)
+    with read_only(disk):
+        async with lab.daemon() as daemon:
+            [warning] = (await daemon.status()).warnings
+            assert warning.reason == Reason.STATE_UNWRITABLE
+            assert warning.fields["path"] == str(disk / "organisations/1")
+            with lab.invitation() as link:
+                error = await refused(daemon.local.Enroll(local_pb2.EnrollRequest(link=link)))
+            assert error.reason is Reason.STATE_UNWRITABLE
