@@ -46,7 +46,7 @@ async def examine(
     gateways = [it for it in profile.gateways if it.online][:AT_MOST]
     carrying = [it for it in tunnels if it.remote_prefixes][:AT_MOST]
     ahead, error, outside, inside, names = await asyncio.gather(
-        clock_ahead(identity, reach),
+        clock_ahead(identity.controller, identity.ca_pem, reach),
         fault(identity, profile.device_name, reach),
         _longest({it.name: (ip_address(reach(it.address)), _LENGTHS) for it in gateways}),
         _longest({it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import socket
 from pathlib import Path
@@ -85,7 +86,7 @@ async def test_behind_a_translator_the_certificate_is_still_the_controllers(tmp_
         enrolled = await enrol(
             invitation, ec.generate_private_key(ec.SECP256R1()), device_name="laptop", owner=1000, reach=reach
         )
-        assert await clock_ahead(enrolled.identity, reach) in (-1, 0, 1)
+        assert await clock_ahead(enrolled.identity.controller, enrolled.identity.ca_pem, reach) in (-1, 0, 1)
     assert asked == [named, named]
     with enrolment_server(tmp_path, ours, accepts(ours, devices, "x:1")) as server:
         server.address = named
@@ -100,6 +101,23 @@ async def test_behind_a_translator_the_certificate_is_still_the_controllers(tmp_
             )
         assert server.bodies == []
     assert refused.value.reason is Reason.CONTROLLER_UNTRUSTED
+
+
+@pytest.mark.parametrize(("begins", "lifetime"), [(-2, -1), (1, 2)])
+@pytest.mark.parametrize(
+    ("ahead", "expected"), [(0, Reason.CONTROLLER_CERTIFICATE_EXPIRED), (7200, Reason.CLOCK_WRONG)]
+)
+async def test_a_wrong_clock_is_not_called_a_wrong_controller(
+    tmp_path: Path, begins: int, lifetime: int, ahead: int, expected: Reason
+) -> None:
+    ours = Authority("ours")
+    ours.begins, ours.lifetime = datetime.timedelta(hours=begins), datetime.timedelta(hours=lifetime)
+    with enrolment_server(tmp_path, ours, accepts(ours, ours, "x:1"), ahead=ahead) as server:
+        with pytest.raises(CulvertError) as refused:
+            await enrol_with(server.link(ours))
+        # The invitation is as good as before.
+        assert server.bodies == []
+    assert refused.value.reason is expected
 
 
 async def test_a_server_of_another_ca_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from culvert_client.controller.https import HttpsConnection, trusting
-from culvert_client.state_dir import Identity
 
 # Our tunable, in seconds.
 PATIENCE = 5.0
@@ -18,21 +17,21 @@ PATIENCE = 5.0
 _NO_CHECK_TIME = 0x200000
 
 
-async def clock_ahead(identity: Identity, reach: Callable[[str], str] = str) -> int | None:
+async def clock_ahead(controller: str, ca_pem: bytes, reach: Callable[[str], str] = str) -> int | None:
     """Seconds from this computer's clock to the controller's (RFC 9110 section 6.6.1); None when that is silent.
 
     `reach` gives the address that stands for a host on this network (ways.py).
     """
     try:
-        return await asyncio.to_thread(_ask, identity, reach)
+        return await asyncio.to_thread(_ask, controller, ca_pem, reach)
     except (OSError, http.client.HTTPException, ValueError, TypeError):
         return None
 
 
-def _ask(identity: Identity, reach: Callable[[str], str]) -> int:
-    context = trusting(identity.ca_pem)
+def _ask(controller: str, ca_pem: bytes, reach: Callable[[str], str]) -> int:
+    context = trusting(ca_pem)
     context.verify_flags |= _NO_CHECK_TIME
-    address = urlsplit(identity.controller)
+    address = urlsplit(controller)
     host = address.hostname or ""
     connection = HttpsConnection(host, address.port, reach(host), context, PATIENCE)
     try:

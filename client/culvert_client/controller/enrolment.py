@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from culvert_proto import CulvertError, Reason, local_pb2
 
+from culvert_client.controller.handshake import is_out_of_date, out_of_date
 from culvert_client.controller.https import TIMEOUT, HttpsConnection, post
 from culvert_client.controller.trust import trust, untrusted
 from culvert_client.core.invitation import Invitation
@@ -56,8 +57,11 @@ async def enrol(
     }
     try:
         answer = await post(invitation.controller, connection, PATH, body)
-    except ssl.SSLCertVerificationError:
-        raise untrusted(invitation) from None
+    except ssl.SSLCertVerificationError as error:
+        if not is_out_of_date(error):
+            raise untrusted(invitation) from None
+        ours, ca_pem = invitation.controller, ssl.DER_cert_to_PEM_cert(ca_der).encode()
+        raise await out_of_date(ours, ours, ca_pem, reach) from None
     try:
         certificate_pem, ca_pem = answer["certificate_pem"].encode(), answer["ca_pem"].encode()
         certificate, ca = (

@@ -64,9 +64,8 @@ async def _refusal(identity: Identity, device: str, reach: Callable[[str], str])
     try:
         await asyncio.to_thread(_connect, identity, reach)
     except ssl.SSLCertVerificationError as error:
-        if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
-            wrong = await _wrong_clock(identity, reach)
-            return wrong or CulvertError(Reason.CONTROLLER_CERTIFICATE_EXPIRED, controller=controller)
+        if is_out_of_date(error):
+            return await out_of_date(controller, identity.controller, identity.ca_pem, reach)
         if error.verify_code in _WRONG_NAMES:
             return CulvertError(Reason.CONTROLLER_NAME_WRONG, controller=controller)
         return CulvertError(Reason.CONTROLLER_CA_UNKNOWN, controller=controller)
@@ -84,7 +83,9 @@ async def _refused(identity: Identity, device: str, alert: str, reach: Callable[
         return CulvertError(Reason.DEVICE_REVOKED, device=device)
     if alert == "certificate expired":
         # The controller judges by its own clock.
-        wrong = None if has_expired(identity) else await _wrong_clock(identity, reach)
+        wrong = (
+            None if has_expired(identity) else await _wrong_clock(identity.controller, identity.ca_pem, reach)
+        )
         return wrong or CulvertError(Reason.CERTIFICATE_EXPIRED)
     return CulvertError(Reason.CERTIFICATE_REFUSED, controller=identity.agent_address, why=alert)
 
@@ -95,8 +96,20 @@ def has_expired(identity: Identity) -> bool:
     return certificate.not_valid_after_utc <= datetime.datetime.now(datetime.UTC)
 
 
-async def _wrong_clock(identity: Identity, reach: Callable[[str], str]) -> CulvertError | None:
-    ahead = await clock_ahead(identity, reach)
+def is_out_of_date(error: ssl.SSLCertVerificationError) -> bool:
+    return error.verify_code in (_NOT_YET_VALID, _EXPIRED)
+
+
+async def out_of_date(
+    shown: str, controller: str, ca_pem: bytes, reach: Callable[[str], str]
+) -> CulvertError:
+    """Why a certificate of the right CA is not valid at this time. `shown` names the address that has it."""
+    wrong = await _wrong_clock(controller, ca_pem, reach)
+    return wrong or CulvertError(Reason.CONTROLLER_CERTIFICATE_EXPIRED, controller=shown)
+
+
+async def _wrong_clock(controller: str, ca_pem: bytes, reach: Callable[[str], str]) -> CulvertError | None:
+    ahead = await clock_ahead(controller, ca_pem, reach)
     if ahead is None or abs(ahead) <= CLOCK_TOLERANCE:
         return None
     return CulvertError(Reason.CLOCK_WRONG, apart=_span(abs(ahead)))

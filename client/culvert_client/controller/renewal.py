@@ -27,6 +27,7 @@ from culvert_proto.late_renewal import statement
 
 from culvert_client.controller.agent import CALL_TIMEOUT, Agent
 from culvert_client.controller.enrolment import request_pem
+from culvert_client.controller.handshake import is_out_of_date, out_of_date
 from culvert_client.controller.https import TIMEOUT, HttpsConnection, post, trusting
 from culvert_client.state_dir import Identity, key_pem
 
@@ -141,7 +142,11 @@ async def _post(
     connection = HttpsConnection(host, address.port, reach(host), trusting(identity.ca_pem), TIMEOUT)
     try:
         return await post(identity.controller, connection, path, body)
-    except ssl.SSLCertVerificationError:
+    except ssl.SSLCertVerificationError as error:
+        if is_out_of_date(error):
+            raise await out_of_date(
+                identity.controller, identity.controller, identity.ca_pem, reach
+            ) from None
         raise CulvertError(Reason.CONTROLLER_CA_UNKNOWN, controller=identity.controller) from None
 
 
