@@ -113,7 +113,7 @@ FRAGMENTS = (
     "a part of a name mixes letters that are written from the right with others",
     "a part that begins with xn-- is not the encoding of a valid name",
     # oidc
-    "the sign-in was broken off",
+    "the sign-in was broken off, by the person or by the provider",
     "it answers with HTTP status {number}",
     "it answers {name}",
     "its answer is no JSON object",
@@ -123,6 +123,7 @@ FRAGMENTS = (
     "it shows no key that Culvert can use",
     "its token is encrypted",
     "its token does not verify",
+    "its token is of another time: its clock or the controller's is wrong",
     "its userinfo is about another account",
     "it is from an authority that the controller does not know",
     "it is for another name",

@@ -186,7 +186,9 @@ async def test_what_keeps_people_from_signing_in_is_logged_once(
 
 
 @slow
-async def test_an_answer_counts_in_the_browser_that_asked_and_once(world: World) -> None:
+async def test_an_answer_counts_in_the_browser_that_asked_and_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     async with browser(world, "alice") as alice, browser(world, "eve") as eve:
         back = await at_provider(alice, "alice", purpose="enrol")
         assert refusal(await eve.client.get(back)) == (409, "OIDC_STALE")
@@ -199,13 +201,17 @@ async def test_an_answer_counts_in_the_browser_that_asked_and_once(world: World)
         assert refusal(await alice.client.get(back)) == (401, "OIDC_REFUSED")
         alice.client.cookies.clear()
         for error, why in (
-            ("access_denied", "the sign-in was broken off"),
+            ("access_denied", "the sign-in was broken off, by the person or by the provider"),
             ("server_error", "it answers server_error"),
         ):
-            back = (await at_provider(alice, "alice", purpose="enrol")).replace("code=", f"error={error}&x=")
+            back = (await at_provider(alice, "alice", purpose="enrol")).replace(
+                "code=", f"error={error}&error_description=not+assigned%0Ato+this+application&x="
+            )
             answer = await alice.client.get(back)
             assert refusal(answer) == (401, "OIDC_REFUSED")
             assert answer.json()["fields"]["why"] == why
+            assert "not assigned" not in answer.text
+            assert vars(caplog.records[-1])["detail"] == rf"{error}: not assigned\nto this application"
         for body in ({"purpose": "setup"}, {"purpose": "enrol", "token": "x"}, {"purpose": "root"}):
             assert refusal(await alice.ask("POST", "/oidc", body)) == (422, "REQUEST_INVALID")
 

@@ -60,11 +60,16 @@ def public_router(oidc: Oidc) -> APIRouter:
         state: Annotated[str, Query(max_length=256)] = "",
         code: _Text = None,
         error: _Text = None,
+        error_description: _Text = None,
     ) -> RedirectResponse:
         """To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens."""
         try:
             done = await oidc.finish(
-                request.cookies.get(FLOW_COOKIE), state, code, error, request.headers.get("User-Agent")
+                request.cookies.get(FLOW_COOKIE),
+                state,
+                code,
+                (error, error_description),
+                request.headers.get("User-Agent"),
             )
         except CulvertError as refusal:
             if "text/html" not in request.headers.get("Accept", ""):

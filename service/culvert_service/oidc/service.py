@@ -73,18 +73,21 @@ class Oidc:
         return url, flows.sealed(flow, self._master_key)
 
     async def finish(
-        self, cookie: str | None, state: str, code: str | None, error: str | None, user_agent: str | None
+        self,
+        cookie: str | None,
+        state: str,
+        code: str | None,
+        error: tuple[str | None, str | None],
+        user_agent: str | None,
     ) -> SignedIn | InvitationOut:
-        """With the provider's code, or its error (RFC 6749 section 4.1.2.1). Raises ProviderError, or CulvertError
-        OIDC_STALE, OIDC_UNKNOWN, OIDC_EMAIL_…, INVITATION_INVALID or ALREADY_EXISTS.
+        """With the provider's code, or its error and description (RFC 6749 section 4.1.2.1). Raises ProviderError, or
+        CulvertError OIDC_STALE, OIDC_UNKNOWN, OIDC_EMAIL_…, INVITATION_INVALID or ALREADY_EXISTS.
         """
         provider = self._provider()
         flow = flows.resumed(cookie, state, self._master_key, self._now())
         try:
             if code is None:
-                said = (error or "")[:60]
-                why = "the sign-in was broken off" if said in ("", "access_denied") else f"it answers {said}"
-                raise CulvertError(Reason.OIDC_REFUSED, issuer=provider.issuer, why=why)
+                raise _broken_off(provider, *error)
             with_email = flow.purpose == "enrol"
             asking = provider.subject(code, flow.nonce, flow.verifier, self._now(), with_email=with_email)
             subject = await self._logged("finish", asking)
@@ -169,6 +172,17 @@ class Oidc:
         if self._configured is None:
             raise CulvertError(Reason.NOT_FOUND, what="A provider of OpenID Connect")
         return self._configured
+
+
+def _broken_off(provider: Provider, error: str | None, description: str | None) -> CulvertError:
+    said = (error or "")[:60]
+    why = "the sign-in was broken off, by the person or by the provider"
+    if said not in ("", "access_denied"):
+        why = f"it answers {said}"
+    refusal = provider.calls.refused(why, f"{said}: {description}")
+    # The person does not see the description: a link that anybody may have made could put any words there.
+    _log.info("%s", refusal.message, extra={"detail": refusal.detail})
+    return refusal
 
 
 def _cause(error: CulvertError) -> tuple[Reason, str]:

@@ -5438,6 +5438,7 @@ export interface operations {
                 state?: string;
                 code?: string | null;
                 error?: string | null;
+                error_description?: string | null;
             };
             header?: never;
             path?: never;
