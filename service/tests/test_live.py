@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
@@ -16,9 +17,11 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.live import endpoints, places, sources, view
 from culvert_service.live.log_view import parsed, spelled
 from culvert_service.live.timeline import Row, Timeline
+from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 
 from .conftest import Device, World
 from .switch import Switch
@@ -216,6 +219,47 @@ async def test_one_stream_has_several_views_and_each_goes_on_from_its_place(
             found.add((stream.view, kind))
             assert kind != "changed" or data["key"] == tunnel_id
         assert ("tunnels", "snapshot") not in found
+
+
+async def test_a_client_that_goes_away_while_it_is_sent_events_ends_its_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(view, "_LOOK_SECONDS", 0.01)
+    nothing = cast(Any, None)
+    changing = Changing(*(str(number) for number in range(10_000)))
+    live = endpoints.Live(nothing, cast(Gateways, changing), nothing, nothing)
+    app = FastAPI()
+    app.include_router(endpoints.router(live, nothing))
+    full = asyncio.Event()
+    asked: list[dict[str, object]] = [{"type": "http.request"}]
+
+    async def receive() -> dict[str, object]:
+        if not asked:
+            await full.wait()
+        return asked.pop(0) if asked else {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message.get("body"):
+            # The client's window is full: what comes next waits in the server.
+            asyncio.get_running_loop().call_later(0.1, full.set)
+            await asyncio.Event().wait()
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/events",
+        "query_string": b"view=gateways",
+        "headers": [],
+    }
+    # Nothing of it may be left to the garbage collector.
+    gc.disable()
+    try:
+        with suppress(ClientDisconnect):
+            await asyncio.wait_for(app(scope, receive, send), 10)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(it for it in asyncio.all_tasks() if it.get_name() == "live view"))
+    finally:
+        gc.enable()
 
 
 async def test_an_answer_that_is_cut_off_closes_each_of_its_streams() -> None:

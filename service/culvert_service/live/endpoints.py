@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, TypeVar
 
+import anyio
 from culvert_db import Sessions
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from culvert_service.audit.schemas import AuditLineOut
@@ -70,6 +71,17 @@ class Live:
         return _lines(self._log, seen) if area is Area.AUDIT else _rows(self._views[area], seen)
 
 
+async def _answer() -> AsyncGenerator[AsyncExitStack]:
+    """Exits when the answer has ended. FastAPI leaves the endpoint's own generator to the garbage collector then, and its
+    sender fails if the client goes away while it has an event to send.
+    """
+    async with AsyncExitStack() as answer:
+        try:
+            yield answer
+        except* anyio.BrokenResourceError:
+            pass
+
+
 def router(live: Live, access: Access) -> APIRouter:
     routes = APIRouter(prefix="/events", tags=["live views"])
 
@@ -77,6 +89,7 @@ def router(live: Live, access: Access) -> APIRouter:
     async def watch(
         request: Request,
         view: Annotated[list[Area], Query(min_length=1, max_length=len(Area))],
+        answer: Annotated[AsyncExitStack, Depends(_answer)],
         last_event_id: LastEventId = None,
         since: Since = None,
     ) -> AsyncIterable[ServerSentEvent]:
@@ -88,7 +101,10 @@ def router(live: Live, access: Access) -> APIRouter:
         known = places.parsed(last_event_id or since)
         seen = {str(area): known[area] for area in dict.fromkeys(view) if area in known}
         streams = {area: live.events(area, seen.get(area)) for area in dict.fromkeys(view)}
-        async for area, told in _while_admitted(_merged(streams), access, request):
+        events = await answer.enter_async_context(
+            aclosing(_while_admitted(_merged(streams), access, request))
+        )
+        async for area, told in events:
             seen[area] = told.place
             data = {"kind": told.kind, **told.data}
             yield ServerSentEvent(data=data, event=area, id=places.spelled(seen))
