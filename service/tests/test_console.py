@@ -91,7 +91,7 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await shown.picture("resource-fault")
         await page.get_by_label("Address or prefix 1").fill("10.20.0.10")
         await page.get_by_role("button", name="Preview").click()
-        effect = page.get_by_role("region", name="What this will do")
+        effect = page.get_by_role("region", name="Effect of this change")
         await expect(effect).to_contain_text("Publish A and TXT for git.corp.example in corp.example")
         await expect(effect).to_contain_text("Nobody gets access yet")
         await shown.picture("resource-preview")
@@ -156,7 +156,7 @@ async def test_a_list_is_searched_by_the_controller_and_the_url_has_the_search(
         await page.reload()
         await expect(table.get_by_role("row")).to_have_count(2)
         await page.get_by_label("Search resources").fill("nothing like it")
-        await expect(page.get_by_role("heading", name="No resource fits")).to_be_visible()
+        await expect(page.get_by_role("heading", name="No matching resources")).to_be_visible()
         await shown.picture("resources-none")
         await page.get_by_role("button", name="Show all").click()
         await expect(table.get_by_role("link", name="app-000.corp.example")).to_be_visible()
@@ -213,7 +213,7 @@ async def test_a_view_that_the_network_lost_is_asked_for_again(world: World, run
         await page.route("**/assets/**", once_lost)
         await page.get_by_role("link", name="DNS").click()
         await expect(page.get_by_role("heading", name="DNS")).to_be_visible()
-        assert any(re.search(r"/Dns-[^/]*\.js$", url) for url in lost)
+        assert any(re.search(r"/DnsPage-[^/]*\.js$", url) for url in lost)
         assert await page.evaluate("window.same"), "the page was loaded again"
 
 

@@ -93,7 +93,7 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await page.get_by_role("button", name="Actions for bob").click()
         await page.get_by_role("menuitem", name="Delete").click()
         await dialog.get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("heading", name="Nobody fits")).to_be_visible()
+        await expect(page.get_by_role("heading", name="No matching people")).to_be_visible()
 
 
 async def enrolled(world: World, token: str) -> Device:

@@ -45,7 +45,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
 ) -> None:
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
         page = shown.page
-        effect = page.get_by_role("region", name="What this will do")
+        effect = page.get_by_role("region", name="Effect of this change")
         sources = page.get_by_role("combobox", name="Only from these addresses")
         await shown.open("policies")
         await shown.sign_in(olga)
@@ -69,7 +69,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         # What is wrong stands at the field that it is wrong in.
         await expect(page.get_by_text("not a valid IPv4 network")).to_be_visible()
         await expect(sources).to_have_attribute("aria-invalid", "true")
-        computer = page.get_by_role("group", name="Of the computer")
+        computer = page.get_by_role("group", name="Facts about the computer")
         await computer.get_by_role("button", name="Ask for a fact").click()
         await computer.get_by_role("combobox", name="Fact 1").fill("Disk Encryption")
         await page.keyboard.press("Escape")
@@ -123,7 +123,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await world.rest("PUT", "/policies/Writers%20reach%20the%20wiki", changed(made))
         await page.get_by_role("button", name="Save").click()
         both = page.get_by_role("dialog")
-        await expect(both).to_contain_text("As it is now")
+        await expect(both).to_contain_text("Current version")
         await shown.picture("policy-conflict")
         await both.get_by_role("button", name="Keep theirs").click()
         await expect(page.get_by_label("Code at most this old")).to_have_value("10 min")
@@ -168,7 +168,7 @@ async def test_a_renamed_group_is_deleted_with_its_policies_and_restored(
             "aria-invalid", "true"
         )
         await page.get_by_role("textbox", name="Name", exact=True).fill("authors")
-        effect = page.get_by_role("region", name="What this will do")
+        effect = page.get_by_role("region", name="Effect of this change")
         await expect(effect).to_contain_text("1 person gets access: carol")
         await shown.picture("group")
         await page.get_by_role("button", name="Save").click()

@@ -69,7 +69,7 @@ async def test_who_is_signed_in_changes_their_own_account(world: World, running:
         await expect(dialog.locator("[data-codes] code")).to_have_count(10)
         codes = await dialog.locator("[data-codes] code").all_inner_texts()
         assert len(set(codes)) == 10
-        await dialog.get_by_role("button", name="I have kept them").click()
+        await dialog.get_by_role("button", name="I have saved them").click()
 
         await expect(page.get_by_role("region", name="Recovery codes")).to_contain_text("10 are left")
         # Each stands in for a code once.
@@ -150,7 +150,7 @@ async def test_owners_are_told_what_others_do_until_they_dismiss_it(world: World
         page, dialog = shown.page, shown.page.get_by_role("dialog")
         await shown.open("settings?part=administrators")
         await shown.sign_in(olga)
-        notices = page.get_by_role("status").filter(has_text="Who can get in")
+        notices = page.get_by_role("status").filter(has_text="Access to your account")
         await expect(page.get_by_role("table", name="Administrators")).to_contain_text("bob")
         await expect(notices).to_have_count(0)
         asked: list[tuple[str, str, object]] = [
@@ -223,7 +223,7 @@ async def test_a_proof_is_asked_for_and_the_call_is_repeated(world: World, runni
         await page.get_by_role("option", name="users:read").click()
         await page.keyboard.press("Escape")
         await dialog.get_by_role("button", name="Make it").click()
-        asked = page.get_by_role("dialog", name="Show that it is you")
+        asked = page.get_by_role("dialog", name="Confirm your identity")
         await prove(asked, "000000")
         await asked.get_by_role("button", name="Continue").click()
         await expect(asked.get_by_role("alert")).to_be_visible()

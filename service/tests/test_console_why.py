@@ -65,4 +65,4 @@ async def test_what_is_said_is_what_is_decided(world: World, running: Browser, s
         exported = (await (await taken.value).path()).read_text().splitlines()
         assert len(exported) == 2
         await page.get_by_role("textbox", name="Who").fill("nobody")
-        await expect(page.get_by_role("heading", name="No line fits")).to_be_visible()
+        await expect(page.get_by_role("heading", name="No matching lines")).to_be_visible()

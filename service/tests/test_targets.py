@@ -1,4 +1,4 @@
-"""What may be reached under a resource's name, as an administrator says it and as the gateway lets it pass.
+"""Permitted addresses under a resource's name, as an administrator says it and as the gateway lets it pass.
 
 device's ESP ─── wan ─[ sluice ]─ lan ─── 10.20.0.10, 10.20.0.11
 """

@@ -27,8 +27,8 @@ export function AccessCheckPage() {
   return (
     <Stack maw={820}>
       <PageHead
-        title="Why?"
-        about="What each device of a person would be answered now if it opened a name, and every step to that answer."
+        title="Access check"
+        about="The decision if a person's device opened a name now, with every step."
       />
       <form
         onSubmit={form.onSubmit((values) => {

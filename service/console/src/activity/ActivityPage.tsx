@@ -35,7 +35,7 @@ export function ActivityPage() {
     <>
       <PageHead
         title="Activity"
-        about="Who did what, and what was refused and why; each line is chained to the one before."
+        about="All actions and refusals, with reasons. Each line is chained to the line before."
       >
         <Button
           component="a"
@@ -83,7 +83,7 @@ export function ActivityPage() {
           Object.keys(filter).length > 0 ? (
             <Empty
               icon={<IconSearchOff />}
-              title="No line fits"
+              title="No matching lines"
               action={
                 <Button
                   variant="default"
@@ -96,11 +96,11 @@ export function ActivityPage() {
                 </Button>
               }
             >
-              Names, actions and objects are compared whole.
+              Names, actions and objects must match in full.
             </Empty>
           ) : (
             <Empty icon={<IconHistory />} title="Nothing has happened yet">
-              What administrators, devices and the controller itself do shows here, as it happens.
+              Actions of administrators, devices and the controller appear here live.
             </Empty>
           )
         }

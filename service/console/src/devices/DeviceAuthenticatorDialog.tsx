@@ -31,12 +31,10 @@ export function DeviceAuthenticatorDialog({
       {replace.data === undefined ? (
         <Stack>
           <List size="sm" spacing={4}>
-            <List.Item>
-              The old authenticator’s codes and its recovery codes are worth nothing any more
-            </List.Item>
+            <List.Item>The old authenticator’s codes and recovery codes stop working</List.Item>
             <List.Item>
               {open === 0
-                ? "Closes no tunnel: none is open"
+                ? "No open tunnels will be closed"
                 : `Closes those of ${counted(open, "tunnel")} that need a code`}
             </List.Item>
             <List.Item>Show the new one to {user} alone: make sure that it is they who ask</List.Item>
@@ -58,10 +56,10 @@ export function DeviceAuthenticatorDialog({
               <QRCodeSVG value={replace.data.totp_uri} size={200} title="QR code for an authenticator" />
             </Paper>
           </Center>
-          <Text size="sm">Recovery codes, each good once:</Text>
+          <Text size="sm">Recovery codes; each works once:</Text>
           <Code block>{replace.data.recovery_codes.join("\n")}</Code>
           <Text size="sm" c="dimmed">
-            All of this is shown this once.
+            This is shown only now.
           </Text>
           <Group justify="flex-end">
             <Button onClick={onClose}>Done</Button>

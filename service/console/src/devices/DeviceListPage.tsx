@@ -34,7 +34,7 @@ export function DeviceListPage() {
   const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
-      <PageHead title="Devices" about="Computers that have been enrolled, and what each says of itself." />
+      <PageHead title="Devices" about="Enrolled computers, with the facts that they report." />
       <Stack gap="md">
         <SearchField label="Search devices" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
         <RowList
@@ -45,12 +45,12 @@ export function DeviceListPage() {
           columns={[...COLUMNS, doColumn(mayWrite, (what, device) => setDoing({ what, device }))]}
           empty={
             filter.q !== undefined ? (
-              <Empty icon={<IconSearchOff />} title="No device fits">
-                No device, and no person with one, has what you search for in its name.
+              <Empty icon={<IconSearchOff />} title="No matching devices">
+                No device has this text in its name or its person’s name.
               </Empty>
             ) : (
               <Empty icon={<IconDeviceLaptop />} title="No devices yet">
-                Invite a person: with the link that they get, they enrol a computer, and it shows here.
+                Invite a person: the invitation link enrols a computer, which then appears here.
               </Empty>
             )
           }
@@ -219,7 +219,7 @@ function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClo
     <Confirm opened onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
       <List size="sm" spacing={4}>
         <List.Item>
-          {open === 0 ? "Closes no tunnel: none is open" : `Closes ${counted(open, "tunnel")}, at once`}
+          {open === 0 ? "No open tunnels will be closed" : `Closes ${counted(open, "tunnel")}, at once`}
         </List.Item>
         <List.Item>
           The computer is shut out for good; to come back, it enrols anew with an invitation

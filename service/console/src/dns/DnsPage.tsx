@@ -42,7 +42,7 @@ export function DnsPage() {
     });
   return (
     <>
-      <PageHead title="DNS" about="What Culvert publishes, and whether the name servers show it.">
+      <PageHead title="DNS" about="Records that Culvert publishes, and their state at the name servers.">
         {zones.length > 0 && add}
       </PageHead>
       {adding && <ZoneCreateDialog onClose={() => setAdding(false)} />}
@@ -71,7 +71,7 @@ export function DnsPage() {
             />
           </Group>
           {records.length === 0 ? (
-            <Empty icon={<IconSearchOff />} title="No record fits">
+            <Empty icon={<IconSearchOff />} title="No matching records">
               Records show here as resources are published.
             </Empty>
           ) : (

@@ -33,7 +33,7 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
           <SimpleGrid cols={{ base: 1, xs: 2 }}>
             <TextInput
               label="Zone"
-              description="Devices watch for its names"
+              description="Devices open tunnels for its names"
               placeholder="corp.example"
               required
               data-autofocus
@@ -41,7 +41,7 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
             />
             <TextInput
               label="Short name"
-              description="For lists and the API; it stays as it is"
+              description="For lists and the API; it cannot be changed later"
               placeholder="corp"
               required
               {...field("name")}
@@ -65,12 +65,12 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
             />
             <TextInput
               label="View"
-              description="Where the server has several of this zone"
+              description="If the server has several views of this zone"
               {...field("view")}
             />
             <TextInput
               label="Instance"
-              description="Tells our records from another Culvert’s"
+              description="Marks our records, if several Culvert installations share the zone"
               required
               {...field("instance")}
             />

@@ -113,7 +113,7 @@ function Lost() {
   const wasLost = useRef(false);
   useEffect(() => {
     if (link === "live" && wasLost.current)
-      notifications.show({ message: "Connected to the controller again. What is shown is up to date." });
+      notifications.show({ message: "Connected to the controller again. This page is up to date." });
     wasLost.current = link === "lost";
   }, [link]);
   if (link !== "lost") return null;
@@ -126,7 +126,7 @@ function Lost() {
       title="The connection to the controller is lost"
       role="status"
     >
-      What is shown may be old. This page reconnects by itself.
+      This page may be out of date. It reconnects by itself.
     </Alert>
   );
 }

@@ -24,26 +24,37 @@ export interface Place {
 }
 
 export const PLACES: readonly Place[] = [
-  { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "What is connected now" },
+  { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "Live map of tunnels" },
   { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
   {
     label: "Gateways",
     to: "/gateways",
     also: "/site-tunnels",
     icon: IconServer2,
-    about: "Where tunnels end",
+    about: "Ends of tunnels",
   },
-  { label: "People", to: "/people", also: "/invitations", icon: IconUsers, about: "Who may open what" },
+  {
+    label: "People",
+    to: "/people",
+    also: "/invitations",
+    icon: IconUsers,
+    about: "People and their invitations",
+  },
   { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
   {
     label: "Policies",
     to: "/policies",
     also: "/groups",
     icon: IconKey,
-    about: "Who may reach what, and when",
+    about: "Access rules",
   },
-  { label: "DNS", to: "/dns", icon: IconWorldWww, about: "What is published" },
-  { label: "Why?", to: "/access", icon: IconHelpHexagon, about: "What somebody would be answered, and why" },
-  { label: "Activity", to: "/activity", icon: IconHistory, about: "Who did what" },
+  { label: "DNS", to: "/dns", icon: IconWorldWww, about: "Published records" },
+  {
+    label: "Access check",
+    to: "/access",
+    icon: IconHelpHexagon,
+    about: "Why a person may or may not open a name",
+  },
+  { label: "Activity", to: "/activity", icon: IconHistory, about: "Log of all actions" },
   { label: "Settings", to: "/settings", icon: IconSettings, about: "Your account, administrators, tokens" },
 ];

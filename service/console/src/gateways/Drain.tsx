@@ -30,7 +30,7 @@ export function Drain({
       mutation={drain}
     >
       <List size="sm" spacing={4}>
-        <List.Item>Nothing new opens through it</List.Item>
+        <List.Item>No new tunnels open through it</List.Item>
         <List.Item>
           {tunnels === 0
             ? "It carries no tunnel"

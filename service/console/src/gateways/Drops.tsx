@@ -42,7 +42,7 @@ export function Drops({
         <Text fw={600}>Dropped packets</Text>
         <SegmentedControl
           size="xs"
-          aria-label="Of the last"
+          aria-label="Period"
           data={HOURS.map((one) => ({ value: one, label: `${one} h` }))}
           value={String(hours)}
           onChange={(chosen) => onHours(Number(chosen))}

@@ -24,8 +24,8 @@ import { FIELDS, gatewayOf, NEW, VALIDATE } from "./form";
 const KINDS = [
   { value: "sluice", label: "sluice" },
   { value: "bmv2", label: "bmv2" },
-  { value: "tofino-cpu", label: "Tofino, its CPU module seals" },
-  { value: "crypto-host", label: "Tofino, a host beside it seals" },
+  { value: "tofino-cpu", label: "Tofino with its CPU module for ESP" },
+  { value: "crypto-host", label: "Tofino with a crypto host for ESP" },
 ];
 const PORTS_MAX = 511;
 
@@ -46,7 +46,7 @@ export function GatewayCreatePage() {
   });
   return (
     <Stack maw={760}>
-      <PageHead title="Add a gateway" about="Where tunnels end, between the internet and your network." />
+      <PageHead title="Add a gateway" about="A gateway ends tunnels between the internet and your network." />
       <form onSubmit={form.onSubmit(() => create.mutate())}>
         <Stack gap="lg">
           <SimpleGrid cols={{ base: 1, xs: 2 }}>
@@ -54,7 +54,7 @@ export function GatewayCreatePage() {
             <Select label="Switch" data={KINDS} allowDeselect={false} {...form.getInputProps("kind")} />
             <TextInput
               label="Public address"
-              description="To which devices send ESP"
+              description="Devices send ESP to this address"
               placeholder="198.51.100.2"
               required
               {...field("address")}
@@ -62,7 +62,7 @@ export function GatewayCreatePage() {
             <TextInput label="Public IPv6 address" description="Optional" {...field("address6")} />
             <TextInput
               label="P4Runtime"
-              description="Where the controller reaches it"
+              description="The controller connects to this address"
               placeholder="10.255.0.2:9559"
               required
               {...field("p4runtime")}
@@ -110,7 +110,7 @@ export function GatewayCreatePage() {
             <Textarea
               mt="sm"
               label="Neighbours"
-              description="An address and its MAC a line: servers that it reaches directly"
+              description="One address and MAC per line: servers on the gateway’s LAN"
               placeholder="10.20.0.10 02:00:00:00:02:10"
               autosize
               minRows={2}

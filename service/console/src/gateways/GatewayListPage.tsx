@@ -21,7 +21,7 @@ export function GatewayListPage() {
   const gateways = [...(rows?.values() ?? [])].sort((a, b) => a.name.localeCompare(b.name));
   return (
     <>
-      <PageHead title="Gateways" about="Where tunnels end, and what each is doing.">
+      <PageHead title="Gateways" about="Gateways end tunnels at your network. Their state is live.">
         {gateways.length > 0 && add}
       </PageHead>
       <Group mb="md">
@@ -41,7 +41,7 @@ export function GatewayListPage() {
               <Table.Tr>
                 <Table.Th>Name</Table.Th>
                 <Table.Th>State</Table.Th>
-                <Table.Th visibleFrom="sm">Held everything</Table.Th>
+                <Table.Th visibleFrom="sm">Last reconciled</Table.Th>
                 <Table.Th visibleFrom="md">Drift</Table.Th>
                 <Table.Th ta="right">Tunnels</Table.Th>
               </Table.Tr>

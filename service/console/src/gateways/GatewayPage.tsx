@@ -57,7 +57,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
     ["Written by", gateway.owner === "" ? "no controller" : gateway.owner],
-    ["Held everything", <Moment key="r" at={gateway.reconciled_at} />],
+    ["Last reconciled", <Moment key="r" at={gateway.reconciled_at} />],
     ["Drift", driftOf(gateway)],
     ["Keys", keysOf(gateway)],
     ["Alone for", gateway.alone_for.length === 0 ? "nothing" : gateway.alone_for.join(", ")],
@@ -106,7 +106,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
           </Paper>
         ))}
       </SimpleGrid>
-      <section aria-label="Tunnels through it">
+      <section aria-label="Tunnels through this gateway">
         <Text fw={600} mb="xs">
           {tunnels.length === 0 ? "No tunnel is open" : `${tunnels.length} open`}
         </Text>

@@ -70,14 +70,14 @@ export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) 
       </Group>
       {!isOnline && (
         <Text size="sm" c="dimmed">
-          They are read from the gateway once it is online.
+          They can be read when the gateway is online.
         </Text>
       )}
       {isOnline && entries.isPending && <Waiting forWhat="tables" />}
       {isOnline && entries.isError && <ProblemNote error={entries.error} />}
       {now && shown.length === 0 && (
         <Text size="sm" c="dimmed">
-          The gateway holds what it should, and nothing else.
+          The gateway has exactly the desired entries.
         </Text>
       )}
       <Accordion variant="contained" chevronPosition="left" multiple>

@@ -9,7 +9,7 @@ export function Fields({ form }: { form: UseFormReturnType<GroupForm> }) {
     <Stack gap="lg">
       <TextInput
         label="Name"
-        description="Small letters, digits and dashes"
+        description="Lower-case letters, digits and dashes"
         placeholder="writers"
         required
         spellCheck={false}

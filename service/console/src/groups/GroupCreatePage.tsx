@@ -20,13 +20,13 @@ export function GroupCreatePage() {
     onError: (error) => form.setErrors(byField(problemOf(error), FIELDS).fields),
     onSuccess: async ({ name }) => {
       await queries.invalidateQueries({ queryKey: ["groups"] });
-      notifications.show({ message: `The group ${name} is there` });
+      notifications.show({ message: `The group ${name} is created` });
       await navigate({ to: "/groups" });
     },
   });
   return (
     <Stack maw={760}>
-      <PageHead title="Add a group" about="People who reach the same things; policies say which." />
+      <PageHead title="Add a group" about="People who reach the same resources, by the group’s policies." />
       <form onSubmit={form.onSubmit(() => create.mutate())} aria-label="Group">
         <Stack gap="lg">
           <Fields form={form} />

@@ -24,7 +24,7 @@ export function GroupListPage() {
   const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
     <>
-      <PageHead title="Groups" about="People who reach the same things.">
+      <PageHead title="Groups" about="People who reach the same resources.">
         {add}
       </PageHead>
       <Stack gap="md">
@@ -41,18 +41,18 @@ export function GroupListPage() {
             filter.q !== undefined ? (
               <Empty
                 icon={<IconSearchOff />}
-                title="No group fits"
+                title="No matching groups"
                 action={
                   <Button variant="default" onClick={() => search("")}>
                     Show all
                   </Button>
                 }
               >
-                Nothing has what you search for in its name or its members.
+                No group has this text in its name or members.
               </Empty>
             ) : (
               <Empty icon={<IconUsersGroup />} title="No groups yet" action={add}>
-                A group gets its policies once; whoever joins it later reaches the same.
+                Policies of a group apply to all its members, also to later ones.
               </Empty>
             )
           }

@@ -29,7 +29,7 @@ export function OverviewPage() {
   const isKnown = tunnels.rows !== null && gateways.rows !== null;
   return (
     <>
-      <PageHead title="Overview" about="What is connected at this moment.">
+      <PageHead title="Overview" about="Open tunnels, people, devices and gateways, live.">
         <Badge variant="dot" color={link === "live" ? "culvert" : "gray"} size="lg" tt="none">
           {link === "live" ? "Live" : link === "lost" ? "Connection lost" : "Connecting"}
         </Badge>

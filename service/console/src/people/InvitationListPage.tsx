@@ -24,7 +24,7 @@ export function InvitationListPage() {
   const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
     <>
-      <PageHead title="Invitations" about="Links that have been given and not been used yet." />
+      <PageHead title="Invitations" about="Links that have been sent and not used yet." />
       <Stack gap="md">
         <Group>
           <PageSwitch at="/invitations" pages={["/people", "/invitations"]} />
@@ -37,12 +37,12 @@ export function InvitationListPage() {
           columns={[...COLUMNS, ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
           empty={
             filter.q !== undefined ? (
-              <Empty icon={<IconSearchOff />} title="No invitation fits">
-                None is for or by somebody with what you search for in their name.
+              <Empty icon={<IconSearchOff />} title="No matching invitations">
+                No invitation has this text in the name of its person or sender.
               </Empty>
             ) : (
               <Empty icon={<IconMailForward />} title="No open invitations">
-                Each that was given has been used, has been withdrawn, or has expired.
+                All invitations have been used, withdrawn or have expired.
               </Empty>
             )
           }
@@ -72,7 +72,7 @@ const COLUMNS: Column<Invitation>[] = [
   },
   { title: "Given", wide: true, cell: ({ created_at }) => <Moment at={created_at} /> },
   {
-    title: "Good until",
+    title: "Valid until",
     cell: ({ expires_at }) => (
       <Text size="sm">
         {new Date(expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
@@ -116,9 +116,7 @@ function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitatio
       act="Withdraw"
       mutation={withdraw}
     >
-      <Text size="sm">
-        Its link enrols no computer any more. A computer that has used it is not concerned.
-      </Text>
+      <Text size="sm">Its link no longer enrols a computer. A computer that has used it stays enrolled.</Text>
     </Confirm>
   );
 }

@@ -33,7 +33,7 @@ export function PersonCreateDialog({
         <Stack>
           <TextInput
             label="Name"
-            description="Small letters, digits, dots and dashes; it stays as it is"
+            description="Lower-case letters, digits, dots and dashes; it cannot be changed later"
             placeholder="alice"
             required
             spellCheck={false}

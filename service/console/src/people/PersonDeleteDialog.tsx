@@ -22,10 +22,10 @@ export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: (
     <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <List size="sm" spacing={4}>
         <List.Item>
-          {open === 0 ? "Closes no tunnel: none is open" : `Closes ${counted(open, "tunnel")}`}
+          {open === 0 ? "No open tunnels will be closed" : `Closes ${counted(open, "tunnel")}`}
         </List.Item>
         <List.Item>Revokes each of their devices, for good</List.Item>
-        <List.Item>Deletes the policies that are theirs alone</List.Item>
+        <List.Item>Deletes policies that apply to them alone</List.Item>
       </List>
     </Confirm>
   );

@@ -41,7 +41,7 @@ export function PersonListPage() {
   const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
-      <PageHead title="People" about="Who may open what; each enrols their computers with an invitation.">
+      <PageHead title="People" about="People with access; they enrol computers with an invitation.">
         {add}
       </PageHead>
       <Stack gap="md">
@@ -57,11 +57,11 @@ export function PersonListPage() {
           columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
           empty={
             filter.q !== undefined ? (
-              <Empty icon={<IconSearchOff />} title="Nobody fits">
-                Nobody has what you search for in their name or e-mail address.
+              <Empty icon={<IconSearchOff />} title="No matching people">
+                No person has this text in their name or e-mail address.
               </Empty>
             ) : (
-              <Empty icon={<IconUsers />} title="Nobody yet" action={add}>
+              <Empty icon={<IconUsers />} title="No people yet" action={add}>
                 Add a person, then send them an invitation: a link with which they enrol a computer.
               </Empty>
             )

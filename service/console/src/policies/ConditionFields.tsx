@@ -25,12 +25,12 @@ export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> 
         <div>
           <Text fw={600}>Conditions</Text>
           <Text size="xs" c="dimmed">
-            All of them have to hold. What is empty is not asked for.
+            All conditions must be met. Empty fields are not checked.
           </Text>
         </div>
         <NumberInput
           label="Code at most this old"
-          description="Minutes since the last code; 0: a code that is good is enough"
+          description="Minutes since the last code; 0 accepts any code that is still valid"
           min={0}
           max={480}
           clampBehavior="none"
@@ -46,7 +46,7 @@ export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> 
         <Hours form={form} />
         <TagsInput
           label="Only from these addresses"
-          description="Prefixes of where the device is, as 203.0.113.0/24; Enter takes each"
+          description="Prefixes of the device's public address, such as 203.0.113.0/24; Enter adds each"
           placeholder={form.values.sources.length > 0 ? "" : "Anywhere"}
           splitChars={[",", " "]}
           {...form.getInputProps("sources")}

@@ -16,7 +16,7 @@ export function Fields({ form }: { form: UseFormReturnType<PolicyForm> }) {
     <Stack gap="lg">
       <TextInput
         label="Name"
-        description="Words for lists and for the log"
+        description="A name for lists and for the log"
         placeholder="Writers reach the wiki"
         required
         maxLength={151}
@@ -28,7 +28,7 @@ export function Fields({ form }: { form: UseFormReturnType<PolicyForm> }) {
         </Text>
         <Group align="flex-start">
           <SegmentedControl
-            aria-label="Whose policy"
+            aria-label="The policy applies to"
             data={WHOSE}
             value={whose}
             onChange={(value) => form.setValues({ whose: value === "user" ? "user" : "group", who: "" })}
@@ -56,7 +56,7 @@ export function Fields({ form }: { form: UseFormReturnType<PolicyForm> }) {
       <ConditionFields form={form} />
       <Switch
         label="In force"
-        description="Switched off it lets nobody in, and is kept"
+        description="A policy that is switched off permits nothing and is kept"
         {...form.getInputProps("enabled", { type: "checkbox" })}
       />
     </Stack>

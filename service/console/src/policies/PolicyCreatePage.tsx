@@ -31,7 +31,10 @@ export function PolicyCreatePage() {
   });
   return (
     <Stack maw={760}>
-      <PageHead title="Add a policy" about="Lets people reach resources while its conditions hold." />
+      <PageHead
+        title="Add a policy"
+        about="Permits people to reach resources while its conditions are met."
+      />
       <form onSubmit={form.onSubmit(() => create.mutate())} aria-label="Policy">
         <Stack gap="lg">
           <Fields form={form} />

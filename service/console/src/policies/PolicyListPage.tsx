@@ -23,7 +23,7 @@ export function PolicyListPage() {
   const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
     <>
-      <PageHead title="Policies" about="Who may reach what, and under which conditions.">
+      <PageHead title="Policies" about="Each policy permits people to reach resources under conditions.">
         {add}
       </PageHead>
       <Stack gap="md">
@@ -40,18 +40,19 @@ export function PolicyListPage() {
             filter.q !== undefined ? (
               <Empty
                 icon={<IconSearchOff />}
-                title="No policy fits"
+                title="No matching policies"
                 action={
                   <Button variant="default" onClick={() => search("")}>
                     Show all
                   </Button>
                 }
               >
-                Nothing has what you search for in its name, its people or its resources.
+                No policy has this text in its name, people or resources.
               </Empty>
             ) : (
               <Empty icon={<IconKey />} title="No policies yet" action={add}>
-                Without a policy nobody reaches anything. A policy leads a group, or one person, to resources.
+                Without a policy, no resource can be reached. A policy permits a group or a person to reach
+                resources.
               </Empty>
             )
           }

@@ -15,13 +15,13 @@ const HOWS = [
 export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   const { posture } = form.values;
   return (
-    <Stack gap={6} role="group" aria-label="Of the computer">
+    <Stack gap={6} role="group" aria-label="Facts about the computer">
       <div>
         <Text size="sm" fw={500}>
-          Only from a computer that says
+          Only from a computer that reports
         </Text>
         <Text size="xs" c="dimmed">
-          What a device does not report of itself is not met.
+          A fact that a device does not report counts as not met.
         </Text>
       </div>
       <FormRows

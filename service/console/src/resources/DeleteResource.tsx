@@ -54,7 +54,7 @@ export function DeleteResource({
             <List.Item>Withdraws its records from DNS</List.Item>
             <List.Item>
               {use.data.tunnels === 0
-                ? "Closes no tunnel: none is open"
+                ? "No open tunnels will be closed"
                 : `Closes ${counted(use.data.tunnels, "tunnel")}`}
             </List.Item>
             <List.Item>
@@ -64,7 +64,7 @@ export function DeleteResource({
             </List.Item>
             {use.data.policies_deleted.length > 0 && (
               <List.Item>
-                Deletes what leads nowhere else:{" "}
+                Deletes policies without other resources:{" "}
                 <Text span className="name" inherit>
                   {use.data.policies_deleted.join(", ")}
                 </Text>
@@ -73,7 +73,7 @@ export function DeleteResource({
           </List>
         )}
         {carriers.length > 0 && (
-          <Alert color="yellow" variant="light" title="It cannot be deleted yet">
+          <Alert color="yellow" variant="light" title="It cannot be deleted now">
             {carriers.length === 1
               ? "A tunnel between gateways carries it: "
               : "Tunnels between gateways carry it: "}

@@ -26,7 +26,7 @@ export function Fields({
       <Group grow align="flex-start" preventGrowOverflow={false} wrap="wrap">
         <TextInput
           label="Name that people open"
-          description="In full; *.dev.corp.example stands for every name below"
+          description="Fully qualified; *.dev.corp.example covers every name below"
           placeholder="wiki.corp.example"
           required
           spellCheck={false}
@@ -41,7 +41,7 @@ export function Fields({
         {isNew && (
           <TextInput
             label="Short name"
-            description="For lists and policies; it stays as it is"
+            description="For lists and policies; it cannot be changed later"
             placeholder="wiki"
             required
             spellCheck={false}
@@ -51,18 +51,18 @@ export function Fields({
           />
         )}
       </Group>
-      <Stack gap={6} role="group" aria-label="What may be reached">
+      <Stack gap={6} role="group" aria-label="Permitted addresses">
         <Text size="sm" fw={500}>
           What may be reached
         </Text>
         <Text size="xs" c="dimmed">
-          Addresses on the gateways’ LAN. A tunnel to this resource carries nothing else.
+          Addresses on the gateways’ LAN. The tunnel carries only these.
         </Text>
         <TargetRows form={form} path="targets" rows={form.values.targets} atLeast={1} />
       </Stack>
       <MultiSelect
         label="Gateways"
-        description="In the order in which they are tried"
+        description="The first that is online is used"
         placeholder={form.values.gateways.length > 0 ? "" : "At least one"}
         data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
         searchable
@@ -71,7 +71,7 @@ export function Fields({
       />
       <MultiSelect
         label="People"
-        description="Each gets a policy of their own; groups and conditions belong to policies"
+        description="Each gets a policy; use Policies for groups and conditions"
         placeholder={form.values.users.length > 0 ? "" : "Nobody yet"}
         data={[...new Set([...people, ...form.values.users])]}
         searchable
@@ -81,7 +81,7 @@ export function Fields({
       />
       <TextInput
         label="Owner"
-        description="Whom people ask who may not reach it"
+        description="Contact for people without access"
         placeholder="bob@corp.example"
         required
         {...form.getInputProps("owner")}
@@ -95,7 +95,7 @@ export function Fields({
             <Group grow align="flex-start">
               <Select
                 label="Suite"
-                placeholder="Each gateway’s own"
+                placeholder="Each gateway’s default"
                 clearable
                 data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
                 error={form.errors["suite"]}
@@ -104,7 +104,7 @@ export function Fields({
               />
               <NumberInput
                 label="Idle time"
-                description="Seconds without a packet, after which a tunnel is closed"
+                description="Seconds without a packet before a tunnel is closed"
                 min={1}
                 max={86_400}
                 {...form.getInputProps("idle_seconds")}

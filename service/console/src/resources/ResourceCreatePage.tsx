@@ -72,10 +72,10 @@ export function ResourceCreatePage() {
 
 function Effect({ fqdn, effect: { records, people } }: { fqdn: string; effect: Schemas["PreviewOut"] }) {
   return (
-    <Paper withBorder p="md" role="region" aria-label="What this will do" aria-live="polite">
+    <Paper withBorder p="md" role="region" aria-label="Effect of this change" aria-live="polite">
       <Group gap="xs" mb="xs">
         <IconEye size={18} />
-        <Text fw={600}>What this will do</Text>
+        <Text fw={600}>Effect of this change</Text>
       </Group>
       <List size="sm" spacing={4}>
         {records.map(({ zone, origin, types }) => (

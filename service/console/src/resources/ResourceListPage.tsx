@@ -36,14 +36,14 @@ export function ResourceListPage() {
   const isFiltered = filter.q !== undefined || filter.gateway !== undefined;
   return (
     <>
-      <PageHead title="Resources" about="Names that people can open, and what is behind each.">
+      <PageHead title="Resources" about="Names that people can open, and the addresses behind them.">
         {add}
       </PageHead>
       <Group mb="md">
         <SearchField label="Search resources" value={filter.q ?? ""} onSearch={(q) => search({ q })} />
         <Select
-          aria-label="Only those of a gateway"
-          placeholder="Every gateway"
+          aria-label="Filter by gateway"
+          placeholder="All gateways"
           clearable
           w={{ base: "100%", xs: 200 }}
           data={[...(gateways?.keys() ?? [])]}
@@ -62,14 +62,14 @@ export function ResourceListPage() {
           isFiltered ? (
             <Empty
               icon={<IconSearchOff />}
-              title="No resource fits"
+              title="No matching resources"
               action={
                 <Button variant="default" onClick={() => search({ q: "", gateway: "" })}>
                   Show all
                 </Button>
               }
             >
-              Nothing has what you search for in its name, its address or its owner.
+              No resource has this text in its name, address or owner.
             </Empty>
           ) : (
             <Empty icon={<IconWorld />} title="No resources yet" action={add}>

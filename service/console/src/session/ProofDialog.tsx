@@ -28,10 +28,10 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
   const byPasskey = useMutation({ mutationFn: proveByPasskey, onSuccess: renew });
   const error = byPasskey.error ?? byCode.error;
   return (
-    <Dialog opened onClose={() => onEnd(false)} title="Show that it is you" above>
+    <Dialog opened onClose={() => onEnd(false)} title="Confirm your identity" above>
       <Stack>
         <Text size="sm">
-          This changes who can get in: it needs a proof that is not older than five minutes.
+          This changes access to the controller: confirm your identity (valid for five minutes).
         </Text>
         {session.has_password && (
           <form
@@ -67,7 +67,7 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
         )}
         {!session.has_password && (
           <Text size="sm" c="dimmed">
-            Without a passkey, sign out and in again: that is a proof too.
+            Without a passkey, sign out and in again instead.
           </Text>
         )}
       </Stack>

@@ -37,7 +37,7 @@ export function SetUpPage() {
           )}
           <TextInput
             label="Name"
-            description="Small letters, digits, dots and dashes"
+            description="Lower-case letters, digits, dots and dashes"
             autoComplete="username"
             autoCapitalize="none"
             spellCheck={false}

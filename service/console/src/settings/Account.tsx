@@ -51,7 +51,7 @@ export function Account() {
           />
           <Card
             title="Authenticator"
-            about="The app that shows your codes. A new one ends what a new password ends, and the old one’s codes."
+            about="The app that shows your codes. A new one ends the same sessions and codes as a new password, and the old authenticator’s codes."
             action={
               <Button variant="default" onClick={() => setDoing("authenticator")}>
                 New authenticator
@@ -60,7 +60,7 @@ export function Account() {
           />
           <Card
             title="Recovery codes"
-            about={`Each stands in for a code once, for the day when the authenticator is lost. ${left(credentials?.recovery_codes)}`}
+            about={`Each replaces a code once, for example after the authenticator is lost. ${left(credentials?.recovery_codes)}`}
             action={
               <Group gap="xs">
                 <Button variant="default" onClick={() => setDoing("codes")}>
@@ -142,7 +142,7 @@ function AtProvider() {
   });
   if (found.length === 0) return null;
   return (
-    <Card title="At your provider" about="Whoever signs in there under this name signs in here.">
+    <Card title="At your provider" about="A person who signs in there under this name is signed in here.">
       {remove.error && <ProblemNote error={remove.error} />}
       <Table aria-label="At your provider">
         <Table.Tbody>
@@ -199,7 +199,7 @@ function MadeByYou() {
   return (
     <Card
       title="Made by you"
-      about="API tokens go on when you change your password: revoke one that you do not know under “API tokens”."
+      about="API tokens stay valid when you change your password. Revoke tokens that you do not know under “API tokens”."
     >
       <Table aria-label="Made by you">
         <Table.Tbody>

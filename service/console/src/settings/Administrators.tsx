@@ -261,8 +261,8 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <Text size="sm">
         {session?.name === name ? "That is you. " : ""}
-        Ends their sessions, their passkeys and the invitations that they made. It cannot be undone: they can
-        be invited again.
+        Ends their sessions, their passkeys and the invitations that they made. This cannot be undone: they
+        can be invited again.
       </Text>
       <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />
     </Confirm>

@@ -44,7 +44,7 @@ export function ControllerFacts() {
   ];
   return (
     <Stack>
-      <Card title="This controller" about="As its settings say; they are changed where it runs.">
+      <Card title="This controller" about="From its settings file, which is changed on its computer.">
         <Table aria-label="This controller" layout="fixed">
           <Table.Tbody>
             {facts.map(([label, value]) => (

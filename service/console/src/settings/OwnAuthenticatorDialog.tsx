@@ -44,7 +44,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
     onSuccess: async (session) => {
       writeWith(session.csrf_token);
       queries.setQueryData(sessionQuery.queryKey, session);
-      notifications.show({ message: "From now on the new authenticator’s codes count" });
+      notifications.show({ message: "The new authenticator’s codes are valid now" });
       await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();
     },

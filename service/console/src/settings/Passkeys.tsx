@@ -101,7 +101,7 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
       {(form) => (
         <Stack>
           <TextInput
-            label="What to call it"
+            label="Name"
             placeholder="this laptop"
             required
             maxLength={64}
@@ -131,7 +131,9 @@ function RemovePasskey({ passkey: { id, name }, onClose }: { passkey: Passkey; o
   });
   return (
     <Confirm opened onClose={onClose} title={`Remove ${name}?`} act="Remove" mutation={remove}>
-      <Text size="sm">It signs nobody in any more. This cannot be undone; it can be added anew.</Text>
+      <Text size="sm">
+        It can no longer be used to sign in. This cannot be undone, but you can add it again.
+      </Text>
     </Confirm>
   );
 }

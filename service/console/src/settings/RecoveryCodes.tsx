@@ -22,7 +22,7 @@ export function RecoveryCodes({ onClose }: { onClose: () => void }) {
       >
         {(form) => (
           <>
-            <Text size="sm">They take the place of all that there are.</Text>
+            <Text size="sm">They replace all existing recovery codes.</Text>
             <ProofFields form={form} />
           </>
         )}
@@ -33,7 +33,7 @@ export function RecoveryCodes({ onClose }: { onClose: () => void }) {
     <Dialog opened onClose={onClose} title="Your recovery codes">
       <Stack>
         <Text size="sm">
-          Each is good once. Keep them where your authenticator is not; they are shown this once.
+          Each works once. Keep them apart from your authenticator. They are shown only now.
         </Text>
         <SimpleGrid cols={2} spacing="xs" data-codes>
           {codes.map((code) => (
@@ -48,7 +48,7 @@ export function RecoveryCodes({ onClose }: { onClose: () => void }) {
               </Button>
             )}
           </CopyButton>
-          <Button onClick={onClose}>I have kept them</Button>
+          <Button onClick={onClose}>I have saved them</Button>
         </Group>
       </Stack>
     </Dialog>

@@ -47,7 +47,7 @@ export function Tokens() {
   return (
     <Card
       title="API tokens"
-      about="For programs that call the REST API. A token can do what its scopes say, and never administrators or tokens."
+      about="For programs that call the REST API. A token can do what its scopes permit; it can never manage administrators or tokens."
       action={add}
     >
       <RowList
@@ -122,7 +122,7 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
         <>
           <TextInput
             label="Name"
-            description="Small letters, digits, dots and dashes"
+            description="Lower-case letters, digits, dots and dashes"
             placeholder="prometheus"
             required
             data-autofocus
@@ -130,7 +130,7 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
           />
           <MultiSelect
             label="Scopes"
-            description="“read” and “write” alone are for every area; writing includes reading"
+            description="“read” and “write” apply to every area; “write” includes “read”"
             placeholder={form.values.scopes.length > 0 ? "" : "metrics:read"}
             data={scopes.data ?? []}
             searchable
@@ -149,14 +149,14 @@ function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () =>
   const revoke = useMutation({
     mutationFn: () => api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }),
     onSuccess: async () => {
-      notifications.show({ message: `${name} opens nothing any more` });
+      notifications.show({ message: `${name} is revoked` });
       await queries.invalidateQueries({ queryKey: ["tokens", "list"] });
       onClose();
     },
   });
   return (
     <Confirm opened onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
-      <Text size="sm">Whatever uses it is refused from its next call on. It cannot be undone.</Text>
+      <Text size="sm">Programs that use it are refused from their next call on. This cannot be undone.</Text>
     </Confirm>
   );
 }

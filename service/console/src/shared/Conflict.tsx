@@ -22,7 +22,7 @@ export function Conflict({
   onClose: () => void;
 }) {
   return (
-    <Dialog opened={opened} onClose={onClose} title="Somebody else has changed this meanwhile" size="lg">
+    <Dialog opened={opened} onClose={onClose} title="Another administrator has changed this" size="lg">
       <Stack>
         <Text size="sm">
           Since you began,{" "}
@@ -35,8 +35,8 @@ export function Conflict({
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Field</Table.Th>
-              <Table.Th>As it is now</Table.Th>
-              <Table.Th>As you have it</Table.Th>
+              <Table.Th>Current version</Table.Th>
+              <Table.Th>Your version</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>

@@ -10,10 +10,10 @@ export type Effect = Schemas["EffectOut"];
 
 export function EffectBox({ children }: { children: ReactNode }) {
   return (
-    <Paper withBorder p="md" role="region" aria-label="What this will do" aria-live="polite">
+    <Paper withBorder p="md" role="region" aria-label="Effect of this change" aria-live="polite">
       <Group gap="xs" mb="xs">
         <IconEye size={18} />
-        <Text fw={600}>What this will do</Text>
+        <Text fw={600}>Effect of this change</Text>
       </Group>
       {children}
     </Paper>
@@ -36,9 +36,11 @@ export function EffectList({ effect, children }: { effect: Effect; children?: Re
           <Names {...lose} />
         </List.Item>
       )}
-      {gain.count === 0 && lose.count === 0 && <List.Item>Nobody gets or loses access</List.Item>}
+      {gain.count === 0 && lose.count === 0 && <List.Item>No person gains or loses access</List.Item>}
       <List.Item>
-        {tunnels_closed === 0 ? "Closes no tunnel" : `Closes ${counted(tunnels_closed, "tunnel")}`}
+        {tunnels_closed === 0
+          ? "No open tunnels will be closed"
+          : `Closes ${counted(tunnels_closed, "tunnel")}`}
       </List.Item>
       {children}
     </List>

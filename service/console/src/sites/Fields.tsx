@@ -22,7 +22,7 @@ export function Fields({
       {isNew && (
         <TextInput
           label="Name"
-          description="Small letters, digits and dashes; it stays as it is"
+          description="Lower-case letters, digits and dashes; it cannot be changed later"
           placeholder="berlin-paris"
           required
           spellCheck={false}
@@ -37,7 +37,7 @@ export function Fields({
       </SimpleGrid>
       <TextInput
         label="Owner"
-        description="Whom people ask about it"
+        description="Contact for questions"
         placeholder="bob@corp.example"
         required
         {...form.getInputProps("owner")}
@@ -50,7 +50,7 @@ export function Fields({
           <Accordion.Panel>
             <Select
               label="Suite"
-              description="Another one comes with new keys, at once and without a gap"
+              description="A new suite takes effect at once with new keys, without a gap"
               placeholder={suite ? `The resources’: ${suite}` : "The resources’, or aes-gcm-256"}
               clearable
               maw={360}
@@ -101,7 +101,7 @@ function EndFields({
           area="resources"
           {...(end.gateway !== "" && { gateway: end.gateway })}
           label="Resources"
-          description="Reached from the other end as their profiles say, also when these change"
+          description="Reachable from the other end, with their addresses and ports"
           placeholder={end.resources.length > 0 ? "" : "None"}
           disabled={end.gateway === ""}
           {...form.getInputProps(`ends.${at}.resources`)}
@@ -111,7 +111,7 @@ function EndFields({
             Addresses
           </Text>
           <Text size="xs" c="dimmed">
-            What else is behind this gateway: hosts that may reach the other end, or be reached from there.
+            More addresses behind this gateway that may reach the other end, or be reached from there.
           </Text>
           <TargetRows form={form} path={`ends.${at}.targets`} rows={end.targets} of={of} />
         </Stack>

@@ -20,7 +20,7 @@ export function SiteTunnelCreatePage() {
     onError: (error) => form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields),
     onSuccess: async ({ name }) => {
       await queries.invalidateQueries({ queryKey: ["site-tunnels"] });
-      notifications.show({ message: `${name} is there; it comes up as soon as both gateways have its keys` });
+      notifications.show({ message: `${name} is created; it opens as soon as both gateways have its keys` });
       await navigate({ to: "/site-tunnels/of/$name", params: { name } });
     },
   });

@@ -83,7 +83,7 @@ function Shown({ found }: { found: Tagged<SiteTunnel> }) {
         again={() => void queries.refetchQueries(siteTunnelQuery(name))}
         onSaved={(saved) => {
           queries.setQueryData(siteTunnelQuery(name).queryKey, saved);
-          notifications.show({ message: `${name} is saved; what it carries before and after goes on` });
+          notifications.show({ message: `${name} is saved; traffic that both versions permit continues` });
         }}
       >
         {(form) => <Fields form={form} suite={effective_suite} />}
