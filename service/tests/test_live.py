@@ -244,7 +244,7 @@ async def test_a_client_that_goes_away_while_it_is_sent_events_ends_its_view(
             asyncio.get_running_loop().call_later(0.1, full.set)
             await asyncio.Event().wait()
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": "GET",
         "path": "/events",
