@@ -283,3 +283,168 @@ def test_containers_go_on_and_nothing_protected_leaves_in_clear(tmp_path: Path, 
         pytest.skip("this kernel has no IPsec")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith("done\n")
+
+
+# ── the networks of dockerd and libvirt beside an open tunnel, over IPv4 and IPv6 ───────────────────────────────────────
+
+# isp ── wan ┐                    ┌ docker0 ─ c1
+#            ├─ this computer ────┼ br-0a1b2c3d4e5f ─ c2
+# card ─ nic ┘                    └ virbr0 ─ vm
+BRIDGES = """
+set -eu
+mount -t tmpfs none /run/netns
+ip link set lo up
+joins() { ip link add $1 type veth peer name $2 netns $3; ip link set $1 up; ip -n $3 link set $2 up; }
+bridge() {
+  ip netns add $2; ip -n $2 link set lo up; ip link add $1 type bridge; ip link set $1 up
+  joins veth$2 eth0 $2; ip link set veth$2 master $1
+}
+ip netns add isp; ip -n isp link set lo up; joins wan there isp
+bridge docker0 c1; bridge br-0a1b2c3d4e5f c2; bridge virbr0 vm
+joins wire card isp; ip link add link wire name nic type macvlan
+for it in "198.51.100.10/24 dev wan" "2001:db8:1::10/64 dev wan" "172.17.0.1/16 dev docker0" "fd20:0:17::1/64 dev docker0" \
+  "fe80::1/64 dev docker0" "172.18.0.1/16 dev br-0a1b2c3d4e5f" "192.168.122.1/24 dev virbr0"; do
+  case $it in *::*) it="$it nodad";; esac; ip address add $it
+done
+ip route add default via 198.51.100.1
+ip -6 route add default via 2001:db8:1::1
+for it in "198.51.100.1/24 dev there" "2001:db8:1::1/64 dev there nodad" "172.21.0.1/16 dev card" \
+  "fd20:0:21::1/64 dev card nodad" "203.0.113.5/32 dev lo" "2001:db8:5::5/128 dev lo" "172.16.0.10/32 dev lo" \
+  "fd20::10/128 dev lo" "172.20.0.1/32 dev lo"
+do ip -n isp address add $it; done
+for it in "172.17.0.2/16 dev eth0" "172.17.0.66/16 dev eth0" "fd20:0:17::66/64 dev eth0 nodad preferred_lft 0" \
+  "fd20:0:17::2/64 dev eth0 nodad"; do ip -n c1 address add $it; done
+ip -n c2 address add 172.18.0.2/16 dev eth0
+ip -n vm address add 192.168.122.50/24 dev eth0
+for it in "c1 172.17.0.1" "c1 fd20:0:17::1" "c2 172.18.0.1" "vm 192.168.122.1"; do
+  set -- $it "$@"; ip -n $1 route add default via $2; shift 2
+done
+echo 1 > /proc/sys/net/ipv4/ip_forward
+echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
+for it in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 1 > $it; done
+for family in ip ip6; do
+  nft add table $family nat
+  nft "add chain $family nat out { type nat hook postrouting priority 100 ; }"
+  nft add rule $family nat out oifname wan masquerade
+  nft add table $family filter
+  nft "add chain $family filter forward { type filter hook forward priority 0 ; policy drop ; }"
+  nft add rule $family filter forward ct state established,related accept
+  nft "add rule $family filter forward iifname { docker0, br-0a1b2c3d4e5f, virbr0 } oifname wan accept"
+done
+exec "$@"
+"""
+BESIDE = """
+import asyncio, signal, socket, subprocess, sys
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+import grpc.aio
+from client.tests.controller import CODE
+from client.tests.test_daemon import Lab
+from culvert_proto import local_pb2, local_pb2_grpc
+
+here, *carried = sys.argv[1:]
+PROTECTED = ["172.16.0.0/12", "192.168.0.0/16", "fd20::/32"]
+OWN = [(it, None) for it in ("172.17.0.2", "172.18.0.2", "fd20:0:17::2", "192.168.122.50")] + [
+    ("172.17.0.1", "c1"), ("fd20:0:17::1", "c1"), ("203.0.113.5", "c1"), ("2001:db8:5::5", "c1"), ("203.0.113.5", "vm")]
+INTRANET = ["172.16.0.10", "172.20.0.1", "fd20::10"]
+FOREIGN = ["172.21.0.1", "fd20:0:21::1"]
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+tap.bind(("wan", 3))
+tap.setblocking(False)
+
+def leaked():
+    while True:
+        try:
+            frame, address = tap.recvfrom(65536)
+        except BlockingIOError:
+            return
+        part = {b"\\x08\\x00": frame[30:34], b"\\x86\\xdd": frame[38:54]}.get(frame[12:14])
+        if part and address[2] == socket.PACKET_OUTGOING and any(ip_address(part) in ip_network(it) for it in PROTECTED):
+            yield ip_address(part)
+
+def reaches(address, at=None):
+    inside = ["ip", "netns", "exec", at] if at else []
+    return subprocess.run([*inside, "ping", "-n", "-c1", "-W1", address], capture_output=True).returncode == 0
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+async def check():
+    for address, at in OWN:
+        await until(lambda: reaches(address, at))
+    for address in INTRANET + FOREIGN:
+        assert not reaches(address) and not reaches(address, "c1"), address
+
+async def main():
+    lab = Lab(Path(here))
+    profile = lab.controller.profile
+    profile.protected_prefixes[:] = PROTECTED
+    profile.gateways[0].address = lab.controller.outer_address = "198.51.100.1"
+    profile.resources[0].addresses[:] = lab.controller.prefixes = carried
+    lab.controller.inner_address6 = "fd99::2"
+    assert all(reaches(*it) for it in OWN)
+    list(leaked())
+    daemon = subprocess.Popen([
+        sys.executable, "-c", "from culvert_client.daemon import main; main()", "--state-dir", f"{here}/state",
+        "--socket", f"{here}/sock", "--datapath", "userspace", "--dns-upstream", "127.0.0.9",
+        "--dns-listen", "127.0.0.1:5353"])
+    await until(Path(here, "sock").exists)
+    async with lab.serving(), grpc.aio.insecure_channel(f"unix:{here}/sock") as channel:
+        local = local_pb2_grpc.LocalServiceStub(channel)
+        with lab.invitation() as link:
+            await local.Enroll(local_pb2.EnrollRequest(link=link, device_name="laptop"))
+        await local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
+        await check()
+        await local.OpenTunnel(local_pb2.OpenTunnelRequest(name="wiki"))
+        await check()
+        # A second card that comes meanwhile.
+        for words in ("address add 172.21.0.5/16 dev nic", "address add fd20:0:21::5/64 dev nic nodad", "link set nic up"):
+            subprocess.run(["ip", *words.split()], check=True)
+        # A container's address that a resource has is the resource's.
+        named = [it.partition("/")[0] for it in carried if it.endswith(("66/32", "66/128"))]
+        async with asyncio.timeout(30):
+            while True:
+                answer = await local.GetStatus(local_pb2.GetStatusRequest())
+                told = " ".join(it.message for it in answer.status.warnings)
+                if all(f"{it} on nic overlaps" in told for it in ("172.21.0.0/16", "fd20:0:21::/64")):
+                    break
+                await asyncio.sleep(0.05)
+        await check()
+        assert not any(map(reaches, named))
+        for network in ("172.17.0.0/16 on docker0", "fd20:0:17::/64 on docker0", "192.168.122.0/24 on virbr0"):
+            assert f"{network} is a network that this computer made itself" in told
+        await local.CloseTunnel(local_pb2.CloseTunnelRequest(name="wiki"))
+        await check()
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(30) == 0
+    assert list(leaked()) == [], "in clear"
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: needs root")
+@pytest.mark.parametrize(
+    "carried",
+    [
+        ("172.16.0.10/32", "172.17.0.66/32", "fd20::10/128", "fd20:0:17::66/128"),
+        ("172.16.0.0/12", "fd20::/32"),
+    ],
+    ids=["hosts", "networks"],
+)
+def test_bridges_stay_reachable_beside_an_open_tunnel(tmp_path: Path, carried: tuple[str, ...]) -> None:
+    alone = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    life = [sys.executable, "-c", BESIDE, str(tmp_path), *carried]
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(
+        [*alone, "sh", "-c", BRIDGES, "sh", *life],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
