@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 from culvert_client.controller import agent as agents
@@ -13,6 +14,9 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 from .controller import Controller, serving
 from .pki import Authority
 from .running import free_port
+
+# Seconds that a packet takes over a satellite, one way.
+ONE_WAY = 0.35
 
 
 def identity(port: int, infrastructure: Authority, devices: Authority) -> Identity:
@@ -38,6 +42,33 @@ async def test_at_a_new_place_nobody_waits_for_the_next_try(monkeypatch: pytest.
             assert not isinstance(first, CulvertError)
             assert first.profile.user == "alice"
             await agent.close()
+
+
+async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await source.read(1 << 16):
+            asyncio.get_running_loop().call_later(ONE_WAY, sink.write, data)
+
+
+async def test_a_controller_behind_a_satellite_is_reached_at_the_first_try() -> None:
+    infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_carry(reader, far_writer), _carry(far_reader, writer))
+        far_writer.close()
+        writer.close()
+
+    near = free_port()
+    agent = Agent(identity(near, infrastructure, devices), "1")
+    async with (
+        serving(Controller(), infrastructure, devices, port),
+        await asyncio.start_server(relay, "127.0.0.1", near),
+        asyncio.timeout(30),
+    ):
+        first = await anext(agent.watch())
+        await agent.close()
+    assert not isinstance(first, CulvertError)
 
 
 async def test_whoever_opens_a_tunnel_when_the_connection_is_closed_is_told() -> None:

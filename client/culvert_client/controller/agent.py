@@ -30,7 +30,8 @@ _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     # gRPC's own reconnection backs off up to two minutes; ours decides instead.
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 200),
+    # For so long an attempt may take, with its TLS handshake: a satellite's round trip alone takes 600 ms.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # gRPC servers hang up on who pings more often than every 5 minutes, unless told otherwise.
     ("grpc.keepalive_time_ms", 310_000),
