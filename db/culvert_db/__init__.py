@@ -13,7 +13,7 @@ from culvert_db.admins import (
 from culvert_db.audit import ActorKind, AuditCut, AuditLine, Outcome
 from culvert_db.base import Base
 from culvert_db.dns import DnsLease, DnsRecord, DnsState, DnsZone, DnsZoneResource, DnsZoneStatus
-from culvert_db.engine import Sessions, create_engine, create_sessions, parse_url
+from culvert_db.engine import Database, bind_database, create_engine, parse_url
 from culvert_db.fitness import UnfitDatabaseError, check, hears
 from culvert_db.idempotency import IdempotencyKey
 from culvert_db.identity import (
@@ -74,6 +74,7 @@ __all__ = [
     "AuditLine",
     "Base",
     "ControllerName",
+    "Database",
     "Device",
     "DeviceState",
     "Direct",
@@ -107,7 +108,6 @@ __all__ = [
     "ResourceGateway",
     "Role",
     "SecurityAssociation",
-    "Sessions",
     "SignInGuesses",
     "SiteTunnel",
     "SiteTunnelResource",
@@ -122,9 +122,9 @@ __all__ = [
     "User",
     "WrongCodes",
     "as_json",
+    "bind_database",
     "check",
     "create_engine",
-    "create_sessions",
     "direct",
     "doubted",
     "from_json",

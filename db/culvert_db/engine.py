@@ -49,7 +49,7 @@ _AUTHORITY = re.compile(r"(?P<user>(?:[^:/@]*(?::[^@]*)?@)?)(?P<servers>[^/?]*)(
 _SERVER = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*|[^\[]*:[^\[]*:[^\[]*)(?::(?P<port>\d+))?")
 _PORT = "5432"
 
-Sessions = async_sessionmaker[AsyncSession]
+Database = async_sessionmaker[AsyncSession]
 
 
 def parse_url(database_url: str) -> URL:
@@ -173,6 +173,6 @@ def _still_open(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError
 
 
-def create_sessions(engine: AsyncEngine) -> Sessions:
+def bind_database(engine: AsyncEngine) -> Database:
     """Sessions whose objects stay readable after the commit."""
     return async_sessionmaker(engine, expire_on_commit=False)

@@ -13,7 +13,7 @@ from asyncpg import InternalClientError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import greenlet_spawn
 
-from culvert_db.engine import Sessions
+from culvert_db.engine import Database
 
 
 class Driver(Protocol):
@@ -46,9 +46,9 @@ class Direct:
 
 
 @asynccontextmanager
-async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
-    """Begun, on a connection of the sessions' pool. Raises asyncpg's errors, or the pool's when it has no connection."""
-    engine = cast("AsyncEngine", sessions.kw["bind"])
+async def direct(database: Database) -> AsyncGenerator[Direct]:
+    """Begun, on a connection of the database's pool. Raises asyncpg's errors, or the pool's when it has no connection."""
+    engine = cast("AsyncEngine", database.kw["bind"])
     pooled = await engine.raw_connection()
     driver = cast("Driver", pooled.driver_connection)
     try:

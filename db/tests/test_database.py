@@ -20,6 +20,7 @@ from culvert_db import (
     RESOURCES_CHANNEL,
     Address,
     Base,
+    Database,
     Device,
     DeviceState,
     Direction,
@@ -29,11 +30,10 @@ from culvert_db import (
     PolicyVersion,
     Resource,
     SecurityAssociation,
-    Sessions,
     Tunnel,
     User,
+    bind_database,
     create_engine,
-    create_sessions,
     upgrade,
     upgrade_apart,
 )
@@ -56,10 +56,10 @@ async def url(tmp_path: Path) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def sessions(url: str) -> AsyncIterator[Sessions]:
+async def database(url: str) -> AsyncIterator[Database]:
     engine = create_engine(url)
     await upgrade(engine)
-    yield create_sessions(engine)
+    yield bind_database(engine)
     await engine.dispose()
 
 
@@ -76,8 +76,8 @@ def _resource() -> Resource:
     )
 
 
-async def _tunnel(sessions: Sessions) -> Tunnel:
-    async with sessions.begin() as session:
+async def _tunnel(database: Database) -> Tunnel:
+    async with database.begin() as session:
         user = User(name="alice", email="alice@corp.example")
         gateway = Gateway(
             name="gw",
@@ -163,14 +163,14 @@ async def test_two_controllers_may_migrate_at_once(url: str) -> None:
     await asyncio.gather(*(engine.dispose() for engine in engines))
 
 
-async def test_an_inbound_spi_is_unique_for_each_receiver(sessions: Sessions) -> None:
-    tunnel = await _tunnel(sessions)
-    async with sessions.begin() as session:
+async def test_an_inbound_spi_is_unique_for_each_receiver(database: Database) -> None:
+    tunnel = await _tunnel(database)
+    async with database.begin() as session:
         session.add(_sa(tunnel, Direction.TO_GATEWAY, 1, 4096, 1))
         session.add(_sa(tunnel, Direction.TO_DEVICE, 1, 4096, 2))
     for direction, index in ((Direction.TO_GATEWAY, "gateway_spi"), (Direction.TO_DEVICE, "device_spi")):
         with pytest.raises(IntegrityError, match=index):
-            async with sessions.begin() as session:
+            async with database.begin() as session:
                 session.add(_sa(tunnel, direction, 2, 4096, 3))
 
 
@@ -178,22 +178,22 @@ async def test_an_inbound_spi_is_unique_for_each_receiver(sessions: Sessions) ->
     ("spi", "slot", "sa_id"), [(255, 9, 9), (2**32, 9, 9), (4097, 1, 9), (4097, 9, 1), (4097, 65536, 9)]
 )
 async def test_reserved_or_taken_numbers_are_refused(
-    sessions: Sessions, spi: int, slot: int, sa_id: int
+    database: Database, spi: int, slot: int, sa_id: int
 ) -> None:
-    tunnel = await _tunnel(sessions)
-    async with sessions.begin() as session:
+    tunnel = await _tunnel(database)
+    async with database.begin() as session:
         session.add(_sa(tunnel, Direction.TO_GATEWAY, 1, 4096, 1))
     sa = _sa(tunnel, Direction.TO_GATEWAY, 2, spi, slot)
     sa.sa_id = sa_id
     with pytest.raises(IntegrityError):
-        async with sessions.begin() as session:
+        async with database.begin() as session:
             session.add(sa)
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_an_endpoint_is_one_tunnels_alone_on_its_gateway(sessions: Sessions, taken: bool) -> None:
-    first = await _tunnel(sessions)
-    async with sessions.begin() as session:
+async def test_an_endpoint_is_one_tunnels_alone_on_its_gateway(database: Database, taken: bool) -> None:
+    first = await _tunnel(database)
+    async with database.begin() as session:
         other = _resource()
         other.name, other.fqdn = "git", "git.corp.example"
         session.add(other)
@@ -222,8 +222,8 @@ async def test_an_endpoint_is_one_tunnels_alone_on_its_gateway(sessions: Session
 async def test_tunnels_of_before_the_endpoints_keep_their_rows(url: str) -> None:
     engine = create_engine(url)
     await upgrade(engine)
-    tunnel = await _tunnel(create_sessions(engine))
-    async with create_sessions(engine).begin() as session:
+    tunnel = await _tunnel(bind_database(engine))
+    async with bind_database(engine).begin() as session:
         session.add(_sa(tunnel, Direction.TO_GATEWAY, 1, 4096, 1))
     await engine.dispose()
     async with engine.begin() as connection:
@@ -251,7 +251,7 @@ JOIN resources ON resources.id = policy_resources.resource_id
 async def test_a_grant_becomes_a_policy_of_that_person_and_back(url: str) -> None:
     engine = create_engine(url)
     await upgrade(engine)
-    tunnel = await _tunnel(create_sessions(engine))
+    tunnel = await _tunnel(bind_database(engine))
     await engine.dispose()
     async with engine.begin() as connection:
         await connection.run_sync(_migrate, command.downgrade, "0002")
@@ -279,8 +279,8 @@ async def test_a_grant_becomes_a_policy_of_that_person_and_back(url: str) -> Non
     await engine.dispose()
 
 
-async def test_every_change_of_what_permissions_rest_on_is_counted(sessions: Sessions) -> None:
-    await _tunnel(sessions)
+async def test_every_change_of_what_permissions_rest_on_is_counted(database: Database) -> None:
+    await _tunnel(database)
     changes = (
         "INSERT INTO groups (name) VALUES ('writers')",
         "INSERT INTO group_members SELECT groups.id, users.id FROM groups, users",
@@ -295,7 +295,7 @@ async def test_every_change_of_what_permissions_rest_on_is_counted(sessions: Ses
     )
     counted: list[bool] = []
     for change in changes:
-        async with sessions.begin() as session:
+        async with database.begin() as session:
             before = await session.scalar(select(PolicyVersion.version))
             await session.execute(text(change))
             counted.append(await session.scalar(select(PolicyVersion.version)) != before)
@@ -310,7 +310,7 @@ def _migrate(connection: Connection, move: Callable[[Config, str], None], revisi
     move(config, revision)
 
 
-async def test_a_changed_resource_is_announced(url: str, sessions: Sessions) -> None:
+async def test_a_changed_resource_is_announced(url: str, database: Database) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
 
     def hear(_connection: object, _pid: int, channel: str, _payload: str) -> None:
@@ -318,11 +318,11 @@ async def test_a_changed_resource_is_announced(url: str, sessions: Sessions) -> 
 
     listener = await asyncpg.connect(url)
     await listener.add_listener(RESOURCES_CHANNEL, hear)
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         resource = _resource()
         session.add(resource)
     assert await asyncio.wait_for(heard.get(), 2) == RESOURCES_CHANNEL
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         await session.delete(resource)
     assert await asyncio.wait_for(heard.get(), 2) == RESOURCES_CHANNEL
     await listener.close()
@@ -333,7 +333,7 @@ async def test_names_take_their_one_spelling_and_those_that_cannot_are_kept(
 ) -> None:
     engine = create_engine(url)
     await upgrade(engine)
-    async with create_sessions(engine).begin() as session:
+    async with bind_database(engine).begin() as session:
         for name in ("wiki", "books", "again", "encoded"):
             resource = _resource()
             resource.name, resource.fqdn = name, f"{name}.corp.example"

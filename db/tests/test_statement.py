@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from asyncpg.exceptions import InterfaceError, PostgresError, UniqueViolationError
 from culvert_db import (
+    Database,
     Device,
     DeviceState,
     Direct,
     Gateway,
-    Sessions,
     Statement,
     User,
     as_json,
+    bind_database,
     create_engine,
-    create_sessions,
     direct,
     from_json,
     upgrade,
@@ -31,11 +31,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncGenerator[Sessions]:
+async def database(tmp_path: Path) -> AsyncGenerator[Database]:
     async with EmbeddedPostgres(tmp_path / "pg") as url:
         engine = create_engine(url)
         await upgrade(engine)
-        yield create_sessions(engine)
+        yield bind_database(engine)
         await engine.dispose()
 
 
@@ -43,7 +43,7 @@ def columns(row: Device | Gateway) -> dict[str, object]:
     return {name: getattr(row, name) for name in inspect(type(row)).columns.keys()}  # noqa: SIM118
 
 
-async def test_a_row_as_json_is_the_row(sessions: Sessions) -> None:
+async def test_a_row_as_json_is_the_row(database: Database) -> None:
     now = datetime.datetime(2026, 3, 29, 1, 30, 0, 7, tzinfo=datetime.UTC)
     device = Device(
         id=uuid.uuid4(),
@@ -64,11 +64,11 @@ async def test_a_row_as_json_is_the_row(sessions: Sessions) -> None:
         lan={},
         kek_ciphertext=b"secret",
     )
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         device.user = User(name="alice", email="alice@corp.example")
         session.add_all([device, gateway])
     whole = Statement(select(as_json(Device), as_json(Gateway, without=["kek_ciphertext"])))
-    async with sessions() as session:
+    async with database() as session:
         found = await whole.row(session)
         read = await session.get(Device, device.id)
     assert found is not None
@@ -81,17 +81,17 @@ async def test_a_row_as_json_is_the_row(sessions: Sessions) -> None:
     assert b"secret".hex() not in found[1]
 
 
-async def test_a_statement_is_in_its_sessions_transaction(sessions: Sessions) -> None:
+async def test_a_statement_is_in_its_sessions_transaction(database: Database) -> None:
     rename = Statement(
         update(User).where(User.name == bindparam("was")).values(name=bindparam("now")).returning(User.id)
     )
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         session.add(User(name="alice", email="alice@corp.example"))
-    async with sessions() as session:
+    async with database() as session:
         assert len(await rename.rows(session, was="alice", now="bob")) == 1
         assert await rename.row(session, was="alice", now="bob") is None
         await session.rollback()
-    async with sessions() as session:
+    async with database() as session:
         assert await session.scalar(select(User.name)) == "alice"
         with pytest.raises(KeyError):
             await rename.run(session, was="alice")
@@ -107,23 +107,23 @@ def person(name: str) -> dict[str, object]:
     return {"name": name, "email": f"{name}@corp.example"}
 
 
-async def test_a_direct_transaction_is_whole_or_nothing(sessions: Sessions) -> None:
-    async with direct(sessions) as session:
+async def test_a_direct_transaction_is_whole_or_nothing(database: Database) -> None:
+    async with direct(database) as session:
         await _ADD.run(session, **person("alice"))
         _ADD.run_last(session, person("zoe"))
-        async with direct(sessions) as other:
+        async with direct(database) as other:
             assert await _NAMES.rows(other) == []
         await session.commit()
-    async with direct(sessions) as session:
+    async with direct(database) as session:
         await _ADD.run(session, **person("bob"))
-    async with direct(sessions) as session:
+    async with direct(database) as session:
         _ADD.run_last(session, person("alice"))
         with pytest.raises(UniqueViolationError):
             await session.commit()
         # What has failed stays so, although Postgres takes the word without an error.
         with pytest.raises(RuntimeError, match="failed"):
             await Direct(session.driver).commit()
-    async with direct(sessions) as session:
+    async with direct(database) as session:
         assert [row[0] for row in await _NAMES.rows(session)] == ["alice", "zoe"]
 
 
@@ -132,21 +132,21 @@ async def test_what_the_pool_does_not_keep_is_closed(
 ) -> None:
     async with EmbeddedPostgres(tmp_path / "pg") as url:
         engine = create_engine(url, pool_size=1)
-        async with direct(create_sessions(engine)) as first, direct(create_sessions(engine)) as second:
+        async with direct(bind_database(engine)) as first, direct(bind_database(engine)) as second:
             pass
         assert (first.driver.is_closed(), second.driver.is_closed()) == (True, False)
         assert [record for record in caplog.records if record.name.startswith("sqlalchemy")] == []
         await engine.dispose()
 
 
-async def test_a_connection_that_died_is_not_used_again(sessions: Sessions) -> None:
+async def test_a_connection_that_died_is_not_used_again(database: Database) -> None:
     end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname <> ''"
-    async with direct(sessions), direct(sessions):
+    async with direct(database), direct(database):
         pass
-    async with direct(sessions) as killer:
-        async with direct(sessions) as session:
+    async with direct(database) as killer:
+        async with direct(database) as session:
             await killer.driver.fetch(end)
             with pytest.raises((PostgresError, InterfaceError)):
                 await _NAMES.rows(session)
-        async with direct(sessions) as session:
+        async with direct(database) as session:
             assert await _NAMES.rows(session) == []

@@ -23,9 +23,9 @@ from culvert_db import (
     Resource,
     UnfitDatabaseError,
     UntrustedDatabaseError,
+    bind_database,
     check,
     create_engine,
-    create_sessions,
     why_away,
 )
 from culvert_db.text import by_code_point
@@ -128,7 +128,7 @@ class Store:
     def __init__(self, database_url: str, holder: str, lease_seconds: float) -> None:
         self._engine = create_engine(database_url, pool_size=4)
         self._unchecked: AsyncEngine | None = create_engine(database_url, pool_size=2, pooled=True)
-        self._sessions = create_sessions(self._engine)
+        self._database = bind_database(self._engine)
         self._holder = holder
         self._lease_seconds = lease_seconds
 
@@ -148,19 +148,19 @@ class Store:
         until = time.monotonic() + self._lease_seconds
         async with _faults():
             await self._check()
-        async with _faults(), self._sessions.begin() as session:
+        async with _faults(), self._database.begin() as session:
             found = await session.execute(_CLAIM, {"holder": self._holder, "seconds": self._lease_seconds})
             return {zone_id: Lease(zone_id, epoch, until) for zone_id, epoch in found}
 
     async def release(self) -> None:
         """Ends our leases, so that another takes over at once. Raises StoreError."""
-        async with _faults(), self._sessions.begin() as session:
+        async with _faults(), self._database.begin() as session:
             ours = update(DnsLease).where(DnsLease.holder == self._holder)
             await session.execute(ours.values(ends_at=func.now()))
 
     async def intent(self) -> Intent:
         """Raises StoreError."""
-        async with _faults(), self._sessions.begin() as session:
+        async with _faults(), self._database.begin() as session:
             await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             resources = await session.execute(select(Resource.id, Resource.fqdn, Resource.targets))
             rows = [(number, fqdn, _addresses(targets)) for number, fqdn, targets in resources]
@@ -176,13 +176,13 @@ class Store:
 
     async def known(self, zone: str) -> list[tuple[str, str]]:
         """(name, type) of each record whose state is on file. Raises StoreError."""
-        async with _faults(), self._sessions() as session:
+        async with _faults(), self._database() as session:
             rows = await session.execute(select(DnsRecord.name, DnsRecord.type).where(DnsRecord.zone == zone))
             return [(name, rtype) for name, rtype in rows]
 
     async def record(self, zone: str, lease: Lease, states: States, report: ZoneReport) -> None:
         """Make what is on file of the zone equal to `states` and `report`. Raises StoreError, LeaseLostError."""
-        async with _faults(), self._sessions.begin() as session:
+        async with _faults(), self._database.begin() as session:
             await self._still_held(session, lease)
             await _write_records(session, zone, states, report.finished)
             values = {
@@ -198,12 +198,12 @@ class Store:
 
     async def record_unplaced(self, states: States) -> None:
         """The states of the names that no zone publishes. Raises StoreError."""
-        async with _faults(), self._sessions.begin() as session:
+        async with _faults(), self._database.begin() as session:
             await _write_records(session, _NO_ZONE, states, finished=True)
 
     async def retire(self, zone: str, lease: Lease) -> None:
         """Forget a zone in which nothing of ours is left. Raises StoreError, LeaseLostError."""
-        async with _faults(), self._sessions.begin() as session:
+        async with _faults(), self._database.begin() as session:
             await self._still_held(session, lease)
             await session.execute(delete(DnsRecord).where(DnsRecord.zone == zone))
             await session.execute(delete(DnsZone).where(DnsZone.id == lease.zone_id, DnsZone.retiring))

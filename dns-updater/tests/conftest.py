@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from culvert_db import Sessions, create_engine, create_sessions, dns_role, upgrade
+from culvert_db import Database, bind_database, create_engine, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from sqlalchemy import text
 
@@ -56,12 +56,12 @@ async def database_url(cluster: str) -> AsyncGenerator[str]:
 
 
 @pytest.fixture
-async def sessions(database_url: str) -> AsyncGenerator[Sessions]:
+async def database(database_url: str) -> AsyncGenerator[Database]:
     engine = create_engine(database_url)
-    yield create_sessions(engine)
+    yield bind_database(engine)
     await engine.dispose()
 
 
 @pytest.fixture
-def world(database_url: str, sessions: Sessions, tmp_path: Path) -> World:
-    return World(database_url, sessions, tmp_path)
+def world(database_url: str, database: Database, tmp_path: Path) -> World:
+    return World(database_url, database, tmp_path)

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from culvert_db import create_engine, create_sessions, dns_role, upgrade
+from culvert_db import bind_database, create_engine, dns_role, upgrade
 from culvert_dns_updater.store import Store, StoreError
 from postgres_servers import PGBOUNCER, RELEASES, Server, pair, pgbouncer
 
@@ -28,7 +28,7 @@ async def test_changes_are_published_after_a_switchover_told_once(
         engine = create_engine(url)
         await upgrade(engine)
         await dns_role.prepare(engine, url, PASSWORD)
-        world = World(url, create_sessions(engine), tmp_path)
+        world = World(url, bind_database(engine), tmp_path)
         await world.publish_to(bind)
         async with world.running(bind, lease_seconds=1) as updater:
             await first.stop()

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from culvert_db import DnsState, DnsZone, Sessions, create_engine, create_sessions, dns_role, upgrade
+from culvert_db import Database, DnsState, DnsZone, bind_database, create_engine, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_dns_updater.keeper import Outcome
 from culvert_dns_updater.records import TUNNEL_MARK
@@ -95,7 +95,7 @@ async def test_a_clock_that_is_wrong_is_said(wiki: World, bind: Bind) -> None:
 
 
 async def test_a_change_waits_out_the_backoff_and_a_corrected_zone_does_not(wiki: World, bind: Bind) -> None:
-    async with wiki.sessions.begin() as session:
+    async with wiki.database.begin() as session:
         await session.execute(update(DnsZone).values(port=1))
     async with wiki.running(bind):
         async with asyncio.timeout(60):
@@ -105,7 +105,7 @@ async def test_a_change_waits_out_the_backoff_and_a_corrected_zone_does_not(wiki
         for last in range(20):
             await wiki.put({WIKI: f"10.20.0.{last}"})
         assert (await wiki.status()).failures <= before + 1
-        async with wiki.sessions.begin() as session:
+        async with wiki.database.begin() as session:
             await session.execute(update(DnsZone).values(port=bind.port))
         await until(lambda: bind.lookup(WIKI, "A") == ["10.20.0.19"], seconds=20)
 
@@ -124,12 +124,12 @@ async def test_a_name_that_no_zone_publishes_is_told(world: World, bind: Bind) -
 async def test_a_zone_that_retires_takes_its_records_along(wiki: World, bind: Bind) -> None:
     async with wiki.updater(bind) as updater:
         await updater.run_once()
-        async with wiki.sessions.begin() as session:
+        async with wiki.database.begin() as session:
             await session.execute(update(DnsZone).values(retiring=True))
         await updater.run_once()
     assert bind.lookup(WIKI, "A") == []
     assert bind.lookup(MAIL, "A") == ["192.0.2.25"]
-    async with wiki.sessions() as session:
+    async with wiki.database() as session:
         assert (await session.scalars(select(DnsZone))).all() == []
 
 
@@ -206,8 +206,8 @@ async def test_a_database_that_was_down_is_caught_up_with(bind: Bind, tmp_path: 
         engine = create_engine(url)
         await upgrade(engine)
         await dns_role.prepare(engine, url, PASSWORD)
-        sessions: Sessions = create_sessions(engine)
-        world = World(url, sessions, tmp_path)
+        database: Database = bind_database(engine)
+        world = World(url, database, tmp_path)
         await world.publish_to(bind)
         async with world.running(bind):
             await engine.dispose()

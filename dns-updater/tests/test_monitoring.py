@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from culvert_db import create_engine, create_sessions, dns_role, upgrade
+from culvert_db import bind_database, create_engine, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 
 from .name_server import Bind
@@ -37,7 +37,7 @@ async def test_health_metrics_and_log_tell_how_an_updater_fares(bind: Bind, tmp_
             engine = create_engine(url)
             await upgrade(engine)
             await dns_role.prepare(engine, url, PASSWORD)
-            world = World(url, create_sessions(engine), tmp_path)
+            world = World(url, bind_database(engine), tmp_path)
             assert await (await world.daemon(bind, **monitored)).wait() == 2
             assert f"cannot listen on {listen}" in world.log()
             (tmp_path / "updater.log").unlink()

@@ -17,7 +17,7 @@ TARGETS = [{"prefix": "10.20.0.0/16"}, {"prefix": "10.20.0.10/32"}, {"prefix": "
 
 async def test_hosts_are_published_and_neither_prefixes_nor_wildcards(world: World) -> None:
     limits = {"idle_seconds": 60, "soft_packets": 0, "soft_bytes": 0, "soft_seconds": 0, "owner": "bob"}
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         for fqdn, targets in (
             ("wiki.corp.example", TARGETS),
             ("*.dev.corp.example", TARGETS),

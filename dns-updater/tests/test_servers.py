@@ -35,7 +35,7 @@ async def test_a_resource_is_published_moved_and_withdrawn(world: World, any_ser
         first = await world.status()
         assert (first.state, first.behind_since, first.failures) == (DnsState.LIVE, None, 0)
 
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(update(DnsZone).values(ttl=23))
         assert await updater.run_once() is Outcome.LIVE
         assert any_server.ttls(WIKI, "A") == any_server.ttls(WIKI, "TXT") == {23}

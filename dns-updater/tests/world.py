@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from culvert_db import DnsLease, DnsRecord, DnsZone, DnsZoneStatus, Resource, Sessions
+from culvert_db import Database, DnsLease, DnsRecord, DnsZone, DnsZoneStatus, Resource
 from culvert_dns_updater.keeper import Means
 from culvert_dns_updater.store import Store
 from culvert_dns_updater.tsig_key import KeyDirectory
@@ -33,7 +33,7 @@ class World:
     """`database_url` is the owner's; updaters use the URL of their own role."""
 
     database_url: str
-    sessions: Sessions
+    database: Database
     directory: Path
 
     @property
@@ -45,14 +45,14 @@ class World:
     async def publish_to(self, server: NameServer, name: str = "corp", /, **fields: object) -> int:
         """A zone's row; its number."""
         values = {"origin": ZONE, "server": server.address, "port": server.port, "key": KEY_NAME, **fields}
-        async with self.sessions.begin() as session:
+        async with self.database.begin() as session:
             zone = DnsZone(name=name, **values)
             session.add(zone)
         return zone.id
 
     async def put(self, addresses: Mapping[str, str]) -> None:
         """Resources by name: made, or moved, in one transaction. Addresses are separated by spaces."""
-        async with self.sessions.begin() as session:
+        async with self.database.begin() as session:
             found = await session.scalars(select(Resource).where(Resource.fqdn.in_(addresses)))
             present = {resource.fqdn: resource for resource in found}
             for fqdn, address in addresses.items():
@@ -63,19 +63,19 @@ class World:
                     session.add(Resource(name=fqdn, fqdn=fqdn, targets=_at(address), owner=owner, **_LIMITS))
 
     async def delete(self, names: Iterable[str]) -> None:
-        async with self.sessions.begin() as session:
+        async with self.database.begin() as session:
             await session.execute(delete(Resource).where(Resource.fqdn.in_(list(names))))
 
     async def records(self) -> dict[tuple[str, str], DnsRecord]:
-        async with self.sessions() as session:
+        async with self.database() as session:
             return {(row.name, row.type): row for row in await session.scalars(select(DnsRecord))}
 
     async def status(self) -> DnsZoneStatus:
-        async with self.sessions() as session:
+        async with self.database() as session:
             return (await session.scalars(select(DnsZoneStatus))).one()
 
     async def holder(self) -> str | None:
-        async with self.sessions() as session:
+        async with self.database() as session:
             return await session.scalar(select(DnsLease.holder))
 
     @contextlib.asynccontextmanager

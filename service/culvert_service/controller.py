@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, cast
 from culvert_db import (
     GATEWAYS_CHANNEL,
     PUSHES_CHANNEL,
-    Sessions,
+    Database,
     UnfitDatabaseError,
+    bind_database,
     check,
-    create_sessions,
     dns_role,
     hears,
     upgrade_apart,
@@ -107,13 +107,13 @@ from culvert_service.rest.access import Access
 from culvert_service.rest.admin_token import AdminToken
 from culvert_service.rest.application import application
 from culvert_service.rest.rates import Rates
-from culvert_service.sessions import endpoints as tunnel_endpoints
-from culvert_service.sessions.service import Tunnels
-from culvert_service.sessions.throughput import Throughput
 from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
 from culvert_service.site_tunnels.fit import check_gateway
 from culvert_service.site_tunnels.service import SiteTunnels
 from culvert_service.tracing.tracing import Tracing
+from culvert_service.tunnels import endpoints as tunnel_endpoints
+from culvert_service.tunnels.service import Tunnels
+from culvert_service.tunnels.throughput import Throughput
 from culvert_service.watch.hub import Hub
 from culvert_service.watch.presence import Presence
 from culvert_service.watch.pushes import Pushes
@@ -152,7 +152,7 @@ def now() -> datetime.datetime:
 
 
 @asynccontextmanager
-async def database(settings: Settings) -> AsyncGenerator[Sessions]:
+async def open_database(settings: Settings) -> AsyncGenerator[Database]:
     """The database, migrated. Writes state_dir/database-url for dns-updater, which has a database role of its own."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
@@ -169,7 +169,7 @@ async def database(settings: Settings) -> AsyncGenerator[Sessions]:
             await engine.dispose()
             engine = _engine(settings.database_url.get_secret_value(), pooled=True)
             stack.push_async_callback(engine.dispose)
-        yield create_sessions(engine)
+        yield bind_database(engine)
 
 
 def _engine(
@@ -213,7 +213,7 @@ async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:
 
 
 @asynccontextmanager
-async def reading(settings: Settings) -> AsyncGenerator[Sessions]:
+async def reading(settings: Settings) -> AsyncGenerator[Database]:
     """The database as it is, beside a controller that may be running. Raises ConfigurationError."""
     async with AsyncExitStack() as stack:
         if settings.database_sessions_url is not None:
@@ -226,22 +226,22 @@ async def reading(settings: Settings) -> AsyncGenerator[Sessions]:
                 await stack.enter_async_context(embedded)
             engine = _engine(embedded.url)
         stack.push_async_callback(engine.dispose)
-        yield create_sessions(engine)
+        yield bind_database(engine)
 
 
 @asynccontextmanager
-async def administering(settings: Settings) -> AsyncGenerator[Sessions]:
+async def administering(settings: Settings) -> AsyncGenerator[Database]:
     """The database to change, made and migrated unless a controller runs on it already."""
     embedded = EmbeddedPostgres(settings.state_dir / "postgres")
     running = settings.database_url is None and embedded.exists and embedded.serves
-    async with reading(settings) if running else database(settings) as sessions:
-        yield sessions
+    async with reading(settings) if running else open_database(settings) as database:
+        yield database
 
 
 class Controller:
     """`async with Controller(settings, sessions)`: serves from its entry to its exit."""
 
-    def __init__(self, settings: Settings, sessions: Sessions) -> None:
+    def __init__(self, settings: Settings, database: Database) -> None:
         state = settings.state_dir
         self._settings = settings
         self._infrastructure = Authority.load(state, "infrastructure")
@@ -258,17 +258,17 @@ class Controller:
         )
         self._fleet = Fleet(_program(settings), self._credentials)
         me = ControllerId(settings.controller_name)
-        self._calls = Calls(sessions, me, master_key)
+        self._calls = Calls(database, me, master_key)
         remote = Remote(self._calls, self._fleet)
-        self._pushes = Pushes(sessions, self._hub, me)
-        self._presence = Presence(sessions, self._hub, me, now)
-        self._refusals = Refusals(sessions)
+        self._pushes = Pushes(database, self._hub, me)
+        self._presence = Presence(database, self._hub, me, now)
+        self._refusals = Refusals(database)
         cut_key = CutKey(master_key)
         keep = datetime.timedelta(days=settings.audit_keep_days) if settings.audit_keep_days else None
-        retention = Retention(sessions, cut_key, now, keep, settings.audit_export_dir)
+        retention = Retention(database, cut_key, now, keep, settings.audit_export_dir)
         self._cutting = Periodic("retention of the audit log", retention.round, LOOK_SECONDS)
         self._identity = Identity(
-            sessions,
+            database,
             self._refusals,
             self._infrastructure,
             self._device_authority,
@@ -279,13 +279,13 @@ class Controller:
             agent_address=settings.agent_address,
             now=now,
         )
-        invitations = Invitations(sessions, self._infrastructure, settings.rest_url, now)
+        invitations = Invitations(database, self._infrastructure, settings.rest_url, now)
         approval = settings.device_approval
         drain = datetime.timedelta(seconds=settings.drain_seconds)
         self._instruments = Instruments()
-        denials = Denials(sessions, self._refusals, self._instruments.denied)
+        denials = Denials(database, self._refusals, self._instruments.denied)
         self._tunnels = Tunnels(
-            sessions,
+            database,
             self._fleet,
             remote,
             self._hub,
@@ -297,25 +297,25 @@ class Controller:
             approval=approval,
         )
         self._site_tunnels = SiteTunnels(
-            sessions, self._fleet, self._calls, remote, self._instruments, drain=drain
+            database, self._fleet, self._calls, remote, self._instruments, drain=drain
         )
         enforce = self._tunnels.enforcement.enforce
         self._ownership = Ownership(
-            sessions,
+            database,
             self._fleet,
             me,
             lambda gateway: config_of(gateway, master_key),
             self._hub.profiles_changed,
             settings.lease_seconds,
         )
-        self._revocations = Revocations(sessions, now)
-        self._managed_zones = ManagedZones(sessions, settings.managed_zones, self._hub.profiles_changed)
+        self._revocations = Revocations(database, now)
+        self._managed_zones = ManagedZones(database, settings.managed_zones, self._hub.profiles_changed)
         self._direct = (
             None
             if settings.database_direct_url is None
             else _engine(settings.database_direct_url.get_secret_value(), pool_size=_DIRECT_CONNECTIONS)
         )
-        at_server = sessions if self._direct is None else create_sessions(self._direct)
+        at_server = database if self._direct is None else bind_database(self._direct)
         self._listener = Listener(
             at_server,
             {
@@ -328,7 +328,7 @@ class Controller:
             },
         )
         at_gateways = GatewayState(
-            sessions,
+            database,
             self._fleet,
             master_key,
             self._tunnels,
@@ -339,7 +339,7 @@ class Controller:
         )
         self._rotation = at_gateways.rotation
         gateways = self.gateways = Gateways(
-            sessions,
+            database,
             self._fleet,
             self._ownership,
             self._gateway_authority,
@@ -347,11 +347,11 @@ class Controller:
             master_key,
             at_gateways.desired,
         )
-        self._sampling = Sampling(sessions, self._fleet)
+        self._sampling = Sampling(database, self._fleet)
         close, refit = self._tunnels.close_to_resource, self._tunnels.refit
         following = self._site_tunnels.following
         self._resources = Resources(
-            sessions, self._hub, close, refit.of_resource, following, enforce, self._managed_zones.of
+            database, self._hub, close, refit.of_resource, following, enforce, self._managed_zones.of
         )
         self._fleet.connect(
             Hooks(
@@ -362,10 +362,10 @@ class Controller:
                 self._ownership.outbid,
             )
         )
-        authenticators = Authenticators(sessions, master_key, self._pushes, denials, now)
-        renewal = Renewal(sessions, self._infrastructure, self._device_authority, denials, now)
+        authenticators = Authenticators(database, master_key, self._pushes, denials, now)
+        renewal = Renewal(database, self._infrastructure, self._device_authority, denials, now)
         late_renewal = LateRenewal(
-            sessions,
+            database,
             renewal,
             authenticators,
             denials,
@@ -375,7 +375,7 @@ class Controller:
             now,
         )
         self._servicer = AgentServicer(
-            sessions,
+            database,
             self._identity,
             authenticators,
             renewal,
@@ -393,22 +393,22 @@ class Controller:
         for one in (self._servicer, remote, self._site_tunnels, throughput):
             self._calls.serve(one.serving())
         passwords = Passwords()
-        proof = Proof(sessions, master_key, passwords, now)
-        admins = Admins(sessions, master_key, now, passwords, proof, self._refusals)
-        account = Account(sessions, self._refusals, master_key, proof, passwords, now)
+        proof = Proof(database, master_key, passwords, now)
+        admins = Admins(database, master_key, now, passwords, proof, self._refusals)
+        account = Account(database, self._refusals, master_key, proof, passwords, now)
         rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         authorities = {
             "infrastructure": self._infrastructure,
             "gateway": self._gateway_authority,
             "device": self._device_authority,
         }
-        state_now = State(sessions, self._fleet, self._hub, authorities)
-        access, dns = Access(self._refusals, AdminToken.load(state), admins, rates), Dns(sessions)
-        self._live = Live(sessions, gateways, dns, throughput)
-        effects = Effects(sessions, self._tunnels.enforcement.would_close)
-        oidc = Oidc(sessions, self._refusals, oidc_provider(settings), master_key, invitations.invite, now)
+        state_now = State(database, self._fleet, self._hub, authorities)
+        access, dns = Access(self._refusals, AdminToken.load(state), admins, rates), Dns(database)
+        self._live = Live(database, gateways, dns, throughput)
+        effects = Effects(database, self._tunnels.enforcement.would_close)
+        oidc = Oidc(database, self._refusals, oidc_provider(settings), master_key, invitations.invite, now)
         self._app = application(
-            sessions,
+            database,
             access,
             rates,
             master_key,
@@ -417,26 +417,26 @@ class Controller:
             settings.console,
             admin=[
                 gateway_endpoints.router(
-                    gateways, Changes(sessions, self._ownership, refit.of_gateway, check_gateway)
+                    gateways, Changes(database, self._ownership, refit.of_gateway, check_gateway)
                 ),
                 identity_endpoints.router(
                     self._identity,
                     invitations,
                     authenticators,
-                    People(sessions, self._hub, self._pushes, self._tunnels.close_of_devices),
+                    People(database, self._hub, self._pushes, self._tunnels.close_of_devices),
                     self._tunnels.close_of_device,
                     enforce,
                 ),
-                policy_endpoints.groups_router(Groups(sessions, enforce, effects)),
-                policy_endpoints.policies_router(Policies(sessions, enforce, effects)),
+                policy_endpoints.groups_router(Groups(database, enforce, effects)),
+                policy_endpoints.policies_router(Policies(database, enforce, effects)),
                 policy_endpoints.access_router(
-                    Tracer(sessions, self._fleet.is_online, now, approval=approval)
+                    Tracer(database, self._fleet.is_online, now, approval=approval)
                 ),
-                resource_endpoints.router(self._resources, ResourceEffects(sessions, self._resources)),
+                resource_endpoints.router(self._resources, ResourceEffects(database, self._resources)),
                 tunnel_endpoints.router(self._tunnels),
                 site_tunnel_endpoints.router(self._site_tunnels),
                 dns_endpoints.router(dns),
-                audit_endpoints.router(sessions, cut_key, settings.audit_keep_days),
+                audit_endpoints.router(database, cut_key, settings.audit_keep_days),
                 admin_endpoints.router(admins),
                 about_endpoints.router(
                     About(settings, self._managed_zones, self._own, authorities, oidc, now)
@@ -448,17 +448,17 @@ class Controller:
                 identity_endpoints.public_router(self._identity, late_renewal),
                 admin_endpoints.public_router(admins, access),
                 account_endpoints.public_router(
-                    access, account, OwnCredentials(sessions, now), Notices(sessions)
+                    access, account, OwnCredentials(database, now), Notices(database)
                 ),
                 passkey_endpoints.public_router(
-                    access, Passkeys(sessions, self._refusals, settings.rest_url, now)
+                    access, Passkeys(database, self._refusals, settings.rest_url, now)
                 ),
                 oidc_endpoints.public_router(oidc),
             ],
             works=[self._ownership.looks, self._tunnels.enforcement.sweeps, self._pushes.looking],
         )
         self._app.add_middleware(RestCalls, instruments=self._instruments)
-        self._tracing = Tracing(settings, sessions)
+        self._tracing = Tracing(settings, database)
         self._tracing.add_to(self._app)
         self._stack = AsyncExitStack()
 
@@ -539,13 +539,13 @@ async def serve(settings: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with database(settings) as sessions, Controller(settings, sessions):
+    async with open_database(settings) as database, Controller(settings, database):
         await stop.wait()
     _log.info("stopped")
 
 
 async def migrate(settings: Settings) -> None:
-    async with database(settings):
+    async with open_database(settings):
         _log.info("migrated")
 
 

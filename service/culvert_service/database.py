@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import culvert_db
-from culvert_db import Direct, Sessions, why_away
+from culvert_db import Database, Direct, why_away
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import Dialect, event, func, select
 from sqlalchemy.engine import ExceptionContext
@@ -50,10 +50,10 @@ def connect(database_url: str, *, pool_size: int = 10, pooled: bool = False) -> 
 
 
 @asynccontextmanager
-async def direct(sessions: Sessions) -> AsyncGenerator[Direct]:
+async def direct(database: Database) -> AsyncGenerator[Direct]:
     """As `culvert_db.direct`, but an outage raises DatabaseDownError."""
     try:
-        async with culvert_db.direct(sessions) as transaction:
+        async with culvert_db.direct(database) as transaction:
             if statements.within_an_operation():
                 transaction.driver = statements.TracedDriver(transaction.driver)
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 
-from culvert_db import Sessions
+from culvert_db import Database
 
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.fleet import Fleet
@@ -15,8 +15,8 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.reconcile import reconcile
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.sessions.service import Tunnels
 from culvert_service.site_tunnels.service import SiteTunnels
+from culvert_service.tunnels.service import Tunnels
 
 # A gateway repeats a soft limit's digest; whoever renews is told this often at most.
 _TOLD_SECONDS = 1.0
@@ -25,20 +25,20 @@ _TOLD_SECONDS = 1.0
 class GatewayState:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         master_key: MasterKey,
         tunnels: Tunnels,
         site_tunnels: SiteTunnels,
         instruments: Instruments,
         lease_seconds: float,
-        desires: Sessions,
+        desires: Database,
     ) -> None:
         """`desires`: for what a gateway should hold. Set-ups wait for the gateway while that is read, so it does not wait
         for their transactions where a pooler has few connections.
         """
         self.rotation = KekRotation(
-            sessions, fleet, master_key, self.soft_limit, tunnels.close_sas, lease_seconds
+            database, fleet, master_key, self.soft_limit, tunnels.close_sas, lease_seconds
         )
         self._desires = desires
         self._tunnels = tunnels

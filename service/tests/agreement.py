@@ -61,7 +61,7 @@ def _held(gateway: str, entry: Mapping[str, Any]) -> Iterator[_Numbers]:
 
 async def disagreement(world: World, tunnels: Collection[str] | None) -> list[object]:
     """What is not as it should be when these tunnels are open and no others, or, with None, whichever are."""
-    async with world.sessions() as session:
+    async with world.database() as session:
         rows = (await session.execute(_TUNNELS)).mappings().all()
         wrong: list[object] = [f"the SA {row.id} is no tunnel's" for row in await session.execute(_STRAY)]
     held: list[_Numbers] = []

@@ -28,14 +28,14 @@ import pytest_asyncio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_db import Sessions, create_engine
+from culvert_db import Database, create_engine
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_db.migrate import upgrade
 from culvert_lab import netns
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
-from culvert_service.controller import Controller, database
+from culvert_service.controller import Controller, open_database
 from culvert_service.pki.authority import Authority
 from fastapi.dependencies import models as dependencies
 from finsy.proto import p4r_grpc
@@ -168,7 +168,7 @@ class World:
     """A controller that serves, an admin's client, and the database behind."""
 
     settings: Settings
-    sessions: Sessions
+    database: Database
     admin: httpx.AsyncClient
     anyone: httpx.AsyncClient
     devices: list[Device]
@@ -256,7 +256,7 @@ def settings_in(directory: Path, **fields: Any) -> Settings:
 
 
 @asynccontextmanager
-async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerator[World]:
+async def administering(settings: Settings, database: Database) -> AsyncGenerator[World]:
     """The admin of a controller that serves, or is about to."""
     state = settings.state_dir
     tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
@@ -271,7 +271,7 @@ async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerato
         httpx.AsyncClient(headers=bearer, limits=limits, **asking) as admin,
         httpx.AsyncClient(limits=limits, **asking) as anyone,
     ):
-        world = World(settings, sessions, admin, anyone, [])
+        world = World(settings, database, admin, anyone, [])
         try:
             yield world
         finally:
@@ -282,10 +282,10 @@ async def administering(settings: Settings, sessions: Sessions) -> AsyncGenerato
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncGenerator[World]:
     """Fails when the controller leaves something running at its stop."""
-    async with nothing_left(), database(settings) as sessions:
-        async with Controller(settings, sessions), administering(settings, sessions) as world:
+    async with nothing_left(), open_database(settings) as database:
+        async with Controller(settings, database), administering(settings, database) as world:
             yield world
-        assert connections_in_use(sessions) == 0
+        assert connections_in_use(database) == 0
     _forget_endpoints()
 
 

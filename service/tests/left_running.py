@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from culvert_db import Sessions
+from culvert_db import Database
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool
 
@@ -70,8 +70,8 @@ async def nothing_left() -> AsyncGenerator[None]:
         await asyncio.sleep(0.01)
 
 
-def connections_in_use(sessions: Sessions) -> int:
-    engine = cast(AsyncEngine, sessions.kw["bind"])
+def connections_in_use(database: Database) -> int:
+    engine = cast(AsyncEngine, database.kw["bind"])
     return cast(QueuePool, engine.pool).checkedout()
 
 

@@ -63,9 +63,9 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     from culvert_service.gateway_state import GatewayState
     from culvert_service.gateways.kek_rotation import KekRotation
     from culvert_service.rest.access import Access
-    from culvert_service.sessions import failover
-    from culvert_service.sessions.service import Tunnels
     from culvert_service.site_tunnels.keying import Keying
+    from culvert_service.tunnels import failover
+    from culvert_service.tunnels.service import Tunnels
     from culvert_service.watch.hub import GatewayMoved
     from fastapi import Request
     from sqlalchemy import event
@@ -143,7 +143,7 @@ def main() -> None:
     from culvert_db import log
     from culvert_service.config import Settings
     from culvert_service.gateways import kek_rotation
-    from culvert_service.sessions import outages, records, silence
+    from culvert_service.tunnels import outages, records, silence
 
     # Short times, so that the test does not wait seconds at each step.
     records.ABANDONED = datetime.timedelta()

@@ -27,7 +27,7 @@ WRONG = (401, "SIGN_IN_WRONG")
 async def proof(world: World, person: Person, password: str = PASSWORD) -> dict[str, str]:
     """With a code that has not been used, however many there were before in this half minute."""
     person._spent = 0
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(Admin).values(last_used_step=0))
     return {"password": password, "code": person.code()}
 

@@ -9,7 +9,7 @@ import uuid
 import pytest
 from culvert_db import Device, Gateway
 from culvert_proto import Reason, agent_pb2
-from culvert_service.sessions import repository
+from culvert_service.tunnels import repository
 from sqlalchemy import select
 
 from .conftest import World, free_port, next_event, profile_that, refused, serving
@@ -25,7 +25,7 @@ DEVICES = 64
 async def test_all_who_come_at_once_get_one(world: World) -> None:
     await world.add_gateway("gw-berlin", free_port())
     devices = [uuid.uuid4() for _ in range(DEVICES)]
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         session.add_all(
             Device(
                 id=one,
@@ -40,7 +40,7 @@ async def test_all_who_come_at_once_get_one(world: World) -> None:
     together = asyncio.Semaphore(16)
 
     async def come(device_id: uuid.UUID) -> str:
-        async with together, world.sessions.begin() as session:
+        async with together, world.database.begin() as session:
             gateway = (await session.scalars(select(Gateway))).one()
             return (await repository.assign_address(session, gateway, device_id)).address
 

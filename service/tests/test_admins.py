@@ -244,7 +244,7 @@ async def test_guesses_lock_a_name_for_their_address_alone(world: World) -> None
 async def passes(world: World, name: str, minutes: int) -> None:
     """Move the times of the last wrong code into the past."""
     ago = datetime.timedelta(minutes=minutes)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         for column in (Admin.code_failed_at, Admin.code_locked_until):
             earlier = update(Admin).where(Admin.name == name, column.is_not(None))
             await session.execute(earlier.values({column: column - ago}))
@@ -365,7 +365,7 @@ async def test_wrong_recovery_codes_do_not_delay_the_authenticators_code(world: 
 @slow
 async def test_wrong_codes_beyond_the_remembered_prefixes_are_still_counted(world: World) -> None:
     async with signed_in(world, "ada", "auditor") as ada:
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             admin = await repository.by_name(session, "ada")
             assert admin is not None
             for number in range(2 * repository.SOURCES_MAX):
@@ -401,7 +401,7 @@ async def test_an_unfinished_account_keeps_its_name_and_role(world: World) -> No
         assert refusal(await posing.set_up(auditors)) == (409, "ALREADY_EXISTS")
         assert (await eve.set_up(auditors)).status_code == 201
         # An account without a sign-in ends when its invitation expires.
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             ended = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
             await session.execute(update(Admin).where(Admin.name == "eve").values(setup_until=ended))
         assert refusal(await eve.sign_in()) == (401, "SIGN_IN_WRONG")
@@ -414,7 +414,7 @@ async def test_an_unfinished_account_keeps_its_name_and_role(world: World) -> No
 async def test_a_session_ends(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(update(AdminSession).values(expires_at=past))
         assert refusal(await ada.ask("GET", "/users")) == (401, "SESSION_INVALID")
 
@@ -438,7 +438,7 @@ async def test_a_token_does_what_its_scopes_say_until_it_expires(world: World) -
     ):
         assert refusal(await ask(method, path)) == (403, "NOT_PERMITTED"), path
     assert "token" not in (await world.rest("GET", "/tokens"))[0]
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
         await session.execute(update(ApiToken).values(expires_at=past))
     assert refusal(await ask("GET", "/users")) == (401, "ADMIN_TOKEN_INVALID")

@@ -209,7 +209,7 @@ async def test_a_refused_enrolment_and_a_wrong_code_are_told(world: World) -> No
 @slow
 async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
     before = len(await log(world))
-    async with world.sessions() as session:
+    async with world.database() as session:
         await session.begin()
         tell(session, Line("user.create", "user/nobody"))
         await session.rollback()
@@ -222,7 +222,7 @@ async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
 @slow
 async def test_nothing_is_left_out_in_silence(world: World) -> None:
     many, name = " ".join(f"resource-{number}" for number in range(2000)), "x" * 300
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         tell(session, Line("policy.create", f"policy/{name}", {"resources": many, "huge": "y" * 70_000}))
     (line,) = await log(world, action="policy.create")
     assert line["details"]["resources"] == many
@@ -275,7 +275,7 @@ def check_chains(lines: Sequence[dict[str, Any]]) -> None:
 
 
 async def test_requests_during_a_verification_share_its_result(world: World) -> None:
-    shared = verifier.Verifier(world.sessions, cut_key(world.settings))
+    shared = verifier.Verifier(world.database, cut_key(world.settings))
     first, *others = await asyncio.gather(*(shared.result() for _ in range(8)))
     assert all(one is first for one in others)
 
@@ -283,8 +283,8 @@ async def test_requests_during_a_verification_share_its_result(world: World) -> 
 async def old_lines(world: World) -> datetime.datetime:
     """Fill the log with 40 lines in each chain, all a hundred days old. Returns a time after them."""
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=40)
-    await long_log.clear(world.sessions)
-    await long_log.fill(world.sessions, 40, since=before - datetime.timedelta(days=60))
+    await long_log.clear(world.database)
+    await long_log.fill(world.database, 40, since=before - datetime.timedelta(days=60))
     return before
 
 
@@ -292,18 +292,18 @@ async def test_a_cut_during_a_verification_is_not_taken_for_a_fault(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, key = await old_lines(world), cut_key(world.settings)
-    async with world.sessions() as session:
+    async with world.database() as session:
         ends = await repository.ends_before(session, before)
     chained = repository.chained
 
     async def cut_meanwhile(*arguments: Any) -> AsyncGenerator[Sequence[Written]]:
         monkeypatch.setattr(repository, "chained", chained)
-        await retention.cut(world.sessions, key, before, datetime.datetime.now(datetime.UTC), None)
+        await retention.cut(world.database, key, before, datetime.datetime.now(datetime.UTC), None)
         async for lines in chained(*arguments):
             yield lines
 
     monkeypatch.setattr(repository, "chained", cut_meanwhile)
-    assert (await verifier.verify(world.sessions, key, ends)).broken is None
+    assert (await verifier.verify(world.database, key, ends)).broken is None
 
 
 @pytest.fixture
@@ -332,7 +332,7 @@ async def test_an_export_on_a_full_disk_leaves_no_file_and_cuts_nothing(
 @slow
 async def test_concurrent_lines_make_whole_chains_and_the_export_proves_it(world: World) -> None:
     async def append(number: int) -> None:
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             odd = Line("user.create", f"user/{number}:ü,-", {"email": 'a"\\\n\u2028', "n": number})
             tell(session, odd)
             tell(session, Line("user.invite", "", actor=Actor(ActorKind.SYSTEM, "x\0y")))
@@ -349,7 +349,7 @@ async def test_concurrent_lines_make_whole_chains_and_the_export_proves_it(world
 )
 async def test_the_database_refuses_a_change(world: World, change: str) -> None:
     with pytest.raises(DBAPIError, match="append-only"):
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(text(change))
 
 
@@ -357,12 +357,12 @@ async def test_the_database_refuses_a_change(world: World, change: str) -> None:
 async def test_verify_finds_what_was_done_behind_the_triggers(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         for number in range(3):
             tell(session, Line("user.create", f"user/{number}"))
     assert await verify(world.settings)
     assert "lines are as they were written" in capsys.readouterr().out
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         place = (
             await session.execute(
@@ -371,9 +371,9 @@ async def test_verify_finds_what_was_done_behind_the_triggers(
         ).one()
     assert not await verify(world.settings)
     assert f"chain {place.chain}, line {place.seq}: its hash" in capsys.readouterr().out
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("DELETE FROM audit_lines WHERE object = 'user/1'"))
-    assert (await verifier.verify(world.sessions, cut_key(world.settings))).broken == Broken(
+    assert (await verifier.verify(world.database, cut_key(world.settings))).broken == Broken(
         place.chain, place.seq, "it is not there"
     )
 
@@ -383,7 +383,7 @@ async def test_the_log_is_verified_over_rest_and_says_where_it_is_broken(world: 
     found = await world.rest("GET", "/audit/verification")
     assert found["broken"] is None
     assert found["lines"] == sum(it["seq"] for it in found["ends"]) > 0
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         # As its owner may, who could take the trigger away as well.
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER ALL"))
         await session.execute(text("UPDATE audit_lines SET actor = 'mallory' WHERE seq = 1"))

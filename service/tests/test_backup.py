@@ -58,8 +58,8 @@ async def test_a_controller_comes_back_from_its_backup(tmp_path: Path) -> None:
     assert not settings.state_dir.exists()
 
     await restore(settings, kept)
-    async with reading(settings) as sessions:
-        found = await verifier.verify(sessions, cut_key(settings))
+    async with reading(settings) as database:
+        found = await verifier.verify(database, cut_key(settings))
     assert found.broken is None
     assert found.lines > 3
     async with running(settings) as world:
@@ -69,7 +69,7 @@ async def test_a_controller_comes_back_from_its_backup(tmp_path: Path) -> None:
             device.stub = agent_pb2_grpc.AgentServiceStub(channel)
             await anext(device.watch())
             assert (await refused(device.prove())).reason is Reason.CODE_USED
-            async with world.sessions.begin() as session:
+            async with world.database.begin() as session:
                 await session.execute(update(Totp).values(last_used_step=0))
             await device.prove()
         [line] = await world.rest("GET", "/audit?action=controller.restore")
@@ -122,7 +122,7 @@ async def test_a_controller_is_restored_from_one_external_database_to_another(tm
             [line] = await world.rest("GET", "/audit?action=controller.restore")
             assert line["object"] == f"backup/{manifest.made_at}"
             # What was sealed under the master key can be read.
-            async with world.sessions.begin() as session:
+            async with world.database.begin() as session:
                 await session.execute(update(Totp).values(last_used_step=0))
             await device.at(second.agent_address).prove()
 
@@ -183,7 +183,7 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
             assert refusal(await again.ask("GET", "/session")) == (401, "SESSION_INVALID")
             for code_before in spent:
                 assert refusal(await again.sign_in(code=code_before)) == (401, "SIGN_IN_WRONG")
-            async with world.sessions.begin() as session:
+            async with world.database.begin() as session:
                 await session.execute(update(Admin).values(last_used_step=0))
             again._spent = 0
             assert (await again.sign_in()).status_code == 200

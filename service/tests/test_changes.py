@@ -12,8 +12,8 @@ from culvert_proto import Reason, agent_pb2
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.suite import Suite
 from culvert_service.resources.schemas import ResourceIn
-from culvert_service.sessions import repository
-from culvert_service.sessions.pool import Inner
+from culvert_service.tunnels import repository
+from culvert_service.tunnels.pool import Inner
 from sqlalchemy import text
 
 from .conftest import Device, World, free_port, next_event, refused, until
@@ -225,12 +225,12 @@ async def test_an_opening_that_has_read_what_was_before_begins_anew(
 async def test_a_change_reaches_devices_at_once(world: World, switch: Switch, device: Device) -> None:
     events = device.watch()
     await next_event(events, "profile")
-    async with world.sessions() as session:
+    async with world.database() as session:
         before = await session.scalar(text("SELECT version FROM policy_version"))
     await change(world, "/resources/wiki", fqdn="handbook.corp.example")
     await until(
         lambda: next_event(events, "profile"),
         lambda event: [it.fqdn for it in event.profile.resources] == ["handbook.corp.example"],
     )
-    async with world.sessions() as session:
+    async with world.database() as session:
         assert (await session.scalar(text("SELECT version FROM policy_version")) or 0) > (before or 0)

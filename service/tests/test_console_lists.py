@@ -31,7 +31,7 @@ async def running() -> AsyncGenerator[Browser]:
 
 
 async def add_devices(world: World) -> None:
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         alice = (await session.scalars(select(User.id))).one()
         now = datetime.datetime.now(datetime.UTC)
         rows = [

@@ -168,7 +168,7 @@ async def test_when_the_owner_dies_its_tunnels_live_on_under_another(
             await rest.enter_async_context(behind(one, wires, tmp_path))
         child = await rest.enter_async_context(process(settings[0]))
         two = await rest.enter_async_context(running(settings[1]))
-        one = await rest.enter_async_context(administering(settings[0], two.sessions))
+        one = await rest.enter_async_context(administering(settings[0], two.database))
         epoch = await owned(one, "one")
         device = await one.enrol()
         await device.prove()
@@ -245,12 +245,12 @@ async def test_a_device_is_online_at_every_controller_while_it_watches_one(
         await moved.channel.close()
         await until(seen, lambda now: now[0] == {False})
         # A controller that has died is believed for a while, and no longer.
-        async with one.sessions.begin() as session:
+        async with one.database.begin() as session:
             await session.execute(
                 text("UPDATE devices SET watched_by = 'dead', watched_until = now() + interval '1 minute'")
             )
         assert (await seen())[0] == {True}
-        async with one.sessions.begin() as session:
+        async with one.database.begin() as session:
             await session.execute(text("UPDATE devices SET watched_until = now()"))
         assert (await seen())[0] == {False}
 
@@ -288,7 +288,7 @@ async def test_who_can_write_the_database_cannot_repeat_a_call(
     def hear(*told: str) -> None:
         heard.append(told[3])
 
-    async with one.sessions() as session:
+    async with one.database() as session:
         [holder] = await session.scalars(text("SELECT holder FROM gateway_leases"))
         connection = await session.connection()
         driver: Any = (await connection.get_raw_connection()).driver_connection

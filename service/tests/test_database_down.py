@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 import pytest_asyncio
-from culvert_db import Sessions, create_sessions
+from culvert_db import Database, bind_database
 from culvert_service.database import DatabaseDownError, clock, connect, direct
 from sqlalchemy import make_url
 
@@ -41,52 +41,52 @@ class Relay:
 
 
 @pytest_asyncio.fixture
-async def relayed(database_url: str, tmp_path: Path) -> AsyncGenerator[tuple[Relay, Sessions]]:
+async def relayed(database_url: str, tmp_path: Path) -> AsyncGenerator[tuple[Relay, Database]]:
     url = make_url(database_url)
     relay = Relay(Path(str(url.query["host"])) / ".s.PGSQL.5432")
     async with await asyncio.start_unix_server(relay, tmp_path / ".s.PGSQL.5432"):
         engine = connect(f"postgresql://{url.username}@/{url.database}?{urlencode({'host': tmp_path})}")
-        yield relay, create_sessions(engine)
+        yield relay, bind_database(engine)
         await engine.dispose()
 
 
-async def _directly(sessions: Sessions) -> None:
-    async with direct(sessions) as transaction:
+async def _directly(database: Database) -> None:
+    async with direct(database) as transaction:
         await transaction.driver.fetch("SELECT 1")
 
 
-async def _by_a_session(sessions: Sessions) -> None:
-    async with sessions() as session:
+async def _by_a_session(database: Database) -> None:
+    async with database() as session:
         await clock(session)
 
 
 @pytest.mark.parametrize("ask", [_directly, _by_a_session])
 async def test_who_asks_after_the_servers_last_word_hears_that_it_is_down(
-    relayed: tuple[Relay, Sessions], ask: Callable[[Sessions], Awaitable[None]]
+    relayed: tuple[Relay, Database], ask: Callable[[Database], Awaitable[None]]
 ) -> None:
-    relay, sessions = relayed
-    await ask(sessions)
+    relay, database = relayed
+    await ask(database)
     await relay.say(_LAST_WORD)
     await asyncio.sleep(0.1)
     with pytest.raises(DatabaseDownError):
-        await ask(sessions)
-    await ask(sessions)
+        await ask(database)
+    await ask(database)
 
 
-async def _write_where_nothing_is_written(sessions: Sessions) -> None:
-    async with direct(sessions) as transaction:
+async def _write_where_nothing_is_written(database: Database) -> None:
+    async with direct(database) as transaction:
         await transaction.driver.execute("SET TRANSACTION READ ONLY")
         await transaction.driver.execute("CREATE TABLE refused (n int)")
 
 
 async def test_a_connection_to_a_server_that_takes_no_writes_is_not_kept(
-    relayed: tuple[Relay, Sessions],
+    relayed: tuple[Relay, Database],
 ) -> None:
     """After a failover, the old connection may lead to the old primary, and a new connection to the new primary."""
-    _, sessions = relayed
-    async with direct(sessions) as transaction:
+    _, database = relayed
+    async with direct(database) as transaction:
         before = await transaction.driver.fetch("SELECT pg_backend_pid()")
     with pytest.raises(DatabaseDownError):
-        await _write_where_nothing_is_written(sessions)
-    async with direct(sessions) as transaction:
+        await _write_where_nothing_is_written(database)
+    async with direct(database) as transaction:
         assert await transaction.driver.fetch("SELECT pg_backend_pid()") != before

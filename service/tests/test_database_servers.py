@@ -13,7 +13,7 @@ import pytest
 from culvert_db import create_engine
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import ConfigurationError
-from culvert_service.controller import database
+from culvert_service.controller import open_database
 from postgres_servers import DEBIAN, PGBOUNCER, RELEASES, Server, pair, pgbouncer, switch_over
 from sqlalchemy import text
 
@@ -25,7 +25,7 @@ from .test_faults import opens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 needs_pgbouncer = pytest.mark.skipif(PGBOUNCER is None, reason="needs PgBouncer")
-_OF_GATEWAYS = ("culvert_service.gateways.link", "culvert_service.sessions.failover", "finsy")
+_OF_GATEWAYS = ("culvert_service.gateways.link", "culvert_service.tunnels.failover", "finsy")
 on_each_release = pytest.mark.parametrize("programs", RELEASES, ids=lambda it: it.parent.name)
 
 
@@ -159,11 +159,11 @@ async def test_behind_a_pooler_of_transactions(
             with pytest.raises(
                 ConfigurationError, match=r"pool_mode=transaction.* Remedy: name the server itself"
             ):
-                async with database(settings_in(tmp_path, database_url=pooled)):
+                async with open_database(settings_in(tmp_path, database_url=pooled)):
                     pass
             elsewhere = {"database_url": pooled, "database_direct_url": server.url("template1")}
             with pytest.raises(ConfigurationError, match="lead to different databases"):
-                async with database(settings_in(tmp_path, **elsewhere)):
+                async with open_database(settings_in(tmp_path, **elsewhere)):
                     pass
             urls = {"database_url": pooled, "database_direct_url": server.url()}
             async with wiki(tmp_path, **urls) as (world, device):

@@ -75,7 +75,7 @@ async def test_a_view_publishes_the_resources_that_it_names(world: World, switch
 
 async def test_how_a_zone_fares_is_shown(world: World) -> None:
     await world.rest("POST", "/dns/zones", ZONE)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         number = await session.scalar(select(DnsZone.id))
         words = {"reason": "DNS_RECORD_FOREIGN", "message": "m", "remedy": "r"}
         session.add(DnsZoneStatus(zone_id=number, state=DnsState.FOREIGN, serial=7, failures=0, **words))
@@ -90,7 +90,7 @@ async def test_how_a_zone_fares_is_shown(world: World) -> None:
 async def test_a_name_stands_beside_what_the_dns_has_for_it(world: World) -> None:
     encoded = "xn--bcher-kva.example"
     await world.rest("POST", "/dns/zones", ZONE | {"origin": "bücher.example"})
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         words = {
             "reason": "DNS_RECORD_FOREIGN",
             "message": f"{encoded} has records.",

@@ -8,8 +8,8 @@ import uuid
 import pytest
 from culvert_db import Tunnel
 from culvert_proto import Reason
-from culvert_service.sessions import records
-from culvert_service.sessions.service import Tunnels
+from culvert_service.tunnels import records
+from culvert_service.tunnels.service import Tunnels
 from sqlalchemy import select, text
 
 from .conftest import Device, World, next_event, refused, until
@@ -113,7 +113,7 @@ async def test_a_tunnel_that_leaves_goes_although_its_controller_dies(
         switch.silent = False
         await world.online("gw-berlin")
         await until(lambda: tunnel_entries(world, "gw-berlin"), lambda count: count == 0)
-        async with world.sessions() as session:
+        async with world.database() as session:
             assert await session.scalar(text("SELECT count(*) FROM tunnels")) == 1
 
 
@@ -136,15 +136,15 @@ async def test_reconcile_does_not_block_close(world: World, switch: Switch, devi
         await world.rest("POST", "/gateways/gw-berlin/drain")
         await device.open()
         number = select(Tunnel.gateway_id).where(Tunnel.id == uuid.UUID(opened.tunnel_id))
-        async with world.sessions.begin() as ends:
+        async with world.database.begin() as ends:
             gateway_id = await ends.scalar(number)
             assert gateway_id is not None
             await ends.execute(
                 text("UPDATE security_associations SET drain_until = now() - interval '1 hour'")
             )
-        async with world.sessions.begin() as ends, asyncio.timeout(5):
+        async with world.database.begin() as ends, asyncio.timeout(5):
             (record,) = await records.held(ends, Tunnel.id == uuid.UUID(opened.tunnel_id))
-            async with world.sessions.begin() as looks:
+            async with world.database.begin() as looks:
                 await records.forget_drained(looks, gateway_id)
                 portion = await records.on_gateway(looks, gateway_id)
                 assert portion is not None

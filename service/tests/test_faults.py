@@ -211,7 +211,7 @@ async def test_a_controllers_clock_jumps_beyond_the_life_of_certificates(
             await rest.enter_async_context(behind(world, wires, tmp_path))
         with faked(skew):
             await rest.enter_async_context(process(settings))
-        world = await rest.enter_async_context(administering(settings, world.sessions))
+        world = await rest.enter_async_context(administering(settings, world.database))
         await owned(world, "one")
         device = await world.enrol()
         await device.prove()
@@ -273,7 +273,7 @@ def faked(skew: Path) -> Generator[None]:
 
 async def ahead(world: World) -> datetime.timedelta:
     """The database's clock, of ours."""
-    async with world.sessions() as session:
+    async with world.database() as session:
         now = await session.scalar(select(func.now()))
     assert now is not None
     return now - datetime.datetime.now(datetime.UTC)

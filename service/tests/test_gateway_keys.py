@@ -165,9 +165,9 @@ async def test_a_repeated_request_does_not_get_a_bundle_again(world: World) -> N
     once = {"Idempotency-Key": "bundle"}
     assert (await world.admin.post("/api/v1/gateways/gw-berlin/bundle", headers=once)).status_code == 200
     assert await refusal(world, "/gateways/gw-berlin/bundle", **once) == (409, "IDEMPOTENCY_KEY_BUSY")
-    async with world.sessions() as session:
+    async with world.database() as session:
         assert await session.scalar(select(IdempotencyKey.body_ciphertext)) is None
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         past = IdempotencyKey.claimed_at - datetime.timedelta(minutes=2)
         await session.execute(update(IdempotencyKey).values(claimed_at=past))
     assert (await refusal(world, "/gateways/gw-berlin/bundle", **once))[1] == "IDEMPOTENCY_ANSWER_LOST"

@@ -19,7 +19,7 @@ async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: Wo
     epoch = (await world.rest("GET", "/gateways/gw-berlin"))["epoch"]
     device = await world.enrol()
     await device.prove()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(
             text(
                 "UPDATE gateway_leases SET holder = 'feedfacefeedface', epoch = epoch + 1,"
@@ -37,7 +37,7 @@ async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: Wo
 
 
 async def test_an_owner_that_was_replaced_lets_go(world: World, switch: Switch) -> None:
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(
             text(
                 "UPDATE gateway_leases SET holder = 'another', holder_name = 'another', epoch = epoch + 1,"

@@ -25,8 +25,8 @@ from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
-from culvert_service.sessions.grant import PairKeys
-from culvert_service.sessions.pool import address_after, free_address
+from culvert_service.tunnels.grant import PairKeys
+from culvert_service.tunnels.pool import address_after, free_address
 from finsy import P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 from hypothesis import given
 from hypothesis import strategies as st

@@ -51,7 +51,7 @@ async def test_samples_are_kept_for_a_day_and_thinned_out_for_long_ranges(
     )
     assert found[-1]["round_trip_us"] > 0
 
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         aged = GatewaySample.at - datetime.timedelta(hours=25)
         await session.execute(update(GatewaySample).values(at=aged))
         number = await session.scalar(select(Gateway.id))
@@ -70,5 +70,5 @@ async def test_samples_are_kept_for_a_day_and_thinned_out_for_long_ranges(
 
 
 async def _oldest(world: World) -> datetime.datetime:
-    async with world.sessions() as session:
+    async with world.database() as session:
         return (await session.scalars(select(func.min(GatewaySample.at)))).one()

@@ -150,7 +150,7 @@ async def test_other_controllers_refuse_a_revoked_certificate_too(
     second = settings_in(
         tmp_path, database_url=database_url, controller_name="second", state_dir=world.settings.state_dir
     )
-    async with Controller(second, world.sessions):
+    async with Controller(second, world.database):
         there = device.at(second.agent_address)
         assert (await refused(there.open())).reason is not Reason.CONTROLLER_UNREACHABLE
         await world.rest("POST", f"/devices/{device.id}/revoke")

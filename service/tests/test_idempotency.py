@@ -71,7 +71,7 @@ async def test_an_answer_is_its_callers_while_they_may_ask(world: World) -> None
 
 async def test_a_key_is_free_after_a_day_and_soon_after_a_crash(world: World) -> None:
     async def age(**values: object) -> None:
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(update(IdempotencyKey).values(**values))
 
     now = datetime.datetime.now(datetime.UTC)
@@ -89,7 +89,7 @@ async def test_a_key_is_free_after_a_day_and_soon_after_a_crash(world: World) ->
 async def aged(world: World) -> None:
     """As if everything had been claimed two minutes ago."""
     earlier = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=2)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(IdempotencyKey).values(claimed_at=earlier))
 
 
@@ -119,14 +119,14 @@ async def test_a_refusal_is_no_change(world: World) -> None:
 
 
 async def test_a_request_that_was_taken_over_changes_nothing(world: World) -> None:
-    async with world.sessions() as session:
+    async with world.database() as session:
         # What it wants to write has to wait for this.
         await session.execute(text("INSERT INTO users (name, email) VALUES ('bob', 'x')"))
         slow = asyncio.create_task(post(world, "/users", BOB, "k"))
-        async with world.sessions() as other:
+        async with world.database() as other:
             waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
             await until(lambda: other.scalar(waits), bool)
-        async with world.sessions.begin() as other:
+        async with world.database.begin() as other:
             await other.execute(delete(IdempotencyKey))
         await session.rollback()
     assert refusal(await slow) == (409, "IDEMPOTENCY_KEY_BUSY")

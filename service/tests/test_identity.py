@@ -77,7 +77,7 @@ async def test_an_open_invitation_is_listed_without_its_token_and_withdrawn(worl
 async def test_an_invitation_expires(world: World) -> None:
     token = (await world.invite())["token"]
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(Invitation).values(expires_at=past))
     assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
 
@@ -204,7 +204,7 @@ async def test_an_unknown_device_cannot_be_revoked(world: World) -> None:
 async def test_a_certificate_that_expires_on_an_open_connection_is_told_so(world: World) -> None:
     device = await world.enrol()
     await device.prove()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
         await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
     assert (await refused(device.open())).reason is Reason.CERTIFICATE_EXPIRED

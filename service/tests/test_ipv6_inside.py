@@ -16,8 +16,8 @@ import pytest
 from culvert_proto import CulvertError, Reason
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.resources.target import Target, selectors
-from culvert_service.sessions.pool import free_address
-from culvert_service.sessions.roaming import Peer
+from culvert_service.tunnels.pool import free_address
+from culvert_service.tunnels.roaming import Peer
 from pydantic import ValidationError
 
 from .conftest import World, free_port, serving

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from culvert_db import create_engine, create_sessions
+from culvert_db import bind_database, create_engine
 from culvert_proto import CulvertError
 from culvert_service.config import Settings
 
@@ -115,7 +115,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
     engine = create_engine(database_url)
     async with mortal(settings, tmp_path / "fuse") as controller:
         await until(lambda: listens(settings), bool, 30)
-        async with administering(settings, create_sessions(engine)) as world:
+        async with administering(settings, bind_database(engine)) as world:
             await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
             await world.add_gateway("gw-berlin", port)
             await world.add_wiki(["gw-berlin"])

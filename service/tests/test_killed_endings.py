@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from culvert_db import Tunnel, create_engine, create_sessions
+from culvert_db import Tunnel, bind_database, create_engine
 from culvert_proto import CulvertError
 from sqlalchemy import select
 
@@ -49,7 +49,7 @@ class Scene:
         return (await self.device.open(SHOP)).tunnel.tunnel_id
 
     async def tunnels(self) -> set[str]:
-        async with self.world.sessions() as session:
+        async with self.world.database() as session:
             return {str(tunnel_id) for tunnel_id in await session.scalars(select(Tunnel.id))}
 
     async def gateways(self) -> list[str]:
@@ -151,7 +151,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
     fuse, engine = Fuse(tmp_path / "fuse"), create_engine(database_url)
     async with mortal(settings, tmp_path / "fuse") as controller, AsyncExitStack() as rest:
         await until(lambda: listens(settings), bool, 30)
-        world = await rest.enter_async_context(administering(settings, create_sessions(engine)))
+        world = await rest.enter_async_context(administering(settings, bind_database(engine)))
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
         for number, name in enumerate(GATEWAYS, 1):
             port = free_port()

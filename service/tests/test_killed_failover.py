@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from culvert_db import Gateway, Tunnel, create_engine, create_sessions
+from culvert_db import Gateway, Tunnel, bind_database, create_engine
 from culvert_proto import CulvertError, agent_pb2
 from sqlalchemy import select
 
@@ -63,7 +63,7 @@ class Way(Relay):
 async def places(world: World) -> dict[str, str]:
     """Each tunnel's gateway."""
     query = select(Tunnel.id, Gateway.name).join(Gateway, Gateway.id == Tunnel.gateway_id)
-    async with world.sessions() as session:
+    async with world.database() as session:
         return {str(tunnel): gateway for tunnel, gateway in await session.execute(query)}
 
 
@@ -98,7 +98,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
         await way.open()
         rest.callback(way.cut)
         await until(lambda: listens(settings), bool, 30)
-        world = await rest.enter_async_context(administering(settings, create_sessions(engine)))
+        world = await rest.enter_async_context(administering(settings, bind_database(engine)))
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
         for number, (name, port) in enumerate(ports.items(), 1):
             await world.add_gateway(name, way.port if name == BERLIN else port, number)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from culvert_db import Gateway, create_engine, create_sessions
+from culvert_db import Gateway, bind_database, create_engine
 from culvert_service.config import Settings
 from sqlalchemy import update
 
@@ -78,7 +78,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
     engine, directory = create_engine(database_url), tmp_path / "gateway"
     async with mortal(settings, tmp_path / "fuse") as controller:
         await until(lambda: listens(settings), bool, 30)
-        async with administering(settings, create_sessions(engine)) as world:
+        async with administering(settings, bind_database(engine)) as world:
             given = await registered(world, directory, port)
             async with sluice(directory, wires.names, port):
                 await world.online("gw-berlin")
@@ -186,7 +186,7 @@ async def test_a_controller_back_after_long_asks_for_renewals_before_closing(
             old, given = wrap_of(given), await bundle(world)
             replace(given, directory)
             await until(lambda: keys(world), lambda found: found["state"] == "rekeying")
-            async with world.sessions.begin() as session:
+            async with world.database.begin() as session:
                 since = Gateway.rekeying_since - datetime.timedelta(days=1)
                 await session.execute(update(Gateway).values(rekeying_since=since))
         device.connect()

@@ -92,7 +92,7 @@ async def enrolled(world: World) -> Laptop:
 async def expire(world: World, days: float = 1) -> None:
     """By the controller's word; its clock is the one that counts."""
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
 
 
@@ -144,7 +144,7 @@ async def test_a_certificate_that_was_given_and_never_shown_is_the_last_one(worl
     await expire(world)
     unseen = await laptop.renewed()
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(culvert_db.Device).values(next_expires_at=past))
     assert (await refused(unseen.device.open())).reason is Reason.CERTIFICATE_EXPIRED
     await anext((await unseen.renewed(laptop.device.code())).device.watch())
@@ -164,7 +164,7 @@ async def test_a_stolen_expired_key_renews_nothing_without_a_code(world: World) 
     (row,) = await world.rest("GET", "/audit?action=device.renew-late&reason=CODE_LOCKED")
     assert (row["actor"], row["details"]["user"]) == (laptop.id, "alice")
     assert len(await world.rest("GET", "/audit?action=device.renew-late&reason=CODE_WRONG")) == 5
-    async with world.sessions() as session:
+    async with world.database() as session:
         assert await session.scalar(select(Totp.failures)) == 5
         assert await session.scalar(select(culvert_db.Device.next_fingerprint)) is None
 
@@ -178,7 +178,7 @@ async def test_a_code_renews_nothing_without_the_key(world: World) -> None:
     forged = authority(world, "device").issue_device(thief.key.public_key(), laptop.id)
     thief.certificate_pem = forged.pem.decode()
     assert await thief.refusal(laptop.device.code()) == "CERTIFICATE_UNKNOWN"
-    async with world.sessions() as session:
+    async with world.database() as session:
         assert await session.scalar(select(Totp.failures)) == 0
 
 
@@ -219,11 +219,11 @@ async def test_a_challenge_ends_and_is_forgotten(world: World) -> None:
     theirs = Challenges(b"of another controller").make(now + datetime.timedelta(minutes=1))
     for bad in (theirs, "?", "AAAA", "nonsense!", (await laptop.challenge())[:-4]):
         assert await laptop.refusal("000000", challenge=bad) == "REQUEST_INVALID"
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         session.add_all(RenewalChallenge(digest=bytes([n]), expires_at=now) for n in range(3))
     await laptop.renewed()
     # The newest alone.
-    async with world.sessions() as session:
+    async with world.database() as session:
         assert await session.scalar(select(func.count()).select_from(RenewalChallenge)) == 1
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import Reason
-from culvert_service.sessions.leading import MOVE_WITHIN, Serving, behind
-from culvert_service.sessions.roaming import Peer
+from culvert_service.tunnels.leading import MOVE_WITHIN, Serving, behind
+from culvert_service.tunnels.roaming import Peer
 from sqlalchemy import text
 
 from .conftest import Device, World, free_port, next_event, serving, until
@@ -90,7 +90,7 @@ async def test_a_gateway_taken_off_a_resource_keeps_tunnels_until_they_moved(
 async def permission(world: World) -> tuple[datetime.datetime, bool]:
     """Until when the only tunnel is permitted, and whether that was decided under the policies as they are."""
     query = "SELECT permitted_until, policy_version = version FROM tunnels, policy_version"
-    async with world.sessions() as session:
+    async with world.database() as session:
         until_when, as_they_are = (await session.execute(text(query))).one()
     return until_when, as_they_are
 
@@ -109,7 +109,7 @@ async def test_who_does_not_move_in_time_is_closed(world: World, switch: Switch,
         events = device.watch()
         assert await heard(events, "gateway_moved")
         assert await gateway_of_tunnel(world) == "gw-berlin"
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(text("UPDATE tunnels SET permitted_until = now()"))
         closed = (await next_event(events, "tunnel_closed")).tunnel_closed
         assert closed.why.reason == int(Reason.TUNNEL_OUTDATED)

@@ -189,7 +189,7 @@ async def test_what_others_change_is_seen(world: World, switch: Switch) -> None:
         await world.rest("POST", "/dns/zones", zone)
         assert (await stream.until("changed", "zone/corp"))["state"] == "pending"
         for state in (DnsState.PENDING, DnsState.LIVE):
-            async with world.sessions.begin() as session:
+            async with world.database.begin() as session:
                 await session.merge(DnsRecord(name="a.corp.example", zone="corp", type="A", state=state))
             row = await stream.until("changed", "record/corp/A/a.corp.example")
             assert row["state"] == state.value

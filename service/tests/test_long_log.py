@@ -32,13 +32,13 @@ EACH = 5 * BATCH // 2
 async def test_every_batch_is_verified_over_rest_and_on_the_command_line(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await long_log.fill(world.sessions, EACH)
+    await long_log.fill(world.database, EACH)
     found = await world.rest("GET", "/audit/verification")
     assert found["broken"] is None
     assert found["lines"] == sum(end["seq"] for end in found["ends"]) > CHAINS * EACH
     assert await verify(world.settings)
     assert "lines are as they were written" in capsys.readouterr().out
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         change = "UPDATE audit_lines SET actor = 'mallory' WHERE chain = 7 AND seq = :seq"
         await session.execute(text(change), {"seq": 2 * BATCH + 1})
@@ -48,7 +48,7 @@ async def test_every_batch_is_verified_over_rest_and_on_the_command_line(
 
 
 async def test_the_export_has_every_batch_and_proves_itself(world: World) -> None:
-    await long_log.fill(world.sessions, EACH)
+    await long_log.fill(world.database, EACH)
     answer = await world.admin.get("/api/v1/audit/export")
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert len(lines) > CHAINS * EACH
@@ -58,13 +58,13 @@ async def test_the_export_has_every_batch_and_proves_itself(world: World) -> Non
 
 
 async def test_lines_written_meanwhile_break_no_verification_or_export(world: World) -> None:
-    await long_log.fill(world.sessions, EACH)
+    await long_log.fill(world.database, EACH)
     written = 0
 
     async def write() -> None:
         nonlocal written
         while True:
-            async with world.sessions.begin() as session:
+            async with world.database.begin() as session:
                 tell(session, Line("user.create", f"user/{written}"))
             written += 1
 
@@ -81,14 +81,14 @@ async def test_lines_written_meanwhile_break_no_verification_or_export(world: Wo
 
 
 async def test_a_stray_chain_and_a_removed_end_of_a_chain_are_found(world: World) -> None:
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         copied = "INSERT INTO audit_lines SELECT {0} FROM audit_lines ORDER BY at LIMIT 1"
         rest = "at, actor_kind, actor, source, action, object, outcome, reason, why, details, hash"
         await session.execute(text(copied.format(f"99, 1, {rest}")))
     broken = (await world.rest("GET", "/audit/verification"))["broken"]
     assert (broken["chain"], broken["why"]) == (99, "nothing appends to this chain")
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("DELETE FROM audit_lines WHERE chain = 99"))
         await session.execute(text(copied.format(f"chain, 0, {rest}")))
     broken = (await world.rest("GET", "/audit/verification"))["broken"]
@@ -116,7 +116,7 @@ async def silent_reader(world: World) -> AsyncGenerator[tuple[str, asyncio.Strea
 async def test_silent_export_readers_are_cut_off_and_free_their_places(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await long_log.fill(world.sessions, 3 * EACH)
+    await long_log.fill(world.database, 3 * EACH)
     monkeypatch.setattr(export, "TAKEN_SECONDS", 2.0)
     device = await world.enrol()
     async with contextlib.AsyncExitStack() as stack:

@@ -69,7 +69,7 @@ async def test_what_the_controller_puts_right_and_what_it_denies_is_counted(
     await refused(device.open("nobody.corp.example"))
     (policy,) = await world.rest("GET", "/policies")
     await device.prove()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         number = await session.scalar(select(Gateway.id))
         # Newer than any that is taken meanwhile.
         at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)

@@ -126,7 +126,7 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     await world.rest("DELETE", "/dns/zones/corp")
     await administration.remove_gateway(settings, "gw-berlin")
     assert await world.rest("GET", "/gateways") == []
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         await session.execute(text("UPDATE audit_lines SET actor = 'nobody' WHERE action = 'user.invite'"))
     assert any(line.startswith("audit log") for line in await findings(world, capsys))

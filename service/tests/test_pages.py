@@ -58,7 +58,7 @@ async def test_pages_of_every_list_hold_each_row_once_in_order(world: World, swi
         await world.rest("POST", "/tokens", {"name": name, "scopes": ["read"]})
         zone = {"name": name, "origin": f"{name}.example", "server": "192.0.2.53", "key": "k"}
         await world.rest("POST", "/dns/zones", zone)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         session.add_all(
             DnsRecord(name="a", zone="bob", type=kind, state=DnsState.LIVE) for kind in ("A", "TXT")
         )
@@ -114,7 +114,7 @@ async def test_no_list_takes_a_cursor_of_ones_own_making(world: World) -> None:
 async def test_a_sorted_list_has_each_row_once_over_its_pages(world: World, sort: str) -> None:
     for _ in range(3):
         await world.enrol()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         seen = datetime.datetime(2026, 1, 31, 9, tzinfo=datetime.UTC)
         one = (await session.scalars(select(Device).limit(1))).one()
         one.name, one.last_seen_at = "a-tablet", seen

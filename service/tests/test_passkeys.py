@@ -111,7 +111,7 @@ async def test_no_answer_counts_if_repeated_late_foreign_unverified_or_copied(wo
 
         options = (await other.ask("POST", "/session/passkey/options")).json()
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(update(AdminChallenge).values(expires_at=past))
         late = await other.ask("POST", "/session/passkey", {"credential": mine.get(options)})
         assert refusal(late) == REFUSED

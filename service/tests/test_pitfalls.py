@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from culvert_db import SecurityAssociation, Sessions
+from culvert_db import Database, SecurityAssociation
 from finsy.proto import p4r
 from sqlalchemy import func, select
 
@@ -29,8 +29,8 @@ def written(switch: Switch, since: int) -> list[tuple[int, str]]:
     return [(update.type, names[update.entity.table_entry.table_id]) for update in updates]
 
 
-async def numbers(sessions: Sessions) -> int:
-    async with sessions() as session:
+async def numbers(database: Database) -> int:
+    async with database() as session:
         return await session.scalar(select(func.count()).select_from(SecurityAssociation)) or 0
 
 
@@ -67,9 +67,9 @@ async def test_pitfall_09_numbers_are_unique_and_come_back(world: World, device:
         assert spi > 255
         assert spi not in seen
         seen.add(spi)
-        assert await numbers(world.sessions) == 2
+        assert await numbers(world.database) == 2
         await device.close(opened.tunnel.tunnel_id)
-        assert await numbers(world.sessions) == 0
+        assert await numbers(world.database) == 0
 
 
 async def test_pitfall_10_a_device_is_where_its_connection_comes_from(world: World, device: Device) -> None:

@@ -12,7 +12,7 @@ from culvert_db import Statement
 from culvert_db.engine import SERVER_SETTINGS
 from culvert_service.audit import log
 from culvert_service.identity import repository as identity
-from culvert_service.sessions import open_facts, records, repository
+from culvert_service.tunnels import open_facts, records, repository
 
 GROWING = {"devices", "resources", "tunnels", "security_associations", "addresses", "audit_lines"}
 

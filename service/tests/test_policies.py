@@ -13,7 +13,7 @@ import pytest
 from culvert_db import Tunnel
 from culvert_proto import CulvertError, Reason
 from culvert_service.gateways import mapped
-from culvert_service.sessions import enforcement
+from culvert_service.tunnels import enforcement
 from sqlalchemy import select, update
 
 from .conftest import Device, World, refused, running, settings_in, until
@@ -173,10 +173,10 @@ async def test_a_tunnel_ends_with_its_code_unless_there_is_a_newer_one(world: Wo
     tunnel_id = (await device.open()).tunnel.tunnel_id
     events = device.watch()
     now = datetime.datetime.now(datetime.UTC)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(Tunnel).values(permitted_until=now))
     await until(lambda: permitted_until(world), lambda found: found > now)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(culvert_db.Device).values(code_valid_until=now))
         await session.execute(update(Tunnel).values(permitted_until=now))
     told = (await next_event(events, "tunnel_closed")).tunnel_closed
@@ -185,7 +185,7 @@ async def test_a_tunnel_ends_with_its_code_unless_there_is_a_newer_one(world: Wo
 
 
 async def permitted_until(world: World) -> datetime.datetime:
-    async with world.sessions() as session:
+    async with world.database() as session:
         return (await session.scalars(select(Tunnel.permitted_until))).one()
 
 
@@ -228,7 +228,7 @@ async def test_a_change_whose_controller_died_after_the_commit_is_seen_to(
     world: World, device: Device
 ) -> None:
     await device.open()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(culvert_db.Policy).values(enabled=False))
     await until(lambda: tunnels(world), lambda found: found == [])
     await until(lambda: tunnel_entries(world), lambda count: count == 0)
@@ -273,7 +273,7 @@ async def test_tracer_and_opening_agree(world: World, device: Device) -> None:
         await world.rest("POST", f"/devices/{device.id}/{draw.choice(['approve', 'unapprove'])}")
         ago = datetime.timedelta(minutes=draw.choice([0, 30, 500]))
         now = datetime.datetime.now(datetime.UTC)
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             proven = {
                 "code_proven_at": now - ago,
                 "code_valid_until": now - ago + datetime.timedelta(hours=8),

@@ -21,7 +21,7 @@ from culvert_service.admins.permission import (
     check_proof,
 )
 from culvert_service.admins.schemas import ProofIn
-from culvert_service.controller import Controller, database
+from culvert_service.controller import Controller, open_database
 from culvert_service.rest.access import fresh_proof
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
@@ -81,8 +81,8 @@ def carries_a_proof(endpoint: Any) -> bool:
 
 async def test_each_write_to_security_settings_needs_a_proof(tmp_path: Path, database_url: str) -> None:
     settings = settings_in(tmp_path, database_url=database_url)
-    async with database(settings) as sessions:
-        app = cast("Any", Controller(settings, sessions))._app
+    async with open_database(settings) as database:
+        app = cast("Any", Controller(settings, database))._app
     writes: dict[tuple[str, str], Any] = {
         (method, route.path): route
         for route in cast("Any", iter_route_contexts(app.routes))
@@ -99,7 +99,7 @@ async def test_each_write_to_security_settings_needs_a_proof(tmp_path: Path, dat
 async def grows_old(world: World) -> None:
     """Make every session's proof too old."""
     past = datetime.datetime.now(datetime.UTC) - PROOF_LIFETIME
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(AdminSession).values(proven_at=past))
 
 
@@ -191,7 +191,7 @@ async def test_only_a_passkey_of_the_same_account_is_a_proof(world: World) -> No
 async def test_a_proof_counts_only_in_the_session_that_gave_it(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada, browser(world, "ada") as other:
         other._totp = ada._totp
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(update(Admin).values(last_used_step=0))
         assert (await other.sign_in()).status_code == 200
         await grows_old(world)

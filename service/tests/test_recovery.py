@@ -10,7 +10,7 @@ import pytest
 from culvert_proto import Reason, agent_pb2, error_pb2
 from culvert_service.identity import recovery
 from culvert_service.identity import repository as identity
-from culvert_service.sessions import enforcement_repository as permissions
+from culvert_service.tunnels import enforcement_repository as permissions
 
 from .conftest import Device, World, make_csr, refused, until
 from .switch import Switch
@@ -78,7 +78,7 @@ async def test_who_decides_about_what_was_before_does_not_keep_a_tunnel_open(
     device, _ = await enrolled(world)
     await device.prove()
     await device.open()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await identity.doubt_tunnels(session, uuid.UUID(device.id))
         # In one transaction, so that the controller's own sweep sees none of it before its end.
         seen = await permissions.due(session, datetime.datetime.now(datetime.UTC), None)

@@ -82,7 +82,7 @@ async def test_the_next_certificate_lasts_longer_than_the_first(world: World) ->
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority(world, "device").pem))
     after = await renewed(world, device)
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
     assert (await refused(renew(device, csr))).reason is Reason.CERTIFICATE_EXPIRED
     # It slept from the renewal until after the first one's end.

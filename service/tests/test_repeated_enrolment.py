@@ -84,7 +84,7 @@ async def test_what_the_first_answer_held_is_void(world: World, computer: Comput
     assert (await refused(first.prove())).reason is Reason.CERTIFICATE_UNKNOWN
     assert (await refused(second.prove(first.code()))).reason is Reason.CODE_WRONG
     await second.prove()
-    async with world.sessions() as session:
+    async with world.database() as session:
         for table, count in ((Totp, 1), (RecoveryCode, 10)):
             assert await session.scalar(select(func.count()).select_from(table)) == count
 
@@ -99,7 +99,7 @@ async def test_nothing_is_given_again_after_ten_minutes_a_code_or_a_revocation(w
     late, proven, revoked = [Computer(world, (await world.invite())["token"]) for _ in range(3)]
     await late.enrol()
     ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=10)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(Invitation).values(used_at=ago).where(Invitation.used_at.is_not(None)))
     assert await late.refusal() == (403, "INVITATION_INVALID")
     device = await proven.enrol()

@@ -13,7 +13,7 @@ from typing import Any
 import grpc.aio
 import pytest
 from culvert_proto import agent_pb2, agent_pb2_grpc
-from culvert_service.sessions.roaming import Peer
+from culvert_service.tunnels.roaming import Peer
 
 from .conftest import World, free_port, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack

@@ -39,8 +39,8 @@ def ago(days: float) -> datetime.datetime:
 
 async def grow(world: World) -> None:
     """Fill the log with EACH lines in each chain, over the last hundred days."""
-    await long_log.clear(world.sessions)
-    await long_log.fill(world.sessions, EACH, since=ago(100), apart=100 * 86400 / EACH)
+    await long_log.clear(world.database)
+    await long_log.fill(world.database, EACH, since=ago(100), apart=100 * 86400 / EACH)
 
 
 async def test_cut_lines_are_in_their_export_and_the_rest_verifies(
@@ -80,7 +80,7 @@ async def test_the_exports_name_is_on_the_disk_before_a_line_is_cut(
     sync_directory = private_files.sync_directory
 
     async def lines() -> int:
-        async with world.sessions() as session:
+        async with world.database() as session:
             return await session.scalar(text("SELECT count(*) FROM audit_lines")) or 0
 
     loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ async def test_no_call_of_the_api_removes_a_line(world: World) -> None:
 
 async def test_a_log_that_was_changed_is_not_cut(world: World) -> None:
     await grow(world)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(text("ALTER TABLE audit_lines DISABLE TRIGGER USER"))
         await session.execute(text("UPDATE audit_lines SET actor = 'mallory' WHERE chain = 3 AND seq = 700"))
         await session.execute(text("ALTER TABLE audit_lines ENABLE TRIGGER USER"))
@@ -147,7 +147,7 @@ async def test_the_database_refuses_a_deletion_that_no_cut_stands_for(world: Wor
     await grow(world)
     await cut(world.settings, ago(40), None)
     with pytest.raises(DBAPIError, match="append-only"):
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(text(change))
 
 
@@ -173,14 +173,14 @@ async def test_the_database_refuses_a_cut_that_does_not_fit_the_log(
         FROM audit_cuts cut JOIN audit_lines line ON line.chain = cut.chain AND line.seq = cut.seq + 20
     """  # noqa: S608
     with pytest.raises(DBAPIError, match="is cut from its beginning"):
-        async with world.sessions.begin() as session:
+        async with world.database.begin() as session:
             await session.execute(text(change))
 
 
 async def test_a_cut_that_no_controller_signed_is_found(world: World) -> None:
     await grow(world)
     forger = CutKey(MasterKey(bytes(32)))
-    await retention.cut(world.sessions, forger, ago(60), ago(0), None)
+    await retention.cut(world.database, forger, ago(60), ago(0), None)
     broken = (await world.rest("GET", "/audit/verification"))["broken"]
     assert "its cut 1 is not signed by this controller's key" in broken["why"]
 
@@ -200,7 +200,7 @@ async def test_removing_or_moving_a_cut_without_the_triggers_is_found(
     await grow(world)
     await cut(world.settings, ago(60), None)
     await cut(world.settings, ago(40), None)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         for table in ("audit_cuts", "audit_lines"):
             await session.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER USER"))
         await session.execute(text(change))
@@ -215,7 +215,7 @@ async def test_the_setting_cuts_older_lines_and_writes_their_export(
     async with running(settings) as world:
         await grow(world)
         keep = datetime.timedelta(days=45)
-        rounds = retention.Retention(world.sessions, cut_key(settings), lambda: ago(0), keep, tmp_path)
+        rounds = retention.Retention(world.database, cut_key(settings), lambda: ago(0), keep, tmp_path)
         await rounds.round()
         # The next round finds no line that is a day too old.
         await rounds.round()
@@ -224,7 +224,7 @@ async def test_the_setting_cuts_older_lines_and_writes_their_export(
         assert (kept["keep_days"], kept["removed"]) == (45, len(file.read_text().splitlines()))
         assert kept["removed"] > CHAINS * BATCH
         assert (await world.rest("GET", "/audit/verification"))["broken"] is None
-        async with world.sessions() as session:
+        async with world.database() as session:
             assert {one.export.hex() for one in await session.scalars(select(AuditCut)) if one.export} == {
                 hashlib.sha256(file.read_bytes()).hexdigest()
             }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from culvert_service.gateways import mapped
-from culvert_service.sessions.roaming import Newest, Peer
+from culvert_service.tunnels.roaming import Newest, Peer
 
 from .conftest import Device, World, free_port, until
 from .gateway_process import Start, gateways, needs_root, unpack

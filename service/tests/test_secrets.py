@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from culvert_db import Base, create_engine
-from culvert_service.controller import database
+from culvert_service.controller import open_database
 from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 async def dump(world: World) -> str:
     """Every row of every table, as text."""
     rows: list[str] = []
-    async with world.sessions() as session:
+    async with world.database() as session:
         for table in Base.metadata.sorted_tables:
             found = await session.execute(
                 select(text("row_to_json(t)::text")).select_from(text(f"{table.name} t"))
@@ -110,5 +110,5 @@ async def test_dns_updater_is_never_handed_the_owners_rights(cluster: str, tmp_p
     settings = settings_in(tmp_path, database_url=url)
     settings.state_dir.mkdir(mode=0o700, exist_ok=True)
     (settings.state_dir / "database-url").write_text(url)
-    async with database(settings):
+    async with open_database(settings):
         assert not (settings.state_dir / "database-url").exists()

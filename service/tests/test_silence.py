@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import Reason
-from culvert_service.sessions import silence
-from culvert_service.sessions.roaming import Peer
-from culvert_service.sessions.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
+from culvert_service.tunnels import silence
+from culvert_service.tunnels.roaming import Peer
+from culvert_service.tunnels.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
 
 from .agreement import agreed
 from .conftest import World, free_port, until

@@ -46,7 +46,7 @@ async def shown(world: World) -> dict[str, Any]:
 
 
 async def generations(world: World) -> set[int]:
-    async with world.sessions() as session:
+    async with world.database() as session:
         return set(await session.scalars(select(SecurityAssociation.generation)))
 
 

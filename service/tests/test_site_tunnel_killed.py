@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from culvert_db import SecurityAssociation, create_engine, create_sessions
+from culvert_db import SecurityAssociation, bind_database, create_engine
 from sqlalchemy import select
 
 from . import two_sites
@@ -42,7 +42,7 @@ async def state(world: World) -> dict[str, Any]:
         ]
     except (AssertionError, httpx.HTTPError):
         return {}
-    async with world.sessions() as session:
+    async with world.database() as session:
         rows = (await session.scalars(select(SecurityAssociation))).all()
     return {
         "generation": shown["generation"],
@@ -75,7 +75,7 @@ async def test_a_controller_may_die_in_front_of_any_step(tmp_path: Path, databas
     deaths = 0
     async with mortal(settings, tmp_path / "fuse") as controller, two_sites.laid(tmp_path) as sites:
         await until(lambda: listens(settings), bool, 30)
-        async with administering(settings, create_sessions(engine)) as world:
+        async with administering(settings, bind_database(engine)) as world:
             await two_sites.register(world, tmp_path, sites)
             async with sites.running(BERLIN, PARIS):
                 await world.rest("POST", "/site-tunnels", two_sites.described())

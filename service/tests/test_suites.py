@@ -8,7 +8,7 @@ import pytest
 from culvert_ipsec.esp import Inbound, Outbound
 from culvert_proto import Reason
 from culvert_service.gateways.suite import Suite, inner_mtu
-from culvert_service.sessions.roaming import Peer
+from culvert_service.tunnels.roaming import Peer
 
 from .conftest import World, free_port
 from .gateway_process import needs_root, sluice, unpack

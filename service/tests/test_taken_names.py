@@ -168,11 +168,11 @@ async def test_only_one_of_two_concurrent_writes_succeeds(world: World) -> None:
 async def test_naming_a_row_that_is_deleted_meanwhile_is_a_refusal(world: World) -> None:
     await world.rest("POST", "/users", {"name": "bob", "email": "b@corp.example"})
     await world.rest("POST", "/groups", {"name": "writers", "members": []})
-    async with world.sessions() as session:
+    async with world.database() as session:
         # A transaction that names bob now waits for this deletion, and then finds no bob.
         await session.execute(text("DELETE FROM users WHERE name = 'bob'"))
         slow = asyncio.create_task(world.admin.put("/api/v1/groups/writers/members/bob"))
-        async with world.sessions() as other:
+        async with world.database() as other:
             waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
             await until(lambda: other.scalar(waits), bool)
         await session.commit()

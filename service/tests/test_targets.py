@@ -17,7 +17,7 @@ from culvert_service.gateways import mapped
 from culvert_service.gateways.selector import Selector
 from culvert_service.resources.schemas import ResourceIn
 from culvert_service.resources.target import Target, hosts, selectors
-from culvert_service.sessions.roaming import Peer
+from culvert_service.tunnels.roaming import Peer
 from pydantic import ValidationError
 
 from .conftest import Device, World, free_port

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from culvert_db import SecurityAssociation
 from culvert_proto import CulvertError, Reason
-from culvert_service.sessions import restoring_rows
+from culvert_service.tunnels import restoring_rows
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -291,7 +291,7 @@ async def test_a_number_that_is_anothers_is_drawn_again_and_no_tunnel_ends(
     await other.prove()
     opened = [await one.open() for one in (device, other)]
     drawn = iter([1001, 1002, 1001, 1003, *range(2001, 2005)])
-    monkeypatch.setattr("culvert_service.sessions.restoring.draw_spi", lambda: next(drawn))
+    monkeypatch.setattr("culvert_service.tunnels.restoring.draw_spi", lambda: next(drawn))
     await forgets(world, switch)
     await until(lambda: tunnel_entries(world), lambda count: count == 10)
     assert {tunnel["id"] for tunnel in await tunnels(world)} == {one.tunnel.tunnel_id for one in opened}
@@ -302,7 +302,7 @@ async def test_a_number_that_is_anothers_is_drawn_again_and_no_tunnel_ends(
 async def test_after_a_gateways_restart_devices_that_watch_come_first(
     world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("culvert_service.sessions.restoring._BATCH", 1)
+    monkeypatch.setattr("culvert_service.tunnels.restoring._BATCH", 1)
     others = [device, *[await world.enrol() for _ in range(3)]]
     for other in others[1:]:
         await other.prove()
@@ -331,7 +331,7 @@ async def test_after_a_gateways_restart_devices_that_watch_come_first(
 async def test_keys_that_nobody_fetches_end_with_their_tunnel(
     world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("culvert_service.sessions.restoring._CLAIM_SECONDS", 0.3)
+    monkeypatch.setattr("culvert_service.tunnels.restoring._CLAIM_SECONDS", 0.3)
     await device.open()
     await forgets(world, switch)
     await until(lambda: tunnels(world), lambda found: found == [])
@@ -386,7 +386,7 @@ async def test_a_tunnel_that_nobody_renews_is_closed_when_its_keys_are_over(
     other = await world.enrol()
     await other.prove()
     await other.open()
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         age = datetime.timedelta(hours=2, seconds=1)
         mine = SecurityAssociation.device_id == uuid.UUID(device.id)
         await session.execute(

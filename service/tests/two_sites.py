@@ -105,7 +105,7 @@ async def register(world: World, directory: Path, sites: Sites, *gateways: str) 
 async def grow_old(world: World) -> None:
     """All keys have served for an hour."""
     made = SecurityAssociation.made_at - datetime.timedelta(hours=1)
-    async with world.sessions.begin() as session:
+    async with world.database.begin() as session:
         await session.execute(update(SecurityAssociation).values(made_at=made))
         await repository.tell(session)
 

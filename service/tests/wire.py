@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from culvert_service.sessions.roaming import Peer
+from culvert_service.tunnels.roaming import Peer
 
 
 async def ip(*arguments: str) -> None:

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/confor
 
 import long_log
 from controller_rig import RESOURCES, Client, Rig, in_a_namespace, rig
-from culvert_db import create_engine, create_sessions
+from culvert_db import bind_database, create_engine
 from figures import Figure, percentile
 
 NAMES = ("audit_verify_250k_s", "audit_verify_rss_mib", "audit_verify_click_ratio")
@@ -64,7 +64,7 @@ async def _all() -> dict[str, float]:
 
 async def _fill(parts: Rig) -> None:
     engine = create_engine(parts.database_url())
-    await long_log.fill(create_sessions(engine), LINES // 16)
+    await long_log.fill(bind_database(engine), LINES // 16)
     await engine.dispose()
 
 

@@ -30,7 +30,7 @@ import grpc.aio
 import httpx
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_db import Address, Device, DeviceState, create_engine, create_sessions
+from culvert_db import Address, Device, DeviceState, bind_database, create_engine
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_proto import agent_pb2, agent_pb2_grpc
 from culvert_service.pki.authority import Authority
@@ -97,7 +97,7 @@ class Rig:
             credentials = grpc.ssl_channel_credentials(self._ca_pem, self._key_pem, issued.pem)
             made.append(Client(self._place.agent, credentials))
         engine = create_engine(self.database_url())
-        async with create_sessions(engine).begin() as session:
+        async with bind_database(engine).begin() as session:
             session.add_all(Device(**row) for row in rows)
             if addresses:
                 await session.flush()

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from culvert_db import DnsZone, Resource, Sessions, create_engine, create_sessions, upgrade
+from culvert_db import Database, DnsZone, Resource, bind_database, create_engine, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from figures import Figure
 from name_server import KEY_NAME, ZONE, Bind
@@ -38,22 +38,22 @@ async def measure() -> list[Figure]:
         async with EmbeddedPostgres(Path(folder) / "pg") as url:
             engine = create_engine(url)
             await upgrade(engine)
-            sessions = create_sessions(engine)
-            await _publish(sessions, bind)
+            database = bind_database(engine)
+            await _publish(database, bind)
             ours: list[float] = []
             theirs: list[float] = []
             with _updater(url, bind):
                 await asyncio.to_thread(_wait, bind, "10.0.0.1")
                 for run in range(RUNS):
-                    ours.append(await _change(sessions, bind, f"10.1.{run}.1"))
+                    ours.append(await _change(database, bind, f"10.1.{run}.1"))
                     theirs.append(await asyncio.to_thread(_nsupdate, bind, f"10.2.{run}.1"))
             await engine.dispose()
     return [Figure("dns_1000_s", median(ours), "s", "nsupdate", median(theirs))]
 
 
-async def _publish(sessions: Sessions, bind: Bind) -> None:
+async def _publish(database: Database, bind: Bind) -> None:
     limits = {"idle_seconds": 60, "soft_packets": 0, "soft_bytes": 0, "soft_seconds": 0}
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         session.add(DnsZone(name="corp", origin=ZONE, server=bind.address, port=bind.port, key=KEY_NAME))
         owner = "bob@corp.example"
         session.add_all(
@@ -61,8 +61,8 @@ async def _publish(sessions: Sessions, bind: Bind) -> None:
         )
 
 
-async def _change(sessions: Sessions, bind: Bind, address: str) -> float:
-    async with sessions.begin() as session:
+async def _change(database: Database, bind: Bind, address: str) -> float:
+    async with database.begin() as session:
         await session.execute(update(Resource).values(targets=_at(address)))
         began = time.monotonic()
     await asyncio.to_thread(_wait, bind, address)

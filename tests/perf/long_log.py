@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_service.audit.cut import CutKey
 from culvert_service.config import Settings
 from culvert_service.pki.master_key import MasterKey
@@ -45,7 +45,7 @@ _TRIGGERS = "ALTER TABLE audit_lines %s TRIGGER USER"
 
 
 async def fill(
-    sessions: Sessions,
+    database: Database,
     each: int,
     *,
     since: datetime.datetime | None = None,
@@ -54,15 +54,15 @@ async def fill(
     """Adds `each` lines to each of the 16 chains, `apart` seconds apart, from `since` on (by default now)."""
     since = since or datetime.datetime.now(datetime.UTC)
     filling = _FILL % {"each": each, "since": since.isoformat(), "apart": apart}
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         connection = await session.connection()
         for statement in (_TRIGGERS % "DISABLE", filling, _TRIGGERS % "ENABLE"):
             await connection.exec_driver_sql(statement)
 
 
-async def clear(sessions: Sessions) -> None:
+async def clear(database: Database) -> None:
     """Removes all lines, so that `fill` can begin in the past."""
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         connection = await session.connection()
         for statement in (_TRIGGERS % "DISABLE", "DELETE FROM audit_lines", _TRIGGERS % "ENABLE"):
             await connection.exec_driver_sql(statement)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from culvert_db import (
     Address,
+    Database,
     Device,
     Direction,
     Gateway,
@@ -31,13 +32,12 @@ from culvert_db import (
     Resource,
     ResourceGateway,
     SecurityAssociation,
-    Sessions,
     Tunnel,
     TunnelState,
     User,
 )
 from culvert_service.config import Settings
-from culvert_service.controller import Controller, database
+from culvert_service.controller import Controller, open_database
 from culvert_service.gateways.schemas import BundleOut, GatewayIn
 from esp import ROOT
 from figures import Figure
@@ -60,13 +60,13 @@ async def measure() -> list[Figure]:
             agent_listen=f"127.0.0.1:{_free_port()}",
             managed_zones=("corp.example",),
         )
-        async with database(settings) as sessions, Controller(settings, sessions) as controller:
+        async with open_database(settings) as database, Controller(settings, database) as controller:
             port = _free_port()
             bundle = await _register(controller, port)
-            await _tunnels(sessions)
+            await _tunnels(database)
             async with _sluice(directory / "gateway", bundle, ports, port):
                 began, cpu = time.monotonic(), time.process_time()
-                await _restored(sessions)
+                await _restored(database)
                 seconds, computed = time.monotonic() - began, time.process_time() - cpu
                 held = (await controller.gateways.entries(NAME)).tunnel_entries
             if held != ENTRIES:
@@ -95,12 +95,12 @@ async def _register(controller: Controller, port: int) -> BundleOut:
     return await controller.gateways.bundle(NAME)
 
 
-async def _tunnels(sessions: Sessions) -> list[uuid.UUID]:
+async def _tunnels(database: Database) -> list[uuid.UUID]:
     """Every device has one to each resource, open since now. The devices."""
     now = datetime.datetime.now(datetime.UTC)
     later = now + datetime.timedelta(hours=8)
     devices = [uuid.uuid4() for _ in range(DEVICES)]
-    async with sessions.begin() as session:
+    async with database.begin() as session:
         gateway = await session.scalar(select(Gateway.id))
         assert gateway is not None
         user = User(name="alice", email="alice@corp.example")
@@ -181,11 +181,11 @@ async def _tunnels(sessions: Sessions) -> list[uuid.UUID]:
     return devices
 
 
-async def _restored(sessions: Sessions) -> None:
+async def _restored(database: Database) -> None:
     """Until every tunnel has its next pair: a pair is in the database once the gateway has it."""
     deadline = time.monotonic() + GIVE_UP_SECONDS
     while time.monotonic() < deadline:
-        async with sessions() as session:
+        async with database() as session:
             if not await session.scalar(select(exists().where(Tunnel.generation == 1))):
                 return
         await asyncio.sleep(0.1)

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from culvert_db import Admin, AdminRecoveryCode, Sessions
+from culvert_db import Admin, AdminRecoveryCode, Database
 from culvert_proto import CulvertError, Reason
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -55,14 +55,14 @@ class Account:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         refusals: Refusals,
         master_key: MasterKey,
         proof: Proof,
         passwords: Passwords,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._refusals = refusals
         self._master_key = master_key
         self._proof = proof
@@ -124,7 +124,7 @@ class Account:
             raise _stale()
         secret = base64.b64decode(pending.secret)
         verdict = totp.judge(totp.Guard(), secret, asked.code.get_secret_value(), now)
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await repository.locked(session, name)
             if admin is None or not isinstance(verdict, totp.Proven):
                 raise CulvertError(Reason.CODE_WRONG)
@@ -148,13 +148,13 @@ class Account:
 
     async def sessions(self, name: str, session_hash: bytes) -> list[SessionOut]:
         """Newest first."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             rows = await repository.sessions_of(session, name, self._now())
         return [session_out(row, session_hash) for row in rows]
 
     async def end_session(self, name: str, session_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             for row in await repository.sessions_of(session, name, self._now()):
                 if shown(row) == session_id:
                     await session.delete(row)

@@ -12,11 +12,11 @@ from culvert_service.rest.admin_token import AdminToken
 
 async def init(settings: Settings) -> None:
     """Makes the state and the database where they are not, and says how the first owner makes an account."""
-    async with controller.administering(settings) as sessions:
+    async with controller.administering(settings) as database:
         for authority in ("infrastructure", "gateway", "device"):
             Authority.load(settings.state_dir, authority)
         AdminToken.load(settings.state_dir)
-        admins = Admins(sessions, MasterKey.load(settings.state_dir), controller.now)
+        admins = Admins(database, MasterKey.load(settings.state_dir), controller.now)
         token = await admins.first_owner()
     if token is None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")

@@ -19,7 +19,7 @@ from culvert_db import (
     AdminRecoveryCode,
     AdminSession,
     ApiToken,
-    Sessions,
+    Database,
 )
 from culvert_db.text import by_code_point
 from culvert_proto import CulvertError, Reason
@@ -41,13 +41,13 @@ from culvert_service.audit.log import Line
 
 
 class OwnCredentials:
-    def __init__(self, sessions: Sessions, now: Callable[[], datetime.datetime]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, now: Callable[[], datetime.datetime]) -> None:
+        self._database = database
         self._now = now
 
     async def list(self, name: str, session_hash: bytes) -> CredentialsOut:
         now = self._now()
-        async with self._sessions() as session:
+        async with self._database() as session:
             admin = await repository.by_name(session, name)
             if admin is None:
                 raise CulvertError(Reason.SESSION_INVALID)
@@ -78,7 +78,7 @@ class OwnCredentials:
 
         Raises CulvertError LAST_SIGN_IN.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await _locked(session, name)
             admin.password_hash, admin.secret_ciphertext = None, None
             await repository.forget_recovery_codes(session, admin.id)
@@ -86,13 +86,13 @@ class OwnCredentials:
             await tell_owners(session, Line("admin.password.remove", f"admin/{name}"))
 
     async def remove_recovery_codes(self, name: str) -> None:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await repository.forget_recovery_codes(session, (await _locked(session, name)).id)
             await tell_owners(session, Line("admin.recovery-codes.remove", f"admin/{name}"))
 
     async def remove_identity(self, name: str, identity_id: str) -> None:
         """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await _locked(session, name)
             rows = await session.scalars(select(AdminIdentity).where(AdminIdentity.admin_id == admin.id))
             for row in rows:

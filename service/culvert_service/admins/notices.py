@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from culvert_db import ActorKind, Admin, AdminNotice, Sessions, WrongCodes
+from culvert_db import ActorKind, Admin, AdminNotice, Database, WrongCodes
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -49,13 +49,13 @@ async def tell_of_wrong_codes(session: AsyncSession, admin: Admin) -> None:
 
 
 class Notices:
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def list(self, name: str) -> list[NoticeOut]:
         """Newest first."""
         query = select(AdminNotice).join(Admin, Admin.id == AdminNotice.admin_id).where(Admin.name == name)
-        async with self._sessions() as session:
+        async with self._database() as session:
             rows = await session.scalars(query.order_by(AdminNotice.id.desc()).limit(NOTICES_MAX))
             return [NoticeOut.model_validate(row, from_attributes=True) for row in rows]
 
@@ -63,7 +63,7 @@ class Notices:
         """Dismiss the notice `until` and all older ones. Raises CulvertError NOT_FOUND."""
         whose = select(Admin.id).where(Admin.name == name).scalar_subquery()
         which = (AdminNotice.admin_id == whose, AdminNotice.id <= until)
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             gone = await session.scalars(delete(AdminNotice).where(*which).returning(AdminNotice.id))
             if until not in gone.all():
                 raise CulvertError(Reason.NOT_FOUND, what=f"The notice {until}")

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from culvert_db import Admin, AdminChallenge, AdminPasskey, Sessions
+from culvert_db import Admin, AdminChallenge, AdminPasskey, Database
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import delete, or_, select
 from sqlalchemy.exc import IntegrityError
@@ -32,16 +32,16 @@ _PASSKEYS_MAX = 20
 
 class Passkeys:
     def __init__(
-        self, sessions: Sessions, refusals: Refusals, url: str, now: Callable[[], datetime.datetime]
+        self, database: Database, refusals: Refusals, url: str, now: Callable[[], datetime.datetime]
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._refusals = refusals
         self._party = Party.at(url)
         self._now = now
 
     async def begin(self, name: str) -> dict[str, Any]:
         """What a browser needs to make a passkey for the administrator."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await _admin(session, name)
             challenge = self._challenge(session, admin.id)
             known = [one.credential_id for one in await repository.passkeys(session, admin.id)]
@@ -50,7 +50,7 @@ class Passkeys:
     async def add(self, name: str, label: str, credential: Credential) -> PasskeyOut:
         """Raises CulvertError PASSKEY_REFUSED, or REQUEST_INVALID when there are enough of them."""
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 admin = await _admin(session, name)
                 challenge = await self._answered(session, credential, admin.id)
                 made = self._party.registered(credential, challenge)
@@ -76,7 +76,7 @@ class Passkeys:
         return passkey_out(row)
 
     async def list(self, name: str) -> list[PasskeyOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             return [
                 passkey_out(row)
                 for row in await repository.passkeys(session, (await _admin(session, name)).id)
@@ -84,7 +84,7 @@ class Passkeys:
 
     async def remove(self, name: str, passkey_id: str) -> None:
         """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await repository.locked(session, name)
             for row in await repository.passkeys(session, admin.id) if admin else ():
                 if admin and shown(row) == passkey_id:
@@ -97,7 +97,7 @@ class Passkeys:
 
     async def ask(self) -> dict[str, Any]:
         """What a browser needs to sign in."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             return self._party.request(self._challenge(session, None))
 
     async def sign_in(self, credential: Credential, user_agent: str | None) -> SignedIn:
@@ -140,9 +140,9 @@ class Passkeys:
         """Verify the credential. Returns the result of `then`, which runs in the transaction that records the use."""
         now = self._now()
         # Committed whatever comes of it: a challenge is answered once.
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             challenge = await self._answered(session, credential, None)
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             found = (
                 await session.execute(
                     select(AdminPasskey, Admin)

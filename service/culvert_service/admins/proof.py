@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from culvert_db import Admin, Sessions
+from culvert_db import Admin, Database
 from culvert_proto import CulvertError, Reason
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -37,12 +37,12 @@ _Result = TypeVar("_Result")
 class Proof:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         master_key: MasterKey,
         passwords: Passwords,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._master_key = master_key
         self._passwords = passwords
         self._now = now
@@ -69,7 +69,7 @@ class Proof:
         if not await self._passwords.match(stored, password.get_secret_value()):
             raise CulvertError(Reason.SIGN_IN_WRONG)
         # `raise wrong` stands outside: the transaction that counts the wrong code must commit.
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await repository.locked(session, name)
             if admin is None or admin.password_hash != stored or _is_overdue(admin, self._now()):
                 raise CulvertError(Reason.SIGN_IN_WRONG)
@@ -82,7 +82,7 @@ class Proof:
     async def _counted(self, name: str, keys: Sequence[str]) -> str | None:
         """The password's hash. Counted before it is judged: guesses at once do not get more than those one by one."""
         now = self._now()
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             for key, at_once in zip(keys, (GUESSES, GUESSES * _WIDE), strict=False):
                 row = await repository.lock_guesses(session, name, key, now)
                 old = row.last_at <= now - FORGET

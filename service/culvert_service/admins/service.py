@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from culvert_db import ActorKind, Admin, AdminInvitation, AdminSession, ApiToken, Role, Sessions
+from culvert_db import ActorKind, Admin, AdminInvitation, AdminSession, ApiToken, Database, Role
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -66,26 +66,26 @@ class SignedIn:
 class Admins:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         master_key: MasterKey,
         now: Now,
         passwords: Passwords | None = None,
         proof: Proof | None = None,
         refusals: Refusals | None = None,
     ) -> None:
-        self._sessions = sessions
-        self._refusals = refusals or Refusals(sessions)
+        self._database = database
+        self._refusals = refusals or Refusals(database)
         self._master_key = master_key
         self._now = now
         self._passwords = passwords or Passwords()
-        self._proof = proof or Proof(sessions, master_key, self._passwords, now)
+        self._proof = proof or Proof(database, master_key, self._passwords, now)
 
     def now(self) -> datetime.datetime:
         return self._now()
 
     async def first_owner(self) -> str | None:
         """A setup token, in place of any earlier one; None once an owner has signed in."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             if await repository.has_owner(session):
                 return None
             await repository.forget_owner_invitations(session)
@@ -93,19 +93,19 @@ class Admins:
             return (await self._invite(session, Role.OWNER)).token
 
     async def invite(self, role: Role) -> AdminInvitationOut:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             return await self._invite(session, role)
 
     async def invitations(self, page: Page) -> list[OpenAdminInvitationOut]:
         """The open invitations, newest first."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             cut = page.by(datetime.datetime, str)
             found = await repository.invitation_page(session, self._now(), cut)
         return [invitation_out(row) for row in page.cut(found, lambda row: (row.expires_at, shown(row)))]
 
     async def withdraw(self, invitation_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             for row in await repository.invitations(session, self._now()):
                 if shown(row) == invitation_id:
                     await session.delete(row)
@@ -150,26 +150,26 @@ class Admins:
 
     async def session(self, token: str) -> SignedInOut | None:
         now = self._now()
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.session_of(session, _hash(token), now)
         if found and found.last_used_at <= now - _USE_NOTED:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await repository.note_use(session, found.token_hash, now)
         return _signed_in(token, found.admin, found) if found else None
 
     async def sign_out(self, token: str) -> None:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await repository.end_session(session, _hash(token))
             audit.tell(session, Line("admin.sign-out", f"admin/{acting.get().name}"))
 
     async def list(self, page: Page) -> list[AdminOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.admins(session, page.by(str))
         return [_admin_out(one) for one in page.cut(found, lambda one: (one.name,))]
 
     async def get(self, name: str) -> tuple[AdminOut, int]:
         """With its version."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             admin = await repository.by_name(session, name)
         if admin is None:
             raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
@@ -182,7 +182,7 @@ class Admins:
 
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await self._taken(session, name, keeps_owner=role is Role.OWNER)
             seen.check(f"The administrator {name}", admin.version)
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
@@ -197,7 +197,7 @@ class Admins:
 
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await self._taken(session, name, keeps_owner=False)
             seen.check(f"The administrator {name}", admin.version)
             await session.delete(admin)
@@ -219,7 +219,7 @@ class Admins:
             created_by=acting.get().name,
         )
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 session.add(row)
                 await session.flush()
                 await session.refresh(row)
@@ -230,19 +230,19 @@ class Admins:
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
 
     async def tokens(self, page: Page) -> list[ApiTokenOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.tokens(session, page.by(str))
         return [_token_out(row) for row in page.cut(found, lambda row: (row.name,))]
 
     async def delete_token(self, token_id: uuid.UUID) -> None:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             name = await repository.delete_token(session, token_id)
             if name is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The API token {token_id}")
             audit.tell(session, Line("token.delete", f"token/{name}"))
 
     async def by_token(self, token: str) -> ByScopes | None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             row = await repository.token_of(session, _hash(token), self._now())
         return ByScopes(row.name, row.scopes) if row else None
 
@@ -266,7 +266,7 @@ class Admins:
 
     async def _set_up(self, asked: SetupIn) -> SetupOut:
         token_hash, now = _hash(asked.token.get_secret_value()), self._now()
-        async with self._sessions() as session:
+        async with self._database() as session:
             # Before a password is hashed, which costs.
             if not await repository.is_invited(session, token_hash, now):
                 raise CulvertError(Reason.INVITATION_INVALID)
@@ -274,7 +274,7 @@ class Admins:
         secret = totp.new_secret()
         hashed = await self._passwords.hash(asked.password.get_secret_value())
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 invited = await repository.use_invitation(session, token_hash, now)
                 if invited is None:
                     raise CulvertError(Reason.INVITATION_INVALID)

@@ -16,9 +16,9 @@ from culvert_service.gateways.site import Probe
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW, precedence
 from culvert_service.resources.target import hosts
-from culvert_service.sessions.grant import GrantedPair, GrantedTunnel
-from culvert_service.sessions.inner_addresses import Allotment
-from culvert_service.sessions.pool import Inner
+from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel
+from culvert_service.tunnels.inner_addresses import Allotment
+from culvert_service.tunnels.pool import Inner
 from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
 
 # Bytes of IP packet: from what IPv6 needs (RFC 8200 section 5).

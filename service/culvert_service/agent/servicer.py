@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 
 from culvert_agent_server import Context
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, dns_name, error_pb2
 from culvert_proto.grpc_errors import stream, unary
 
@@ -25,9 +25,9 @@ from culvert_service.identity.denials import Denials
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
-from culvert_service.sessions.inner_addresses import InnerAddresses
-from culvert_service.sessions.opening import OpenRequest
-from culvert_service.sessions.service import Tunnels
+from culvert_service.tunnels.inner_addresses import InnerAddresses
+from culvert_service.tunnels.opening import OpenRequest
+from culvert_service.tunnels.service import Tunnels
 from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
 from culvert_service.watch.pushes import Pushes
 
@@ -43,7 +43,7 @@ _CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         identity: Identity,
         authenticators: Authenticators,
         renewal: Renewal,
@@ -58,13 +58,13 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         protected_prefixes: Sequence[str],
         now: Now,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._identity = identity
         self._authenticators = authenticators
         self._renewal = renewal
         self._tunnels = tunnels
         self._fleet = fleet
-        self._inner_addresses = InnerAddresses(sessions, fleet)
+        self._inner_addresses = InnerAddresses(database, fleet)
         self._hub = hub
         self._pushes = pushes
         self._handover = handover
@@ -266,7 +266,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
         async with self._stream_turns:
             device = await self._identity.known(fingerprint)
-            async with self._sessions() as session:
+            async with self._database() as session:
                 reachable = await resources.reachable_by(session, device.user_id)
             allotment = await self._inner_addresses.of(device.id, reachable)
         return messages.profile(

@@ -18,8 +18,8 @@ from culvert_service.pki.master_key import MasterKey
 async def verify(settings: Settings) -> bool:
     """Says what it found; whether every line is as it was written. The ends tell whether lines are missing after them."""
     key = CutKey(MasterKey.load(settings.state_dir))
-    async with controller.reading(settings) as sessions:
-        found = await verifier.verify(sessions, key)
+    async with controller.reading(settings) as database:
+        found = await verifier.verify(database, key)
     if found.broken is not None:
         print(f"chain {found.broken.chain}, line {found.broken.seq}: {found.broken.why}")
         return False
@@ -33,9 +33,9 @@ async def cut(settings: Settings, before: datetime.datetime, file: Path | None) 
     """Cut old lines, and print what was done. Raises ConfigurationError when nothing was cut."""
     key = CutKey(MasterKey.load(settings.state_dir))
     acting.set(Actor(ActorKind.SYSTEM, "command line"))
-    async with controller.reading(settings) as sessions:
+    async with controller.reading(settings) as database:
         try:
-            done = await retention.cut(sessions, key, before, controller.now(), file)
+            done = await retention.cut(database, key, before, controller.now(), file)
         except (retention.LogBrokenError, retention.ExportRefusedError, ValueError) as error:
             raise ConfigurationError(f"nothing was cut: {error}") from None
     print(f"{done.lines} lines that were written before {before:%Y-%m-%d %H:%M %Z} are cut.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Annotated
 
-from culvert_db import Outcome, Sessions
+from culvert_db import Database, Outcome
 from fastapi import APIRouter, Depends, Query
 from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
@@ -44,15 +44,15 @@ def _filter(
     return Filter(actor, action, object, outcome, reason, since, until)
 
 
-def router(sessions: Sessions, key: CutKey, keep_days: int | None) -> APIRouter:
+def router(database: Database, key: CutKey, keep_days: int | None) -> APIRouter:
     routes = APIRouter(prefix="/audit", tags=["audit"])
-    verifier, exports = Verifier(sessions, key), Exports(sessions)
+    verifier, exports = Verifier(database, key), Exports(database)
 
     @routes.get("", summary="List the audit log, newest first")
     async def list_newest(
         page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
     ) -> list[NamedLineOut]:
-        async with sessions() as session:
+        async with database() as session:
             found = await repository.newest(session, which, page.by(datetime.datetime, int, int))
             return await named(session, page.cut(found, lambda line: (line.at, line.chain, line.seq)))
 
@@ -73,7 +73,7 @@ def router(sessions: Sessions, key: CutKey, keep_days: int | None) -> APIRouter:
 
     @routes.get("/retention", summary="Say from when on the audit log is kept")
     async def retention() -> RetentionOut:
-        async with sessions() as session:
+        async with database() as session:
             cuts = [one for of_chain in (await repository.cuts(session)).values() for one in of_chain]
             since = max(one.before for one in cuts) if cuts else await repository.oldest(session)
         return RetentionOut(

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 class Exports:
     """The exports that this controller is sending."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self.sessions = sessions
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self._under_way = 0
 
     @contextmanager
@@ -56,7 +56,7 @@ class ExportResponse(StreamingResponse):
     media_type = "application/jsonl"
 
     def __init__(self, exports: Exports, which: Filter) -> None:
-        super().__init__(_lines(exports.sessions, which))
+        super().__init__(_lines(exports.database, which))
         self._exports = exports
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,10 +78,10 @@ class ExportResponse(StreamingResponse):
                 )
 
 
-async def _lines(sessions: Sessions, which: Filter) -> AsyncGenerator[str]:
-    async with sessions() as session:
+async def _lines(database: Database, which: Filter) -> AsyncGenerator[str]:
+    async with database() as session:
         ends = await repository.ends(session)
-    async with aclosing(repository.chained(sessions, which, ends)) as batches:
+    async with aclosing(repository.chained(database, which, ends)) as batches:
         async for batch in batches:
             yield await asyncio.to_thread(jsonl, batch)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from culvert_db import Outcome, Sessions
+from culvert_db import Database, Outcome
 from culvert_proto import CulvertError
 
 from culvert_service.audit.line import Detail
@@ -25,8 +25,8 @@ _log = logging.getLogger(__name__)
 class Refusals:
     """The refusals by one controller. A killed controller loses the counts of its last two minutes."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._repeats = Repeats()
         self._periodic = Periodic("summary of refusals", self.summarise, _SUMMARY_SECONDS)
 
@@ -69,12 +69,12 @@ class Refusals:
         if summary := self._repeats.summary(until):
             details = _details(summary)
             line = Line("audit.left-out", "log", details, outcome=Outcome.DENIED, actor=CONTROLLER)
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 tell(session, line)
 
     async def _write(self, line: Line, why: CulvertError, left_out: int | None) -> None:
         if left_out is not None:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 tell(session, refused(line, why, left_out))
 
 

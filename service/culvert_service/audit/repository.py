@@ -6,7 +6,7 @@ import datetime
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
-from culvert_db import AuditCut, AuditLine, Outcome, Sessions
+from culvert_db import AuditCut, AuditLine, Database, Outcome
 from sqlalchemy import ColumnElement, and_, func, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -74,7 +74,7 @@ async def after(session: AsyncSession, ends: Mapping[int, int]) -> Sequence[Audi
 
 
 async def chained(
-    sessions: Sessions, which: Filter, ends: Mapping[int, int]
+    database: Database, which: Filter, ends: Mapping[int, int]
 ) -> AsyncGenerator[Sequence[Written]]:
     """The lines up to these ends, chain by chain, oldest first, in batches. Holds no session between two batches."""
     for chain, end in sorted(ends.items()):
@@ -84,7 +84,7 @@ async def chained(
                 AuditLine.chain == chain, AuditLine.seq > seen, AuditLine.seq <= end
             )
             query = query.where(*which.clauses()).order_by(AuditLine.seq).limit(BATCH)
-            async with sessions() as session:
+            async with database() as session:
                 rows = (await session.execute(query)).all()
             if not rows:
                 break

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from culvert_db import AuditCut, AuditLine, Sessions
+from culvert_db import AuditCut, AuditLine, Database
 from sqlalchemy import delete, text
 
 from culvert_service import private_files
@@ -55,13 +55,13 @@ class Retention:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         key: CutKey,
         now: Callable[[], datetime.datetime],
         keep: datetime.timedelta | None,
         exports: Path | None,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._key = key
         self._now = now
         self._keep = keep
@@ -72,17 +72,17 @@ class Retention:
         if self._keep is None:
             return
         before = self._now() - self._keep
-        async with self._sessions() as session:
+        async with self._database() as session:
             oldest = await repository.oldest(session)
             ends = await repository.ends_before(session, before)
         if oldest is None or oldest > before - datetime.timedelta(days=1) or not ends:
             return
         file = self._exports / f"audit-before-{before:%Y-%m-%dT%H-%M-%SZ}.jsonl" if self._exports else None
-        await cut(self._sessions, self._key, before, self._now(), file)
+        await cut(self._database, self._key, before, self._now(), file)
 
 
 async def cut(
-    sessions: Sessions,
+    database: Database,
     key: CutKey,
     before: datetime.datetime,
     now: datetime.datetime,
@@ -94,13 +94,13 @@ async def cut(
     """
     if before > now - datetime.timedelta(days=KEPT_DAYS_LEAST):
         raise ValueError(f"lines are kept for {KEPT_DAYS_LEAST} days at least")
-    async with sessions() as session:
+    async with database() as session:
         ends = await repository.ends_before(session, before)
-    verified = await verifier.verify(sessions, key, ends)
+    verified = await verifier.verify(database, key, ends)
     if verified.broken is not None:
         raise LogBrokenError(verified.broken)
-    export = await _export(sessions, ends, file) if file is not None else None
-    async with sessions.begin() as session:
+    export = await _export(database, ends, file) if file is not None else None
+    async with database.begin() as session:
         await session.execute(_ONE_CUTS)
         cuts = await repository.cuts(session)
         made = [
@@ -150,7 +150,7 @@ def _signed(
     return made
 
 
-async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> bytes:
+async def _export(database: Database, ends: Mapping[int, int], file: Path) -> bytes:
     """Write the lines up to `ends` to the file. Returns its SHA-256. Raises ExportRefusedError.
 
     An incomplete file is deleted, so that hourly attempts on a full disk do not leave one file each.
@@ -164,7 +164,7 @@ async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> by
         raise ExportRefusedError(f"{error.filename}: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as target:
-            digest = await _write(sessions, ends, target)
+            digest = await _write(database, ends, target)
         await asyncio.to_thread(private_files.sync_directory, file.parent)
         return digest
     except BaseException as error:
@@ -174,9 +174,9 @@ async def _export(sessions: Sessions, ends: Mapping[int, int], file: Path) -> by
         raise
 
 
-async def _write(sessions: Sessions, ends: Mapping[int, int], target: BinaryIO) -> bytes:
+async def _write(database: Database, ends: Mapping[int, int], target: BinaryIO) -> bytes:
     digest = hashlib.sha256()
-    async for lines in repository.chained(sessions, Filter(), ends):
+    async for lines in repository.chained(database, Filter(), ends):
         data = (await asyncio.to_thread(jsonl, lines)).encode()
         digest.update(data)
         await asyncio.to_thread(target.write, data)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from culvert_db import Sessions
+from culvert_db import Database
 
 from culvert_service.audit import repository
 from culvert_service.audit.cut import CutKey
@@ -26,32 +26,32 @@ class Verified:
 class Verifier:
     """Verifies the whole log, once at a time. All requests during a run get its result."""
 
-    def __init__(self, sessions: Sessions, key: CutKey) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, key: CutKey) -> None:
+        self._database = database
         self._key = key
         self._run: asyncio.Task[Verified] | None = None
 
     async def result(self) -> Verified:
         if self._run is None or self._run.done():
-            self._run = asyncio.create_task(verify(self._sessions, self._key), name="audit verification")
+            self._run = asyncio.create_task(verify(self._database, self._key), name="audit verification")
         # A caller that disconnects must not cancel the run that others wait for.
         return await asyncio.shield(self._run)
 
 
-async def verify(sessions: Sessions, key: CutKey, ends: Mapping[int, int] | None = None) -> Verified:
+async def verify(database: Database, key: CutKey, ends: Mapping[int, int] | None = None) -> Verified:
     """Verify the lines up to these ends; by default all lines that exist at the beginning.
 
     Hashes are computed in a thread, so that the event loop can serve other requests.
     """
     verification = Verification()
-    broken = await _verify(sessions, key, verification, ends)
+    broken = await _verify(database, key, verification, ends)
     return Verified(verification.lines, verification.ends, broken)
 
 
 async def _verify(
-    sessions: Sessions, key: CutKey, verification: Verification, until: Mapping[int, int] | None
+    database: Database, key: CutKey, verification: Verification, until: Mapping[int, int] | None
 ) -> Broken | None:
-    async with sessions() as session:
+    async with database() as session:
         await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
         last = await repository.ends(session)
         stray = await repository.stray_chain(session)
@@ -65,12 +65,12 @@ async def _verify(
         if chain not in last:
             return Broken(chain, of_chain[-1].seq + 1, "it is not there")
     ends = last if until is None else until
-    async for lines in repository.chained(sessions, Filter(), ends):
-        if broken := await _take(sessions, key, verification, lines):
+    async for lines in repository.chained(database, Filter(), ends):
+        if broken := await _take(database, key, verification, lines):
             return broken
     for chain, end in sorted(ends.items()):
         if _seq(verification, chain) < end and (
-            broken := await _skip_cut(sessions, key, verification, chain)
+            broken := await _skip_cut(database, key, verification, chain)
         ):
             return broken
         if (seq := _seq(verification, chain)) < end:
@@ -79,19 +79,19 @@ async def _verify(
 
 
 async def _take(
-    sessions: Sessions, key: CutKey, verification: Verification, lines: Sequence[Written]
+    database: Database, key: CutKey, verification: Verification, lines: Sequence[Written]
 ) -> Broken | None:
     chain = lines[0].chain
     if lines[0].seq > _seq(verification, chain) + 1 and (
-        broken := await _skip_cut(sessions, key, verification, chain)
+        broken := await _skip_cut(database, key, verification, chain)
     ):
         return broken
     return await asyncio.to_thread(verification.take, lines)
 
 
-async def _skip_cut(sessions: Sessions, key: CutKey, verification: Verification, chain: int) -> Broken | None:
+async def _skip_cut(database: Database, key: CutKey, verification: Verification, chain: int) -> Broken | None:
     """For missing lines, which another controller or command may have cut since this run began."""
-    async with sessions() as session:
+    async with database() as session:
         cuts = (await repository.cuts(session)).get(chain, [])
     if broken := key.check(cuts):
         return broken

@@ -14,7 +14,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, error_pb2
 from sqlalchemy import func, select
 
@@ -38,8 +38,8 @@ class NoAnswerError(Exception):
 
 
 class Calls:
-    def __init__(self, sessions: Sessions, me: ControllerId, master_key: MasterKey) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, me: ControllerId, master_key: MasterKey) -> None:
+        self._database = database
         self._me = me
         self._master_key = master_key
         self._methods: dict[str, Serve] = {}
@@ -109,7 +109,7 @@ class Calls:
 
     async def _send(self, holder: str, message: Call | Answer) -> None:
         payload = envelope.pack(message, holder, self._master_key)
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await session.execute(select(func.pg_notify(_channel(holder), payload)))
 
 

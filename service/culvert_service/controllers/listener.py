@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 from asyncpg import InterfaceError, PostgresError
-from culvert_db import Sessions, why_away
+from culvert_db import Database, why_away
 from sqlalchemy.exc import SQLAlchemyError
 
 _log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class _DriverConnection(Protocol):
 
 
 class Listener:
-    def __init__(self, sessions: Sessions, channels: Mapping[str, Hear]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, channels: Mapping[str, Hear]) -> None:
+        self._database = database
         self._channels = channels
         self._task: asyncio.Task[None] | None = None
 
@@ -84,7 +84,7 @@ class Listener:
 
     @asynccontextmanager
     async def _listening(self) -> AsyncGenerator[_DriverConnection]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 connection = await session.connection()
                 raw = await connection.get_raw_connection()

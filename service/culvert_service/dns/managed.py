@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from culvert_db import DNS_ZONES_CHANNEL, DnsZone, Sessions
+from culvert_db import DNS_ZONES_CHANNEL, Database, DnsZone
 from culvert_db.text import by_code_point
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -17,9 +17,9 @@ _LOOK_SECONDS = 30.0
 class ManagedZones:
     channel = DNS_ZONES_CHANNEL
 
-    def __init__(self, sessions: Sessions, configured: Sequence[str], changed: Callable[[], None]) -> None:
+    def __init__(self, database: Database, configured: Sequence[str], changed: Callable[[], None]) -> None:
         """`changed` is called when they are others than they were."""
-        self._sessions = sessions
+        self._database = database
         self._configured = configured
         self._changed = changed
         # As of the last look.
@@ -48,7 +48,7 @@ class ManagedZones:
         return tuple(dict.fromkeys([*self._configured, *await session.scalars(kept)]))
 
     async def _look(self) -> None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             names = await self.of(session)
         if names != self.names:
             self.names = names

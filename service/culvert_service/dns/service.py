@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from culvert_db import DnsState, DnsZone, Sessions
+from culvert_db import Database, DnsState, DnsZone
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -20,11 +20,11 @@ from culvert_service.rest.version import MayMatch
 
 
 class Dns:
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def records(self, zone: str | None, state: DnsState | None, page: Page) -> list[DnsRecordOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.records(session, zone, state, page.by(str, str, str))
         shown = page.cut(found, lambda record: (record.name, record.zone, record.type))
         return [DnsRecordOut.model_validate(record) for record in shown]
@@ -32,7 +32,7 @@ class Dns:
     async def create(self, asked: ZoneIn) -> tuple[ZoneOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
                 session.add(zone)
                 await _describe(session, zone, asked)
@@ -50,18 +50,18 @@ class Dns:
         return await self.get(asked.name)
 
     async def zones(self, page: Page) -> list[ZoneOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.zones(session, page.by(str))
         return [_out(row) for row in page.cut(found, lambda row: (row.zone.name,))]
 
     async def all_zones(self) -> list[ZoneOut]:
         """For a live view."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             return [_out(row) for row in await repository.all_zones(session)]
 
     async def get(self, name: str) -> tuple[ZoneOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             row = await repository.zone(session, name)
         if row is None:
             raise _unknown(name)
@@ -69,7 +69,7 @@ class Dns:
 
     async def change(self, name: str, asked: ZoneChange, seen: MayMatch) -> tuple[ZoneOut, int]:
         """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _describe(session, await _locked(session, name, seen), asked)
             audit.tell(session, Line("zone.replace", _object(name), _described(asked)))
         return await self.get(name)
@@ -79,7 +79,7 @@ class Dns:
 
         Raises CulvertError NOT_FOUND or VERSION_STALE.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             zone = await _locked(session, name, seen)
             if keep_records:
                 await repository.forget(session, zone)
@@ -90,7 +90,7 @@ class Dns:
 
     async def check(self, name: str) -> None:
         """Raises CulvertError NOT_FOUND."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _locked(session, name, MayMatch())
             await repository.hurry(session)
             audit.tell(session, Line("zone.check", _object(name)))

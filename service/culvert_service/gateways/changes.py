@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from culvert_db import Gateway, Sessions
+from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
@@ -32,8 +32,8 @@ CheckFit = Callable[[AsyncSession, Gateway], Awaitable[None]]
 
 
 class Changes:
-    def __init__(self, sessions: Sessions, ownership: Ownership, refit: Refit, check_fit: CheckFit) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, ownership: Ownership, refit: Refit, check_fit: CheckFit) -> None:
+        self._database = database
         self._ownership = ownership
         self._refit = refit
         self._check_fit = check_fit
@@ -48,7 +48,7 @@ class Changes:
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         fields = described(asked)
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 gateway = await _locked(session, name, seen)
                 await _check_resources(session, gateway.id, Gateway(name=name, **fields))
                 await _check_site_tunnels(session, gateway, fields)
@@ -72,7 +72,7 @@ class Changes:
         GATEWAY_IN_USE.
         """
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 gateway = await _locked(session, name, seen)
                 if uses := await repository.uses(session, gateway.id):
                     raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=uses)
@@ -89,7 +89,7 @@ class Changes:
         """From its commit on nothing opens through the gateway. Raises CulvertError NOT_FOUND, VERSION_STALE, or, unless
         `anyway`, GATEWAY_NEEDED.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             gateway = await _locked(session, name, seen)
             load = (await repository.loads(session, [gateway.id]))[gateway.id]
             if gateway.draining_since is not None:
@@ -104,7 +104,7 @@ class Changes:
 
     async def undrain(self, name: str, seen: MayMatch) -> None:
         """What has moved away stays where it is. Raises CulvertError NOT_FOUND or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             gateway = await _locked(session, name, seen)
             if gateway.draining_since is None:
                 return

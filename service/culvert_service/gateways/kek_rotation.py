@@ -5,7 +5,7 @@
  rekeying ── every SA has fresh keys, and the gateway has forgotten the previous KEK ─► settled
 
 The gateway's row holds the state, and the gateway's own tables show which SAs still have old keys, so another controller
-can continue. Fresh keys are made before the old keys end (sessions/lifecycle.py, site_tunnels/keys.py): no packet is lost.
+can continue. Fresh keys are made before the old keys end (tunnels/lifecycle.py, site_tunnels/keys.py): no packet is lost.
 A thief of the previous KEK who has read the tables cannot open keys that are wrapped afterwards.
 """
 
@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from culvert_db import Gateway, Sessions
+from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -64,14 +64,14 @@ class _Asked:
 class KekRotation:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         master_key: MasterKey,
         renew: Renew,
         close: Close,
         lease_seconds: float,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._fleet = fleet
         self._master_key = master_key
         self._renew = renew
@@ -124,7 +124,7 @@ class KekRotation:
     async def _promote(self, link: Link, following: KeyWrap) -> None:
         """Make the next KEK the present one. The gateway can then open keys wrapped under either KEK."""
         with audit.controller_acts():
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 row = await self._locked(session, link)
                 now = config_of(row, self._master_key).next_key_wrap if row is not None else None
                 if row is None or now is None or now.fingerprint != following.fingerprint:
@@ -171,7 +171,7 @@ class KekRotation:
         if others:
             await link.forget_keks(others)
         with audit.controller_acts():
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 row = await self._locked(session, link)
                 if row is None or row.rekeying_since is None:
                     return

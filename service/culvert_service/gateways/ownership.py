@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
-from culvert_db import Gateway, Sessions
+from culvert_db import Database, Gateway
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -40,14 +40,14 @@ class Ownership:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         me: ControllerId,
         configure: Configure,
         changed: Callable[[], None],
         lease_seconds: float,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._fleet = fleet
         self._me = me
         self._configure = configure
@@ -76,7 +76,7 @@ class Ownership:
         with contextlib.suppress(
             SQLAlchemyError, PostgresError, InterfaceError, InternalClientError, OSError
         ):
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await rows.release(session, self._me.holder)
 
     def look_soon(self, _payload: str | None = None) -> None:
@@ -95,7 +95,7 @@ class Ownership:
     async def look(self) -> None:
         """Raises what the database does; the links are then as before."""
         async with self._one_at_a_time:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 for gateway_id, highest in self._outbid.items():
                     await rows.raise_epoch(session, gateway_id, self._me.holder, highest)
                 await rows.live(session, self._me, self._seconds)
@@ -103,7 +103,7 @@ class Ownership:
                 held = await rows.claim(session, self._me, self._seconds)
             self._outbid.clear()
             await self._report(held)
-            async with self._sessions() as session:
+            async with self._database() as session:
                 seen = await rows.seen(session)
             await self._settle(held, seen)
         self._tell_if_changed()
@@ -124,7 +124,7 @@ class Ownership:
                 told[link.config.id] = link.report()
         news = {key: report for key, report in told.items() if self._told.get(key) != report}
         if news:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 for gateway_id, report in sorted(news.items()):
                     await rows.record(session, gateway_id, report, self._told.get(gateway_id))
         self._told = told

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 
-from culvert_db import GatewaySample, Sessions
+from culvert_db import Database, GatewaySample
 from culvert_proto import CulvertError
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.dialects.postgresql import distinct_on
@@ -23,8 +23,8 @@ _POINTS = 240
 
 
 class Sampling:
-    def __init__(self, sessions: Sessions, fleet: Fleet) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, fleet: Fleet) -> None:
+        self._database = database
         self._fleet = fleet
         self._rounds = Periodic("sampling", self.sample, _EVERY_SECONDS)
 
@@ -45,7 +45,7 @@ class Sampling:
             trip = None if link.round_trip is None else round(link.round_trip * 1e6)
             rows.append({"gateway_id": link.config.id, "drops": drops, "round_trip_us": trip})
         if rows:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await session.execute(insert(GatewaySample), rows)
                 old = GatewaySample.at < func.now() - _KEPT
                 await session.execute(delete(GatewaySample).where(old))

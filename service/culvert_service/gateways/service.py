@@ -6,7 +6,7 @@ import base64
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from culvert_db import Gateway, GatewayHealth, Sessions
+from culvert_db import Database, Gateway, GatewayHealth
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -52,7 +52,7 @@ from culvert_service.rest.page import Page
 class Gateways:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         ownership: Ownership,
         authority: Authority,
@@ -61,7 +61,7 @@ class Gateways:
         desired: DesiredTunnels,
     ) -> None:
         """`authority` signs the certificates of gateways; `clients` signs the certificates of their P4Runtime clients."""
-        self._sessions = sessions
+        self._database = database
         self._fleet = fleet
         self._ownership = ownership
         self._authority = authority
@@ -72,12 +72,12 @@ class Gateways:
     async def create(self, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
         check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
-        async with self._sessions() as session:
+        async with self._database() as session:
             _check_name(asked.name, await repository.controller_names(session))
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
         gateway = Gateway(name=asked.name, kek_ciphertext=kek, **described(asked))
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 session.add(gateway)
                 await session.flush()
                 await session.refresh(gateway)
@@ -89,19 +89,19 @@ class Gateways:
         return made
 
     async def list(self, page: Page) -> list[GatewayOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await ownership_rows.seen(session, cut=page.by(str))
             shown = page.cut(found, lambda seen: (seen.gateway.name,))
             return await self._all_out(session, shown)
 
     async def everything(self) -> list[GatewayOut]:
         """For a live view."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             return await self._all_out(session, await ownership_rows.seen(session))
 
     async def get(self, name: str) -> tuple[GatewayOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await ownership_rows.seen(session, name)
             if not found:
                 raise _unknown(name)
@@ -110,7 +110,7 @@ class Gateways:
 
     async def reserve(self, names: Sequence[str]) -> None:
         """Reserve a controller's names and addresses, so that no gateway gets a certificate for any of them."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await repository.reserve(session, {issuance.canonical(name) for name in names})
 
     async def bundle(self, name: str) -> BundleOut:
@@ -118,7 +118,7 @@ class Gateways:
 
         Raises CulvertError NOT_FOUND or GATEWAY_NAME_RESERVED.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             gateway = await repository.lock(session, name)
             if gateway is None:
                 raise _unknown(name)
@@ -160,12 +160,12 @@ class Gateways:
     async def samples(self, name: str, hours: int) -> list[SampleOut]:
         """Raises CulvertError NOT_FOUND."""
         gateway = await self._named(name)
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await sampling.samples(session, gateway.id, hours)
         return [SampleOut(at=it.at, drops=it.drops, round_trip_us=it.round_trip_us) for it in found]
 
     async def _named(self, name: str) -> Gateway:
-        async with self._sessions() as session:
+        async with self._database() as session:
             gateway = await repository.by_name(session, name)
         if gateway is None:
             raise _unknown(name)

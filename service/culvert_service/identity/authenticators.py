@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from culvert_db import Device, DeviceState, Sessions, Totp
+from culvert_db import Database, Device, DeviceState, Totp
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -40,13 +40,13 @@ class Proof:
 class Authenticators:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         master_key: MasterKey,
         pushes: Pushes,
         denials: Denials,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._master_key = master_key
         self._pushes = pushes
         self._denials = denials
@@ -55,7 +55,7 @@ class Authenticators:
     async def prove(self, fingerprint: bytes, code: str) -> Proof:
         """Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
         now = self._now()
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             found = await repository.device_by_fingerprint(session, fingerprint)
             device = admitted(found, fingerprint, now)
             judged = await self.judge(session, fingerprint, device, code, "device.prove")
@@ -100,7 +100,7 @@ class Authenticators:
 
         Raises CulvertError NOT_FOUND or DEVICE_REVOKED.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             device = await repository.device(session, device_id)
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")

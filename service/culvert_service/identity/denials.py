@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
@@ -22,9 +22,9 @@ _ALWAYS_TOLD = (Reason.CODE_WRONG,)
 class Denials:
     """A device is known by its certificate's fingerprint. What is left out of the log is counted in the next line."""
 
-    def __init__(self, sessions: Sessions, refusals: Refusals, count: Callable[[str, Reason], None]) -> None:
+    def __init__(self, database: Database, refusals: Refusals, count: Callable[[str, Reason], None]) -> None:
         """`count` is called for each, by action and reason, whether the log is told or not."""
-        self._sessions = sessions
+        self._database = database
         self._refusals = refusals
         self._count = count
 
@@ -57,7 +57,7 @@ class Denials:
         line = self.line(fingerprint, Line(action, about or _certificate(fingerprint), told), why)
         if line is None:
             return
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             # A caller with an unknown certificate is identified by that certificate alone.
             device = await repository.device_by_fingerprint(session, fingerprint)
             if device is not None:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from culvert_db import Device, Invitation, Sessions, User
+from culvert_db import Database, Device, Invitation, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -28,12 +28,12 @@ _REPEATS = datetime.timedelta(minutes=10)
 class Invitations:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         infrastructure: Authority,
         rest_url: str,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._infrastructure = infrastructure
         self._rest_url = rest_url
         self._now = now
@@ -42,7 +42,7 @@ class Invitations:
         """Raises CulvertError NOT_FOUND."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         expires_at = self._now() + _LIFETIME
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             user = await repository.user_by_name(session, name)
             if user is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
@@ -62,7 +62,7 @@ class Invitations:
         return InvitationOut(link=f"culvert://enroll?{urlencode(query, safe=':/')}", expires_at=expires_at)
 
     async def list(self, page: Page, q: str | None) -> list[OpenInvitationOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.open_invitations(session, page.by(int), q, self._now())
         return [
             OpenInvitationOut(
@@ -77,7 +77,7 @@ class Invitations:
 
     async def withdraw(self, number: int) -> None:
         """Raises CulvertError NOT_FOUND, when it was used meanwhile too."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             user = await repository.withdraw_invitation(session, number, self._now())
             if user is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The open invitation {number}")

@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_db import ActorKind, Sessions
+from culvert_db import ActorKind, Database
 from culvert_proto import CulvertError, Reason
 from culvert_proto.late_renewal import statement
 
@@ -92,7 +92,7 @@ class LateRenewal:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         renewal: Renewal,
         authenticators: Authenticators,
         denials: Denials,
@@ -101,7 +101,7 @@ class LateRenewal:
         bound: datetime.timedelta,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._renewal = renewal
         self._authenticators = authenticators
         self._denials = denials
@@ -121,7 +121,7 @@ class LateRenewal:
         acting.set(replace(acting.get(), kind=ActorKind.DEVICE))
         try:
             proven = self._proven(asked)
-            async with self._sessions() as session:
+            async with self._database() as session:
                 if await repository.device_by_fingerprint(session, proven.fingerprint) is None:
                     raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
         except CulvertError as error:
@@ -160,7 +160,7 @@ class LateRenewal:
 
     async def _renew(self, proven: _Proven, code: str) -> tuple[Renewed, Proof] | CulvertError:
         now, fingerprint = self._now(), proven.fingerprint
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             # A device that shows its next certificate has received it, as in a handshake.
             await repository.take_next_certificate(session, fingerprint)
             device = known(await repository.device_to_renew(session, fingerprint))

@@ -6,7 +6,7 @@ import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Collection
 
-from culvert_db import Sessions, User
+from culvert_db import Database, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -29,8 +29,8 @@ CloseTunnels = Callable[[AsyncSession, Collection[uuid.UUID]], Awaitable[Callabl
 
 
 class People:
-    def __init__(self, sessions: Sessions, hub: Hub, pushes: Pushes, close_tunnels: CloseTunnels) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, hub: Hub, pushes: Pushes, close_tunnels: CloseTunnels) -> None:
+        self._database = database
         self._hub = hub
         self._pushes = pushes
         self._close_tunnels = close_tunnels
@@ -38,7 +38,7 @@ class People:
     async def create(self, asked: UserIn) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError ALREADY_EXISTS."""
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 session.add(User(name=asked.name, email=asked.email))
                 await session.flush()
                 audit.tell(session, Line("user.create", f"user/{asked.name}", {"email": asked.email}))
@@ -47,7 +47,7 @@ class People:
         return await self.get(asked.name)
 
     async def list(self, page: Page, q: str | None, *, falling: bool = False) -> list[UserOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = page.cut(
                 await repository.people(session, page.by(str), q, falling=falling), lambda row: (row[0].name,)
             )
@@ -56,7 +56,7 @@ class People:
 
     async def get(self, name: str) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.person(session, name)
         if found is None:
             raise _unknown(name)
@@ -64,7 +64,7 @@ class People:
 
     async def change(self, name: str, asked: UserChange, seen: MayMatch) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             user = await self._locked(session, name, seen)
             told: dict[str, Detail] = {"from": user.email, "to": asked.email}
             user.email = asked.email
@@ -73,7 +73,7 @@ class People:
 
     async def delete(self, name: str, seen: MayMatch) -> RevokedOut:
         """With their devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             user = await self._locked(session, name, seen)
             devices = await repository.lock_devices(session, user.id)
             finish = await self._close_tunnels(session, devices.keys())

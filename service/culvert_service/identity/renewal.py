@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_db import Device, Sessions
+from culvert_db import Database, Device
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
@@ -36,13 +36,13 @@ class Renewed:
 class Renewal:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         infrastructure: Authority,
         devices: Authority,
         denials: Denials,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._infrastructure = infrastructure
         self._devices = devices
         self._denials = denials
@@ -55,7 +55,7 @@ class Renewal:
 
     async def _renew(self, fingerprint: bytes, csr_pem: str) -> Renewed:
         public_key = request.public_key(csr_pem)
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             # The caller's next certificate takes effect if it shows it; one that was never shown is replaced.
             await repository.take_next_certificate(session, fingerprint)
             found = await repository.device_to_renew(session, fingerprint)

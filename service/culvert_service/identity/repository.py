@@ -236,7 +236,7 @@ async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp |
 
 
 async def doubt_tunnels(session: AsyncSession, device_id: uuid.UUID) -> None:
-    """Its permissions are looked at anew at once (sessions/enforcement.py)."""
+    """Its permissions are looked at anew at once (tunnels/enforcement.py)."""
     await session.execute(
         update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=doubted())
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 
-from culvert_db import REVOCATIONS_CHANNEL, Sessions
+from culvert_db import REVOCATIONS_CHANNEL, Database
 
 from culvert_service.identity import repository
 from culvert_service.periodic import Periodic
@@ -24,8 +24,8 @@ Deny = Callable[[Sequence[bytes]], None]
 class Revocations:
     channel = REVOCATIONS_CHANNEL
 
-    def __init__(self, sessions: Sessions, now: Callable[[], datetime.datetime]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, now: Callable[[], datetime.datetime]) -> None:
+        self._database = database
         self._now = now
         self._seen_until: datetime.datetime | None = None
         self._looks = Periodic("revocations", self._look, _LOOK_SECONDS)
@@ -46,7 +46,7 @@ class Revocations:
 
     async def _look(self) -> None:
         now = self._now()
-        async with self._sessions() as session:
+        async with self._database() as session:
             revoked = await repository.revoked(session, self._seen_until, now)
         self._seen_until = now - _OVERLAP
         if self._deny is not None:

@@ -7,7 +7,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 
-from culvert_db import ActorKind, Device, DeviceState, Sessions
+from culvert_db import ActorKind, Database, Device, DeviceState
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -51,7 +51,7 @@ Enforce = Callable[[], Awaitable[int]]
 class Identity:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         refusals: Refusals,
         infrastructure: Authority,
         devices: Authority,
@@ -63,7 +63,7 @@ class Identity:
         agent_address: str,
         now: Now,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._refusals = refusals
         self._infrastructure = infrastructure
         self._devices = devices
@@ -91,7 +91,7 @@ class Identity:
         public_key = request.public_key(asked.csr_pem)
         key_hash = request.key_hash(public_key)
         token, now = asked.token.get_secret_value(), self._now()
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             user = await invitations.use(session, token, now)
             again = None if user else await invitations.enrolled_lately(session, token, key_hash, now)
             if user is None and again is None:
@@ -131,7 +131,7 @@ class Identity:
 
     async def devices(self, page: Page, q: str | None, sort: str) -> list[DeviceOut]:
         order, falling = chosen(repository.DEVICE_ORDERS, sort)
-        async with self._sessions() as session:
+        async with self._database() as session:
             cut = page.by(order.kind, uuid.UUID)
             found = await repository.devices(session, cut, q, order, falling=falling)
             shown = page.cut(found, lambda device: (order.of(device), device.id))
@@ -140,7 +140,7 @@ class Identity:
 
     async def device(self, device_id: uuid.UUID) -> tuple[DeviceOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             device = await repository.device(session, device_id)
         if device is None:
             raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
@@ -159,7 +159,7 @@ class Identity:
         return found
 
     async def _judge(self, device_id: uuid.UUID, state: DeviceState, seen: MayMatch) -> tuple[DeviceOut, int]:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen(session, device_id, seen)
             changed = await repository.judge(session, device_id, state)
             if changed:
@@ -173,7 +173,7 @@ class Identity:
 
     async def revoke(self, device_id: uuid.UUID, close_tunnels: CloseTunnels, seen: MayMatch) -> RevokedOut:
         """From its return on, no call of the device is served, its tunnels are closed, and its Watch has ended."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen(session, device_id, seen)
             device = await repository.revoke(session, device_id, self._now())
             if device is None:
@@ -199,7 +199,7 @@ class Identity:
         if not all(map(str.isprintable, (client_version, *posture.keys(), *posture.values()))):
             raise CulvertError(Reason.REQUEST_INVALID, why="what the device says of itself is not text")
         now = self._now()
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await repository.take_next_certificate(session, fingerprint)
             found = await repository.device_by_fingerprint(session, fingerprint)
             device = admitted(found, fingerprint, now)
@@ -213,7 +213,7 @@ class Identity:
 
     async def known(self, fingerprint: bytes) -> Device:
         """The device behind a certificate. Raises CulvertError as `admitted`."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.device_by_fingerprint(session, fingerprint)
             return admitted(found, fingerprint, self._now())
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import anyio
-from culvert_db import Sessions
+from culvert_db import Database
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
@@ -23,7 +23,7 @@ from culvert_service.live import places, sources
 from culvert_service.live.log_view import LogView
 from culvert_service.live.view import View
 from culvert_service.rest.access import Access
-from culvert_service.sessions.throughput import Throughput
+from culvert_service.tunnels.throughput import Throughput
 
 # After this long, who watches has to be one who still may.
 _ADMITTED_SECONDS = 10.0
@@ -53,14 +53,14 @@ class Told(NamedTuple):
 
 
 class Live:
-    def __init__(self, sessions: Sessions, gateways: Gateways, dns: Dns, throughput: Throughput) -> None:
+    def __init__(self, database: Database, gateways: Gateways, dns: Dns, throughput: Throughput) -> None:
         self._views = {
-            Area.TUNNELS: sources.tunnels(sessions),
+            Area.TUNNELS: sources.tunnels(database),
             Area.TRAFFIC: sources.traffic(throughput),
             Area.GATEWAYS: sources.gateways(gateways),
-            Area.DNS: sources.dns(sessions, dns),
+            Area.DNS: sources.dns(database, dns),
         }
-        self._log = LogView(sessions)
+        self._log = LogView(database)
 
     async def stop(self) -> None:
         """Ends the streams, so that the server need not wait for them."""

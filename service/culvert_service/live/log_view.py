@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections.abc import AsyncGenerator
 
-from culvert_db import AuditLine, Sessions
+from culvert_db import AuditLine, Database
 
 from culvert_service.audit import repository
 from culvert_service.audit.line import CHAINS
@@ -18,8 +18,8 @@ _POSITION = re.compile(r"[0-9]{1,5}:[0-9]{1,18}(,[0-9]{1,5}:[0-9]{1,18})*")
 
 
 class LogView:
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._stopped = asyncio.Event()
 
     async def lines(self, seen: str | None) -> AsyncGenerator[tuple[str, AuditLine | None]]:
@@ -28,11 +28,11 @@ class LogView:
         """
         position = parsed(seen)
         if position is None:
-            async with self._sessions() as session:
+            async with self._database() as session:
                 position = await repository.ends(session)
             yield spelled(position), None
         while not self._stopped.is_set():
-            async with self._sessions() as session:
+            async with self._database() as session:
                 found = await repository.after(session, position)
             for line in found:
                 position[line.chain] = line.seq

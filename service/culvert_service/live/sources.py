@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
-from culvert_db import Base, DnsRecord, Sessions, Tunnel
+from culvert_db import Base, Database, DnsRecord, Tunnel
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
 
@@ -20,25 +20,25 @@ from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
 from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
-from culvert_service.sessions import listing
-from culvert_service.sessions.schemas import TunnelOut
-from culvert_service.sessions.throughput import Throughput
-from culvert_service.sessions.traffic import Rate
+from culvert_service.tunnels import listing
+from culvert_service.tunnels.schemas import TunnelOut
+from culvert_service.tunnels.throughput import Throughput
+from culvert_service.tunnels.traffic import Rate
 
 _ZONE, _RECORD = "zone/", "record/"
 
 
-def tunnels(sessions: Sessions) -> View:
+def tunnels(database: Database) -> View:
     """By id."""
 
     async def versions() -> Mapping[str, str]:
-        async with sessions() as session:
+        async with database() as session:
             stays = Tunnel.stays()
             found = await session.execute(select(Tunnel.id, _xmin(Tunnel)).where(stays))
         return {str(key): version for key, version in found}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
-        async with sessions() as session:
+        async with database() as session:
             found = await listing.listed_by_id(session, [uuid.UUID(key) for key in keys])
         return {str(one.tunnel.id): _row(TunnelOut.of(one)) for one in found}
 
@@ -76,7 +76,7 @@ def gateways(service: Gateways) -> View:
     return View(versions, rows)
 
 
-def dns(sessions: Sessions, service: Dns) -> View:
+def dns(database: Database, service: Dns) -> View:
     """By `zone/NAME` and `record/ZONE/TYPE/NAME`."""
     # As with gateways. A record's version never comes back.
     zones: dict[str, ZoneOut] = {}
@@ -86,7 +86,7 @@ def dns(sessions: Sessions, service: Dns) -> View:
         zones = {f"{_ZONE}{one.name}": one for one in await service.all_zones()}
         # A zone that lags lags more each time.
         found = {key: one.model_dump_json(exclude={"lag_seconds"}) for key, one in zones.items()}
-        async with sessions() as session:
+        async with database() as session:
             query = select(DnsRecord.zone, DnsRecord.type, DnsRecord.name, _xmin(DnsRecord))
             for *place, version in await session.execute(query):
                 found[_RECORD + "/".join(place)] = version
@@ -96,7 +96,7 @@ def dns(sessions: Sessions, service: Dns) -> View:
         found = {key: _row(zones[key]) for key in keys if key in zones}
         places = [tuple(key.split("/", 3)[1:]) for key in keys if key.startswith(_RECORD)]
         place = tuple_(DnsRecord.zone, DnsRecord.type, DnsRecord.name)
-        async with sessions() as session:
+        async with database() as session:
             for record in await session.scalars(select(DnsRecord).where(place.in_(places))):
                 key = f"{_RECORD}{record.zone}/{record.type}/{record.name}"
                 found[key] = _row(DnsRecordOut.model_validate(record))

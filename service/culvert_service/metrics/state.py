@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-from culvert_db import Device, DnsRecord, DnsZoneStatus, Gateway, GatewaySample, Sessions, SiteTunnel, Tunnel
+from culvert_db import Database, Device, DnsRecord, DnsZoneStatus, Gateway, GatewaySample, SiteTunnel, Tunnel
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -30,14 +30,14 @@ class _Read(Collector):
 
 
 class State:
-    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub, authorities: dict[str, Authority]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, fleet: Fleet, hub: Hub, authorities: dict[str, Authority]) -> None:
+        self._database = database
         self._fleet = fleet
         self._hub = hub
         self._authorities = authorities
 
     async def read(self) -> CollectorRegistry:
-        async with self._sessions() as session:
+        async with self._database() as session:
             tunnels = await session.execute(
                 select(Gateway.name, Tunnel.state, func.count())
                 .join_from(Tunnel, Gateway, Tunnel.gateway_id == Gateway.id)

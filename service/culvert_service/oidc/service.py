@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from culvert_db import ActorKind, Admin, AdminIdentity, Sessions, User
+from culvert_db import ActorKind, Admin, AdminIdentity, Database, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
@@ -38,14 +38,14 @@ class Oidc:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         refusals: Refusals,
         provider: Provider | None,
         master_key: MasterKey,
         invite: Invite,
         now: Callable[[], datetime.datetime],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._refusals = refusals
         self._configured = provider
         self._master_key = master_key
@@ -120,7 +120,7 @@ class Oidc:
 
     async def _sign_in(self, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             admin = await session.scalar(
                 select(Admin)
                 .join(AdminIdentity, AdminIdentity.admin_id == Admin.id)
@@ -135,7 +135,7 @@ class Oidc:
     async def _set_up(self, flow: Flow, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 token_hash = hashlib.sha256(flow.token.encode()).digest()
                 invited = await repository.use_invitation(session, token_hash, now)
                 if invited is None:
@@ -159,7 +159,7 @@ class Oidc:
         if subject.email is None:
             raise CulvertError(Reason.OIDC_EMAIL_UNVERIFIED, issuer=subject.issuer)
         email = canonical_email(subject.email)
-        async with self._sessions() as session:
+        async with self._database() as session:
             names = list(await session.scalars(select(User.name).where(User.email == email).limit(2)))
         if not names:
             raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)

@@ -6,7 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from culvert_db import create_sessions
+from culvert_db import bind_database
 
 from culvert_service.config import Settings
 from culvert_service.controller import Controller
@@ -17,6 +17,6 @@ async def write() -> None:
     """To standard output. Needs neither settings nor a database: nothing is started."""
     engine = connect("postgresql://nobody@localhost/none")
     with tempfile.TemporaryDirectory() as state:
-        controller = Controller(Settings(state_dir=Path(state)), create_sessions(engine))
+        controller = Controller(Settings(state_dir=Path(state)), bind_database(engine))
         print(json.dumps(controller.openapi(), indent=1, sort_keys=True))
     await engine.dispose()

@@ -37,8 +37,8 @@ from culvert_db import (
     RecoveryCode,
     SignInGuesses,
     Totp,
+    bind_database,
     create_engine,
-    create_sessions,
     upgrade,
 )
 from culvert_db.embedded import EmbeddedPostgres
@@ -132,7 +132,7 @@ async def restore(settings: Settings, source: Path) -> Restored:
         engine = create_engine(url)
         try:
             await upgrade(engine)
-            async with create_sessions(engine).begin() as session:
+            async with bind_database(engine).begin() as session:
                 restored = Restored(manifest.made_at, await _void(session), await _back(session))
                 details: dict[str, Detail] = {
                     _key(what): count for what, count in (restored.void | restored.back).items()

@@ -43,7 +43,7 @@ async def restore(settings: Settings, source: Path) -> None:
 
 async def rotate_device_ca(settings: Settings) -> None:
     # Told first: there is no rotation that the log does not know of.
-    async with controller.reading(settings) as sessions, sessions.begin() as session:
+    async with controller.reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/device"))
     until = (controller.now() + issuance.DEVICE.lifetime).date()
     rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
@@ -52,7 +52,7 @@ async def rotate_device_ca(settings: Settings) -> None:
 
 
 async def rotate_infrastructure_ca(settings: Settings) -> None:
-    async with controller.reading(settings) as sessions, sessions.begin() as session:
+    async with controller.reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/infrastructure"))
     until = (controller.now() + issuance.SERVER.lifetime).date()
     fresh = make_authority("infrastructure")
@@ -64,7 +64,7 @@ async def rotate_infrastructure_ca(settings: Settings) -> None:
 
 
 async def rotate_gateway_ca(settings: Settings) -> None:
-    async with controller.reading(settings) as sessions, sessions.begin() as session:
+    async with controller.reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/gateway"))
     until = (controller.now() + issuance.GATEWAY.lifetime).date()
     rotation.rotate(settings.state_dir, "gateway", make_authority("gateway"), until)
@@ -74,7 +74,7 @@ async def rotate_gateway_ca(settings: Settings) -> None:
 
 async def issue_reader(settings: Settings, directory: Path) -> None:
     private_files.check_writable(directory)
-    async with controller.reading(settings) as sessions, sessions.begin() as session:
+    async with controller.reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("gateway.reader", "ca/infrastructure"))
     ca = Authority.load(settings.state_dir, "infrastructure")
     reader = ca.issue_p4runtime_reader()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_db import Gateway, Sessions, UntrustedDatabaseError, refusal, why_away
+from culvert_db import Database, Gateway, UntrustedDatabaseError, refusal, why_away
 from culvert_db.start_failure import PostgresFailedError
 from culvert_proto import CulvertError
 from sqlalchemy import func, select
@@ -63,8 +63,8 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
     if settings.oidc_issuer is not None:
         yield await _provider(settings)
     try:
-        async with controller.reading(settings) as sessions:
-            async for finding in _database(settings, sessions, keys=not files.wrong):
+        async with controller.reading(settings) as database:
+            async for finding in _database(settings, database, keys=not files.wrong):
                 yield finding
     except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:
         telling = (ConfigurationError, PostgresFailedError, UntrustedDatabaseError)
@@ -150,8 +150,8 @@ def _authority(state_dir: Path, name: str) -> Finding:
     return Finding(f"{name} CA", wrong, "Replace it before then: what it has signed ends with it.")
 
 
-async def _database(settings: Settings, sessions: Sessions, *, keys: bool) -> AsyncGenerator[Finding]:
-    async with sessions() as session:
+async def _database(settings: Settings, database: Database, *, keys: bool) -> AsyncGenerator[Finding]:
+    async with database() as session:
         there = (await session.execute(select(func.clock_timestamp()))).scalar_one()
         off = abs(there - controller.now())
         yield Finding("database")
@@ -165,6 +165,6 @@ async def _database(settings: Settings, sessions: Sessions, *, keys: bool) -> As
             except MasterKeyError as error:
                 wrong = str(error)
             yield Finding("master key", wrong, "Put the state directory back that belongs to this database.")
-    broken = (await verifier.verify(sessions, CutKey(MasterKey.load(settings.state_dir)))).broken
+    broken = (await verifier.verify(database, CutKey(MasterKey.load(settings.state_dir)))).broken
     wrong = f"chain {broken.chain}, line {broken.seq}: {broken.why}" if broken else ""
     yield Finding("audit log", wrong, "Somebody has changed it in the database: find out who.")

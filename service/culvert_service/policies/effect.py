@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
-from culvert_db import Sessions
+from culvert_db import Database
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.policies import repository
@@ -17,8 +17,8 @@ Cuts = Callable[[AsyncSession], Awaitable[int]]
 
 
 class Effects:
-    def __init__(self, sessions: Sessions, cuts: Cuts) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, cuts: Cuts) -> None:
+        self._database = database
         self._cuts = cuts
 
     async def of(
@@ -27,7 +27,7 @@ class Effects:
         change: Callable[[AsyncSession], Awaitable[object]],
     ) -> EffectOut:
         """`concerned`: the resources whose people may become others. Raises what `change` does."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             resources = await concerned(session)
             before = await repository.reach(session, resources)
             await change(session)

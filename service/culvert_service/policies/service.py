@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 
-from culvert_db import Group, Policy, Resource, Sessions, User
+from culvert_db import Database, Group, Policy, Resource, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -35,21 +35,21 @@ Enforce = Callable[[], Awaitable[int]]
 
 
 class Groups:
-    def __init__(self, sessions: Sessions, enforce: Enforce, effects: Effects) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, enforce: Enforce, effects: Effects) -> None:
+        self._database = database
         self._enforce = enforce
         self._effects = effects
 
     async def create(self, asked: GroupIn) -> tuple[GroupOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _write_group(session, None, asked)
             audit.tell(session, Line("group.create", f"group/{asked.name}", _members(asked.members)))
         return await self.get(asked.name)
 
     async def replace(self, name: str, asked: GroupIn, seen: MayMatch) -> tuple[GroupOut, int]:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen_group(session, name, seen)
             await _write_group(session, name, asked)
             told = {"name": asked.name} | _members(asked.members)
@@ -65,7 +65,7 @@ class Groups:
 
     async def use(self, name: str) -> GroupUseOut:
         """Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             policies = [policy.name for policy in await repository.of_group(session, name)]
 
         async def change(session: AsyncSession) -> None:
@@ -75,19 +75,19 @@ class Groups:
         return GroupUseOut(**dict(effect), policies_deleted=policies)
 
     async def list(self, page: Page, q: str | None) -> list[GroupOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.groups(session, page.by(str), q)
         return [_group_out(group) for group in page.cut(found, lambda group: (group.name,))]
 
     async def get(self, name: str) -> tuple[GroupOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             group = await _group(session, name)
         return _group_out(group), group.version
 
     async def replace_members(self, name: str, names: Sequence[str], seen: MayMatch) -> tuple[GroupOut, int]:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen_group(session, name, seen)
             await _write_group(session, name, GroupIn(name=name, members=list(names)))
             audit.tell(session, Line("group.members", f"group/{name}", _members(names)))
@@ -95,7 +95,7 @@ class Groups:
         return await self.get(name)
 
     async def add(self, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
@@ -105,7 +105,7 @@ class Groups:
 
     async def remove(self, name: str, member: str, seen: MayMatch) -> ClosedOut:
         """Removes a member. A person who is not a member is no error."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
@@ -113,7 +113,7 @@ class Groups:
         return ClosedOut(tunnels_closed=await self._enforce())
 
     async def delete(self, name: str, seen: MayMatch) -> ClosedOut:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen_group(session, name, seen)
             await session.delete(await _group(session, name))
             audit.tell(session, Line("group.delete", f"group/{name}"))
@@ -121,8 +121,8 @@ class Groups:
 
 
 class Policies:
-    def __init__(self, sessions: Sessions, enforce: Enforce, effects: Effects) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, enforce: Enforce, effects: Effects) -> None:
+        self._database = database
         self._enforce = enforce
         self._effects = effects
 
@@ -155,25 +155,25 @@ class Policies:
         return await self._effects.of(concerned, change)
 
     async def list(self, page: Page, sought: Sought) -> list[PolicyOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.policies(session, page.by(str), sought)
         return [_policy_out(policy) for policy in page.cut(found, lambda policy: (policy.name,))]
 
     async def get(self, name: str) -> tuple[PolicyOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             policy = await _policy(session, name)
         return _policy_out(policy), policy.version
 
     async def delete(self, name: str, seen: MayMatch) -> ClosedOut:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await _seen_policy(session, name, seen)
             await session.delete(await _policy(session, name))
             audit.tell(session, Line("policy.delete", f"policy/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
 
     async def _write(self, name: str | None, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             if name is not None:
                 await _seen_policy(session, name, seen)
             policy = await _write_policy(session, name, asked)

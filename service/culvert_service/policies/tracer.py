@@ -6,7 +6,7 @@ import datetime
 import uuid
 from collections.abc import Callable, Sequence
 
-from culvert_db import Gateway, ResourceGateway, Sessions
+from culvert_db import Database, Gateway, ResourceGateway
 from culvert_proto import CulvertError, Reason, dns_name
 
 from culvert_service.decision import facts
@@ -22,13 +22,13 @@ class Tracer:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         online: Callable[[str], bool],
         now: Callable[[], datetime.datetime],
         *,
         approval: bool,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._online = online
         self._now = now
         self._approval = approval
@@ -40,7 +40,7 @@ class Tracer:
         REQUEST_INVALID.
         """
         fqdn = _asked(name)
-        async with self._sessions() as session:
+        async with self._database() as session:
             if await repository.user(session, user) is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The user {user}")
             found = await repository.traced(session, user, fqdn, device_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import WILDCARD
 
@@ -19,13 +19,13 @@ _TYPES = {4: "A", 6: "AAAA"}
 
 
 class Effects:
-    def __init__(self, sessions: Sessions, resources: Resources) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, resources: Resources) -> None:
+        self._database = database
         self._resources = resources
 
     async def preview(self, asked: ResourceIn) -> PreviewOut:
         """Raises what creating it would."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             await self._resources.insert(session, asked)
             people = list(dict.fromkeys(asked.users))
             # Before the new one is asked for: what is written is never committed.
@@ -35,7 +35,7 @@ class Effects:
 
     async def use(self, name: str) -> UseOut:
         """Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.use(session, name)
         if found is None:
             raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from culvert_db import Policy, Resource, ResourceGateway, Sessions
+from culvert_db import Database, Policy, Resource, ResourceGateway
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import unicode
 from sqlalchemy.exc import IntegrityError
@@ -40,7 +40,7 @@ _Row = TypeVar("_Row")
 class Resources:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         hub: Hub,
         close_tunnels: CloseTunnels,
         refit: Refit,
@@ -48,7 +48,7 @@ class Resources:
         enforce: Enforce,
         managed_zones: Callable[[AsyncSession], Awaitable[Sequence[str]]],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._hub = hub
         self._close_tunnels = close_tunnels
         self._refit = refit
@@ -58,7 +58,7 @@ class Resources:
 
     async def create(self, asked: ResourceIn) -> tuple[ResourceOut, int]:
         """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await self.insert(session, asked)
             audit.tell(session, _line("resource.create", asked))
         self._hub.profiles_changed()
@@ -80,7 +80,7 @@ class Resources:
         if asked.name != name:
             raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await self._check_zone(session, asked)
                 resource = await _locked(session, name, seen)
                 carried = await self._site_tunnels.hold(session, resource.id)
@@ -109,7 +109,7 @@ class Resources:
     async def list(self, page: Page, q: str | None, gateway: str | None, sort: str) -> list[ResourceOut]:
         """Those that `q` is found in, and that `gateway` serves."""
         order, falling = chosen(repository.ORDERS, sort)
-        async with self._sessions() as session:
+        async with self._database() as session:
             cut = page.by(order.kind, int)
             found = await repository.resources(session, cut, q, gateway, order, falling=falling)
             shown = page.cut(found, lambda resource: (order.of(resource), resource.id))
@@ -118,7 +118,7 @@ class Resources:
 
     async def get(self, name: str) -> tuple[ResourceOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             resource = await repository.by_name(session, name)
             if resource is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
@@ -127,7 +127,7 @@ class Resources:
 
     async def delete(self, name: str, seen: MayMatch) -> DeletedOut:
         """Raises CulvertError NOT_FOUND, VERSION_STALE or RESOURCE_IN_USE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             resource = await _locked(session, name, seen)
             await self._site_tunnels.check_free(session, resource.id, name)
             finish = await self._close_tunnels(session, resource.id)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from culvert_db import Sessions
+from culvert_db import Database
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import PlainTextResponse, RedirectResponse
@@ -34,7 +34,7 @@ _PREFIX = "/api/v1"
 
 
 def application(
-    sessions: Sessions,
+    database: Database,
     access: Access,
     rates: Rates,
     master_key: MasterKey,
@@ -79,14 +79,14 @@ def application(
     async def front() -> RedirectResponse:
         return RedirectResponse(console.PREFIX if has_console else reference.PATH)
 
-    supervision = health.router(sessions, rates, works)
+    supervision = health.router(database, rates, works)
     app.include_router(supervision)
 
     known = endpoints(app.routes, Check.NOTHING) + endpoints(supervision.routes, Check.NOTHING)
     for check, routers in ((Check.PERMISSION, admin), (Check.RATE, public)):
         known += [one for router in routers for one in endpoints(router.routes, check, _PREFIX)]
     # The middleware that is added last sees a request first.
-    app.add_middleware(Idempotency, sessions=sessions, access=access, master_key=master_key, now=now)
+    app.add_middleware(Idempotency, database=database, access=access, master_key=master_key, now=now)
     app.add_middleware(Admission, access=access, rates=rates, endpoints=known)
     app.add_middleware(ExceptionMiddleware, handlers=app.exception_handlers)
     app.add_middleware(ReadsAgain)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from culvert_db import Sessions, why_away
+from culvert_db import Database, why_away
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from sqlalchemy import text
@@ -44,8 +44,8 @@ class Readiness(BaseModel):
 class Writable:
     """Whether the database takes a write now. Each decision writes its audit line."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._one_at_a_time = asyncio.Lock()
         self._asked_at = -_FRESH_SECONDS
         self._found = ""
@@ -60,7 +60,7 @@ class Writable:
 
     async def _ask(self) -> str:
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS), self._sessions.begin() as session:
+            async with asyncio.timeout(_PATIENCE_SECONDS), self._database.begin() as session:
                 await session.execute(_WRITE)
         except TimeoutError:
             return f"no answer within {_PATIENCE_SECONDS:.0f} s"
@@ -69,9 +69,9 @@ class Writable:
         return ""
 
 
-def router(sessions: Sessions, rates: Rates, works: Sequence[Periodic]) -> APIRouter:
+def router(database: Database, rates: Rates, works: Sequence[Periodic]) -> APIRouter:
     """`works`: the periodic works without which the controller does not serve rightly."""
-    router, database = APIRouter(tags=["health"]), Writable(sessions)
+    router, writable = APIRouter(tags=["health"]), Writable(database)
 
     @router.get(
         "/healthz",
@@ -94,7 +94,7 @@ def router(sessions: Sessions, rates: Rates, works: Sequence[Periodic]) -> APIRo
     )
     async def readyz(response: Response) -> Readiness:
         """For a load balancer: 200 when the database takes a write."""
-        why_not = await database.why_not()
+        why_not = await writable.why_not()
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE if why_not else HTTPStatus.OK
         return Readiness(ready=not why_not, checks={"database": why_not or "ok"})
 

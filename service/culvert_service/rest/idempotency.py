@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
 
-from culvert_db import IdempotencyKey, Sessions
+from culvert_db import Database, IdempotencyKey
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -67,10 +67,10 @@ class Idempotency:
     """ASGI middleware."""
 
     def __init__(
-        self, app: ASGIApp, *, sessions: Sessions, access: Access, master_key: MasterKey, now: Now
+        self, app: ASGIApp, *, database: Database, access: Access, master_key: MasterKey, now: Now
     ) -> None:
         self._app = app
-        self._sessions = sessions
+        self._database = database
         self._access = access
         self._master_key = master_key
         self._now = now
@@ -125,7 +125,7 @@ class Idempotency:
             IdempotencyKey.claimed_at <= now - KEPT,
             and_(_UNANSWERED, ~IdempotencyKey.effect, IdempotencyKey.claimed_at <= now - _UNDER_WAY),
         )
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await session.execute(delete(IdempotencyKey).where(over))
             claimed = await session.scalar(fresh.on_conflict_do_nothing().returning(IdempotencyKey.key))
             if claimed is not None:
@@ -142,7 +142,7 @@ class Idempotency:
 
     async def _keep(self, caller: str, key: str, answer: Response) -> None:
         sealed = self._master_key.seal(bytes(answer.body), _context(caller, key))
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await session.execute(
                 update(IdempotencyKey)
                 .where(*_is(caller, key))
@@ -155,7 +155,7 @@ class Idempotency:
 
     async def _release(self, caller: str, key: str) -> None:
         """Unless something has been changed."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await session.execute(delete(IdempotencyKey).where(*_is(caller, key), ~IdempotencyKey.effect))
 
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from culvert_db import Sessions, SiteTunnel
+from culvert_db import Database, SiteTunnel
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
@@ -30,8 +30,8 @@ _INSTALL, _SWITCH, _PERMIT = "site-tunnel.install", "site-tunnel.switch", "site-
 
 
 class Hands:
-    def __init__(self, sessions: Sessions, fleet: Fleet, calls: Calls, remote: Remote) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, fleet: Fleet, calls: Calls, remote: Remote) -> None:
+        self._database = database
         self._fleet = fleet
         self._calls = calls
         self._remote = remote
@@ -156,7 +156,7 @@ class Hands:
         link = self._fleet.get(asked["gateway"])
         if link is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=asked["gateway"])
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.records(session, SiteTunnel.id == uuid.UUID(asked["tunnel"]))
         if not found:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)

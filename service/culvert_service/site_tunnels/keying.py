@@ -11,7 +11,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Collection
 
-from culvert_db import Sessions, SiteTunnel, SiteTunnelState
+from culvert_db import Database, SiteTunnel, SiteTunnelState
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
@@ -35,13 +35,13 @@ _AGAIN_SECONDS, _AGAIN_MAX_SECONDS = 1.0, 60.0
 class Keying:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         hands: Hands,
         instruments: Instruments,
         drain: datetime.timedelta,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._fleet = fleet
         self._hands = hands
         self._instruments = instruments
@@ -64,7 +64,7 @@ class Keying:
         self._looks.wake()
 
     async def _look(self) -> None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.records(session)
         known = {record.id for record in found}
         self._asked = {tunnel: asked for tunnel, asked in self._asked.items() if tunnel in known}
@@ -85,7 +85,7 @@ class Keying:
             _log.warning(
                 "a site tunnel's keys wait", extra={"site_tunnel": record.name, "why": error.message}
             )
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await repository.trouble(session, record.id, error.message)
 
     async def _go_on(self, record: SiteTunnelRecord) -> None:
@@ -106,14 +106,14 @@ class Keying:
             current = await self._again(record.id)
 
     async def _again(self, tunnel_id: uuid.UUID) -> SiteTunnelRecord | None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.records(session, SiteTunnel.id == tunnel_id)
         return found[0] if found else None
 
     async def _forget(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
         # Their numbers are taken as long as a gateway may hold them.
         removed = await self._hands.remove(record, generations)
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await repository.delete_generations(session, record.id, generations)
         if not removed:
             # A reconciler may have looked at the rows before they went.
@@ -122,7 +122,7 @@ class Keying:
     async def _switch(self, record: SiteTunnelRecord, before: Collection[int]) -> None:
         await _both(*(self._hands.switch(record, end) for end in record.ends))
         generation = record.keys.current
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             done = await repository.switched(session, record, before, self._drain)
         if not done:
             # What was written may be of a former description.
@@ -134,7 +134,7 @@ class Keying:
 
     async def _renew(self, record: SiteTunnelRecord, generation: int) -> None:
         """Up to where both gateways have the pair and the rows say that it is the current one."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             row = await repository.locked(session, SiteTunnel.id == record.id)
             if row is None or row.generation != record.keys.current:
                 return
@@ -162,7 +162,7 @@ class Keying:
 
     async def _make_current(self, record: SiteTunnelRecord, generation: int) -> bool:
         """False when somebody has changed or deleted the tunnel, or taken it over, meanwhile."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             row = await repository.locked(session, SiteTunnel.id == record.id)
             if row is None or (row.generation, row.version) != (record.keys.current, record.version):
                 return False

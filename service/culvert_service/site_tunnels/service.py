@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from culvert_db import (
     SITE_TUNNELS_CHANNEL,
+    Database,
     Gateway,
     Resource,
-    Sessions,
     SiteTunnel,
     SiteTunnelResource,
     SiteTunnelState,
@@ -57,7 +57,7 @@ class SiteTunnels:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         calls: Calls,
         remote: Remote,
@@ -66,10 +66,10 @@ class SiteTunnels:
         drain: datetime.timedelta,
     ) -> None:
         """`drain` is that of Tunnels."""
-        self._sessions = sessions
+        self._database = database
         self._fleet = fleet
-        self._hands = Hands(sessions, fleet, calls, remote)
-        self._keying = Keying(sessions, fleet, self._hands, instruments, drain)
+        self._hands = Hands(database, fleet, calls, remote)
+        self._keying = Keying(database, fleet, self._hands, instruments, drain)
         self.following = Following(self._hands)
         self.hear = self._keying.look_soon
         self.serving = self._hands.serving
@@ -79,7 +79,7 @@ class SiteTunnels:
     async def create(self, asked: SiteTunnelIn) -> tuple[SiteTunnelOut, int]:
         """With its version. Raises CulvertError NOT_FOUND, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS."""
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 row = await _row(session, asked)
                 session.add(row)
                 await session.flush()
@@ -91,13 +91,13 @@ class SiteTunnels:
         return await self.get(asked.name)
 
     async def list(self, page: Page) -> list[SiteTunnelOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.rows(session, page.by(str))
             return [self._out(row) for row in page.cut(found, lambda row: (row.name,))]
 
     async def get(self, name: str) -> tuple[SiteTunnelOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await repository.rows(session, None, SiteTunnel.name == name)
         if not found:
             raise _unknown(name)
@@ -108,7 +108,7 @@ class SiteTunnels:
 
         Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS.
         """
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             resources = await _resources(session, asked)
             row = await repository.locked(session, SiteTunnel.name == name)
             if row is None:
@@ -131,7 +131,7 @@ class SiteTunnels:
 
     async def delete(self, name: str, seen: MayMatch) -> None:
         """Raises CulvertError NOT_FOUND or VERSION_STALE."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             row = await repository.locked(session, SiteTunnel.name == name)
             if row is None:
                 raise _unknown(name)
@@ -143,9 +143,9 @@ class SiteTunnels:
         # A cancelled call does not stop the removal half-way; the reconcilers remove the rest after a crash.
         await asyncio.shield(asyncio.create_task(self._hands.clear(record)))
 
-    async def desired(self, sessions: Sessions, gateway_id: int) -> Sequence[DesiredTunnel]:
+    async def desired(self, database: Database, gateway_id: int) -> Sequence[DesiredTunnel]:
         """For the reconciler."""
-        async with sessions() as session:
+        async with database() as session:
             found = await repository.at_gateway(session, gateway_id)
         return [
             record.desired(end) for record in found for end in record.ends if end.gateway_id == gateway_id
@@ -161,14 +161,14 @@ class SiteTunnels:
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """Tells whoever keeps the keys."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             if found := await repository.of_sa(session, link.config.id, sa_id):
                 tunnel_id, generation = found
                 await repository.tell(session, f"{tunnel_id} {generation}")
 
     async def _lose(self, record: SiteTunnelRecord, why: CulvertError) -> None:
         with audit.controller_acts():
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 if await repository.lose(session, record.id, record.keys.current, why.message):
                     audit.tell(session, Line("site-tunnel.down", _object(record.name), why=why))
                     await repository.tell(session)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from culvert_agent_server import Around
-from culvert_db import Sessions
+from culvert_db import Database
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -21,9 +21,9 @@ from culvert_service.tracing.rest_calls import TracedRestCalls
 class Tracing:
     """Does nothing at all unless the settings name a collector."""
 
-    def __init__(self, settings: Settings, sessions: Sessions) -> None:
+    def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
-        self._engine = cast(AsyncEngine, sessions.kw["bind"]).sync_engine
+        self._engine = cast(AsyncEngine, database.kw["bind"]).sync_engine
         self._endpoint = settings.otlp_endpoint
 
     def add_to(self, app: FastAPI) -> None:

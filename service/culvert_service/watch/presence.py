@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 
-from culvert_db import Device, Sessions
+from culvert_db import Database, Device
 from sqlalchemy import select, update
 
 from culvert_service.controllers.identity import ControllerId
@@ -27,9 +27,9 @@ _PORTION = 500
 
 class Presence:
     def __init__(
-        self, sessions: Sessions, hub: Hub, me: ControllerId, now: Callable[[], datetime.datetime]
+        self, database: Database, hub: Hub, me: ControllerId, now: Callable[[], datetime.datetime]
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._hub = hub
         self._me = me
         self._now = now
@@ -67,7 +67,7 @@ class Presence:
         if not due:
             return
         at = self._now()
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             # Skips devices that are opening a tunnel; a later pass updates them.
             free = select(Device.id).where(Device.id.in_(due), Device.watched_by == self._me.holder)
             free = free.with_for_update(skip_locked=True, key_share=True)
@@ -82,7 +82,7 @@ class Presence:
         if not gone:
             return
         which = Device.id.in_(gone), Device.watched_by == self._me.holder
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await session.execute(update(Device).where(*which).values(watched_by=None, watched_until=None))
         for device in gone:
             self._told.pop(device, None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from culvert_db import PUSHES_CHANNEL, Push, PushKind, Sessions
+from culvert_db import PUSHES_CHANNEL, Database, Push, PushKind
 from culvert_proto import CulvertError, agent_pb2, error_pb2
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -44,8 +44,8 @@ _CLEAN = text("DELETE FROM pushes WHERE at < now() - interval '1 hour'")
 
 
 class Pushes:
-    def __init__(self, sessions: Sessions, hub: Hub, me: ControllerId) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, hub: Hub, me: ControllerId) -> None:
+        self._database = database
         self._hub = hub
         self._me = me
         self._low = 0
@@ -54,7 +54,7 @@ class Pushes:
         self.looking = Periodic("pushes", self._look, _LOOK_SECONDS)
 
     async def start(self) -> None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             self._low = await session.scalar(_SETTLED) or 0
         self.looking.start()
 
@@ -79,19 +79,19 @@ class Pushes:
         if self._hub.watches(device_id):
             self._hub.tell(device_id, event)
         else:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await self.tell(session, [(device_id, event)])
 
     async def missed(self, device_id: uuid.UUID) -> list[Message]:
         """What a stream that begins has to hear: which tunnels have been closed. The gateway repeats the rest."""
         query = select(Push.body).where(Push.device_id == device_id, Push.kind == PushKind.EVENT)
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = [_message(body) for body in await session.scalars(query.order_by(Push.id))]
         return [message for message in found if message.response.HasField("tunnel_closed")]
 
     async def _look(self) -> None:
         asked = {"low": self._low, "holder": self._me.holder, "seen": list(self._seen)}
-        async with self._sessions() as session:
+        async with self._database() as session:
             low = await session.scalar(_SETTLED)
             news = (await session.execute(_NEWS, asked)).all()
         for number, device_id, kind, body in news:
@@ -105,7 +105,7 @@ class Pushes:
             await self._clean()
 
     async def _clean(self) -> None:
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await session.execute(_CLEAN)
 
 

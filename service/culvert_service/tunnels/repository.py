@@ -40,9 +40,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.sa import ENDPOINTS, SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
-from culvert_service.sessions.free_number import free_number
-from culvert_service.sessions.pool import Inner, address_after, free_address
-from culvert_service.sessions.sa_rows import insert_sas
+from culvert_service.tunnels.free_number import free_number
+from culvert_service.tunnels.pool import Inner, address_after, free_address
+from culvert_service.tunnels.sa_rows import insert_sas
 
 # What a click waits for names tables and is compiled once.
 _TUNNELS = cast("Table", Tunnel.__table__)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from culvert_db import Address, Gateway, Resource, ResourceGateway, Sessions
+from culvert_db import Address, Database, Gateway, Resource, ResourceGateway
 from sqlalchemy import Integer, any_, bindparam, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision.decision import GatewayFact, in_turn
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.sessions import repository
-from culvert_service.sessions.pool import Inner
+from culvert_service.tunnels import repository
+from culvert_service.tunnels.pool import Inner
 
 _SERVING = (
     select(ResourceGateway.resource_id, Gateway.name, ResourceGateway.weight)
@@ -44,13 +44,13 @@ class Allotment:
 
 
 class InnerAddresses:
-    def __init__(self, sessions: Sessions, fleet: Fleet) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, fleet: Fleet) -> None:
+        self._database = database
         self._fleet = fleet
 
     async def of(self, device_id: uuid.UUID, resources: Sequence[Resource]) -> Allotment:
         """Allots the device an address at each gateway that is the first of some resource, as long as there is room."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             gateways = await self._gateways(session, device_id, [it.id for it in resources])
             rows = await session.execute(_ALLOTTED, {"device": device_id})
             inner = {name: Inner(address, address6) for name, address, address6 in rows}
@@ -76,7 +76,7 @@ class InnerAddresses:
     async def _allot(self, device_id: uuid.UUID, names: Collection[str]) -> dict[str, Inner]:
         found: dict[str, Inner] = {}
         try:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 # In one order, and against a change of the pools meanwhile.
                 rows = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
                 for gateway in (await session.scalars(rows.with_for_update(read=True))).all():

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from culvert_service.sessions.silence import Carried
+from culvert_service.tunnels.silence import Carried
 
 
 @dataclass(frozen=True, slots=True)

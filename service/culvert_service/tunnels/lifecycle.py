@@ -21,15 +21,15 @@ from culvert_proto import CulvertError, Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """`current` is what the gateway seals with; `pending` is installed and waits for the device; the rest drains."""
+class Generations:
+    """A tunnel's key generations. The gateway encrypts with `current`; `pending` is installed and waits for the device."""
 
     current: int
     pending: int | None = None
     draining: frozenset[int] = frozenset()
 
     @property
-    def generations(self) -> frozenset[int]:
+    def numbers(self) -> frozenset[int]:
         return self.draining | ({self.current} if self.pending is None else {self.current, self.pending})
 
 
@@ -61,10 +61,10 @@ Event = Renew | Activate | Reopen | Drained
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transition:
     """The next state, and what brings it about, in the order of the fields."""
 
-    session: Session
+    generations: Generations
     install: int | None = None
     switch: int | None = None
     drain: int | None = None
@@ -78,47 +78,49 @@ class StaleGenerationError(CulvertError):
         super().__init__(Reason.GENERATION_STALE, current=current, asked=asked)
 
 
-def advance(session: Session, event: Event) -> Step:
+def advance(generations: Generations, event: Event) -> Transition:
     """Raises StaleGenerationError; the state is then as before."""
     match event:
         case Renew(generation):
-            return _renew(session, generation)
+            return _renew(generations, generation)
         case Activate(generation):
-            return _activate(session, generation)
+            return _activate(generations, generation)
         case Reopen():
-            return _reopen(session)
+            return _reopen(generations)
         case Drained(generation):
-            gone = session.draining & {generation}
-            left = Session(session.current, session.pending, session.draining - gone)
-            return Step(left, remove=gone)
+            gone = generations.draining & {generation}
+            left = Generations(generations.current, generations.pending, generations.draining - gone)
+            return Transition(left, remove=gone)
 
 
-def _renew(session: Session, generation: int) -> Step:
-    if generation != session.current:
-        raise StaleGenerationError(session.current, generation)
-    fresh = _fresh(session)
-    after = Session(session.current, fresh, session.draining)
-    return Step(after, install=fresh, remove=_forgotten(session))
+def _renew(generations: Generations, generation: int) -> Transition:
+    if generation != generations.current:
+        raise StaleGenerationError(generations.current, generation)
+    fresh = _fresh(generations)
+    after = Generations(generations.current, fresh, generations.draining)
+    return Transition(after, install=fresh, remove=_forgotten(generations))
 
 
-def _activate(session: Session, generation: int) -> Step:
-    if generation == session.current:
-        return Step(session)
-    if generation != session.pending:
-        raise StaleGenerationError(session.current, generation)
-    after = Session(generation, None, session.draining | {session.current})
-    return Step(after, switch=generation, drain=session.current)
+def _activate(generations: Generations, generation: int) -> Transition:
+    if generation == generations.current:
+        return Transition(generations)
+    if generation != generations.pending:
+        raise StaleGenerationError(generations.current, generation)
+    after = Generations(generation, None, generations.draining | {generations.current})
+    return Transition(after, switch=generation, drain=generations.current)
 
 
-def _reopen(session: Session) -> Step:
-    fresh = _fresh(session)
-    after = Session(fresh, None, session.draining | {session.current})
-    return Step(after, install=fresh, switch=fresh, drain=session.current, remove=_forgotten(session))
+def _reopen(generations: Generations) -> Transition:
+    fresh = _fresh(generations)
+    after = Generations(fresh, None, generations.draining | {generations.current})
+    return Transition(
+        after, install=fresh, switch=fresh, drain=generations.current, remove=_forgotten(generations)
+    )
 
 
-def _fresh(session: Session) -> int:
-    return max(session.generations) + 1
+def _fresh(generations: Generations) -> int:
+    return max(generations.numbers) + 1
 
 
-def _forgotten(session: Session) -> frozenset[int]:
-    return frozenset() if session.pending is None else frozenset({session.pending})
+def _forgotten(generations: Generations) -> frozenset[int]:
+    return frozenset() if generations.pending is None else frozenset({generations.pending})

@@ -13,7 +13,7 @@ from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
-from culvert_service.sessions.pool import Inner
+from culvert_service.tunnels.pool import Inner
 
 
 @dataclass(frozen=True, slots=True)

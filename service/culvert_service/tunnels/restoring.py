@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
@@ -26,10 +26,10 @@ from culvert_service.gateways.entry import inserts
 from culvert_service.gateways.link import Link, portions
 from culvert_service.gateways.sa import draw_spi, draw_tag
 from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
-from culvert_service.sessions import restoring_rows as rows
-from culvert_service.sessions.grant import PairKeys
-from culvert_service.sessions.programming import in_turn, program_and_commit
-from culvert_service.sessions.record import TunnelRecord
+from culvert_service.tunnels import restoring_rows as rows
+from culvert_service.tunnels.grant import PairKeys
+from culvert_service.tunnels.programming import in_turn, program_and_commit
+from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.watch.hub import Hub, TunnelClosed
 from culvert_service.watch.pushes import Pushes
 
@@ -60,13 +60,13 @@ class Restoring:
 
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         hub: Hub,
         pushes: Pushes,
         close: Close,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._hub = hub
         self._pushes = pushes
         self._close = close
@@ -76,7 +76,7 @@ class Restoring:
     def claim(self, record: TunnelRecord, peer: str) -> Restored | None:
         """The keys that wait for a tunnel's device, if they are its newest and it is where it was. Once."""
         found = self._waiting.pop(record.id, None)
-        if found is None or found.pair.generation != record.session.current:
+        if found is None or found.pair.generation != record.generations.current:
             return None
         return found if record.path.peer_address == peer else None
 
@@ -104,7 +104,7 @@ class Restoring:
                 _log.warning(
                     "tunnels are not restored", extra={"gateway": link.name, "why": type(error).__name__}
                 )
-                await self._close(link, [(record.id, record.session.current) for record in batch])
+                await self._close(link, [(record.id, record.generations.current) for record in batch])
                 continue
             self._spawn(self._expire(link, restored))
 
@@ -117,8 +117,8 @@ class Restoring:
 
     async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
-        async with self._sessions() as session:
-            free = await rows.lock(session, [(record.id, record.session.current) for record in records])
+        async with self._database() as session:
+            free = await rows.lock(session, [(record.id, record.generations.current) for record in records])
             restored = [_restored(record) for record in records if record.id in free]
             if not restored:
                 return []
@@ -158,8 +158,8 @@ class Restoring:
 
 def _restored(record: TunnelRecord) -> Restored:
     """The gateway's own numbers are free again; an SPI names keys to the device as well, and is new."""
-    old = record.pairs[record.session.current]
-    generation = max(record.session.generations) + 1
+    old = record.pairs[record.generations.current]
+    generation = max(record.generations.numbers) + 1
     pair = Pair(
         generation,
         replace(old.to_gateway, spi=draw_spi()),

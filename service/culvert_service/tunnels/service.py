@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from culvert_db import Direct, SecurityAssociation, Sessions, Tunnel, TunnelState
+from culvert_db import Database, Direct, SecurityAssociation, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement, and_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -31,21 +31,21 @@ from culvert_service.identity.denials import Denials
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
-from culvert_service.sessions import listing, records, repository
-from culvert_service.sessions.closing import Finish, tell_closed
-from culvert_service.sessions.enforcement import Enforcement
-from culvert_service.sessions.enforcement_repository import Due
-from culvert_service.sessions.failover import Failover
-from culvert_service.sessions.grant import GrantedPair, PairKeys, Renewed, Timeline
-from culvert_service.sessions.lifecycle import Activate, Drained, Renew, advance
-from culvert_service.sessions.liveness import Liveness
-from culvert_service.sessions.opening import Now, Opened, Opening, OpenRequest
-from culvert_service.sessions.programming import allocate_pair, in_turn, program_and_commit
-from culvert_service.sessions.record import TunnelRecord
-from culvert_service.sessions.refit import Refit
-from culvert_service.sessions.restoring import Restoring
-from culvert_service.sessions.roaming import Peer, Roaming
-from culvert_service.sessions.schemas import TunnelOut
+from culvert_service.tunnels import listing, records, repository
+from culvert_service.tunnels.closing import Finish, tell_closed
+from culvert_service.tunnels.enforcement import Enforcement
+from culvert_service.tunnels.enforcement_repository import Due
+from culvert_service.tunnels.failover import Failover
+from culvert_service.tunnels.grant import GrantedPair, PairKeys, Renewed, Timeline
+from culvert_service.tunnels.lifecycle import Activate, Drained, Renew, advance
+from culvert_service.tunnels.liveness import Liveness
+from culvert_service.tunnels.opening import Now, Opened, Opening, OpenRequest
+from culvert_service.tunnels.programming import allocate_pair, in_turn, program_and_commit
+from culvert_service.tunnels.record import TunnelRecord
+from culvert_service.tunnels.refit import Refit
+from culvert_service.tunnels.restoring import Restoring
+from culvert_service.tunnels.roaming import Peer, Roaming
+from culvert_service.tunnels.schemas import TunnelOut
 from culvert_service.watch.hub import Hub, SaExpiring, TunnelClosed
 from culvert_service.watch.pushes import Pushes
 
@@ -61,7 +61,7 @@ _Result = TypeVar("_Result")
 class Tunnels:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         remote: Remote,
         hub: Hub,
@@ -76,7 +76,7 @@ class Tunnels:
         """`drain`: how long the pair before stays good for inbound packets after an activation. `approval`: no policy lets
         in a device that no administrator has approved."""
         self.drain = drain
-        self._sessions = sessions
+        self._database = database
         self._fleet = fleet
         self._remote = remote
         self._hub = hub
@@ -84,16 +84,16 @@ class Tunnels:
         self._denials = denials
         self._instruments = instruments
         self._now = now
-        self._restoring = Restoring(sessions, hub, pushes, self._close_lost, self._spawn_restoring)
+        self._restoring = Restoring(database, hub, pushes, self._close_lost, self._spawn_restoring)
         self._opening = Opening(
-            sessions, fleet, self._restoring, instruments, now, drain=drain, approval=approval
+            database, fleet, self._restoring, instruments, now, drain=drain, approval=approval
         )
-        self.enforcement = Enforcement(sessions, hub, self._close_due, now, approval=approval)
+        self.enforcement = Enforcement(database, hub, self._close_due, now, approval=approval)
         self.refit = Refit(self._close_held, now)
-        self._failover = Failover(sessions, fleet, hub)
-        self._liveness = Liveness(sessions, fleet, pushes, self.close)
+        self._failover = Failover(database, fleet, hub)
+        self._liveness = Liveness(database, fleet, pushes, self.close)
         self.traffic = self._liveness.traffic
-        self._roaming = Roaming(sessions, self._spawn)
+        self._roaming = Roaming(database, self._spawn)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -137,7 +137,7 @@ class Tunnels:
 
     async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             found = await identity.device_by_fingerprint(session, fingerprint)
             device = admitted(found, fingerprint, self._now())
             record = await records.locked(session, tunnel_id)
@@ -149,7 +149,7 @@ class Tunnels:
 
     async def close(self, why: CulvertError, *which: ColumnElement[bool]) -> int:
         """Closes the tunnels that match, and tells their devices why. How many."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             finish = await self.close_within(session, lambda _: why, *which)
         return await finish()
 
@@ -214,19 +214,19 @@ class Tunnels:
         return await self.close_within(session, lambda _: why, Tunnel.resource_id == resource_id)
 
     async def list(self, page: Page) -> list[TunnelOut]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             found = await listing.listed(session, page.by(datetime.datetime, uuid.UUID))
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
-    async def desired(self, sessions: Sessions, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
+    async def desired(self, database: Database, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
-        async with sessions.begin() as session:
+        async with database.begin() as session:
             now = await clock(session)
             await records.forget_drained(session, gateway_id)
 
         async def read(after: Endpoint | None) -> records.Portion | None:
-            async with sessions() as session:
+            async with database() as session:
                 return await records.on_gateway(session, gateway_id, after)
 
         reading = asyncio.create_task(read(None))
@@ -238,7 +238,7 @@ class Tunnels:
                 found = await asyncio.to_thread(portion.records)
                 over = [it for it in found if it.ends_at is not None and it.ends_at <= now]
                 if over:
-                    which = or_(*(_as_it_was(record.id, record.session.current) for record in over))
+                    which = or_(*(_as_it_was(record.id, record.generations.current) for record in over))
                     # Beside: whoever reconciles has the gateway to itself.
                     with audit.controller_acts():
                         self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
@@ -253,13 +253,13 @@ class Tunnels:
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """Asks the device to renew."""
-        async with self._sessions() as session:
+        async with self._database() as session:
             record = await records.by_sa(session, link.config.id, sa_id)
         if record is None:
             return
-        current = record.pairs[record.session.current]
+        current = record.pairs[record.generations.current]
         if sa_id in (current.to_gateway.sa_id, current.to_device.sa_id):
-            expiring = SaExpiring(record.id, record.session.current)
+            expiring = SaExpiring(record.id, record.generations.current)
             await self._pushes.tell_elsewhere(record.device_id, expiring)
 
     def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
@@ -316,12 +316,12 @@ class Tunnels:
 
     async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         timeline = Timeline()
-        async with direct(self._sessions) as session:
+        async with direct(self._database) as session:
             record = await self._own(session, fingerprint, tunnel_id)
-            step = advance(record.session, Renew(generation))
+            step = advance(record.generations, Renew(generation))
             assert step.install is not None
             link = self._online(record.gateway)
-            tag = record.pairs[record.session.current].tag
+            tag = record.pairs[record.generations.current].tag
             pair = await allocate_pair(
                 session, record.id, record.device_id, link, step.install, tag, renewing=True
             )
@@ -346,9 +346,9 @@ class Tunnels:
         return Renewed(GrantedPair.of(pair, keys, record.path), timeline)
 
     async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
-        async with direct(self._sessions) as session:
+        async with direct(self._database) as session:
             record = await self._own(session, fingerprint, tunnel_id)
-            step = advance(record.session, Activate(generation))
+            step = advance(record.generations, Activate(generation))
             if step.switch is None or step.drain is None:
                 return
             link = self._online(record.gateway)
@@ -356,20 +356,20 @@ class Tunnels:
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
             await repository.drain_generation(session, record.id, step.drain, self.drain)
             await repository.update_tunnel(
-                session, record.id, state=TunnelState.UP, generation=step.session.current
+                session, record.id, state=TunnelState.UP, generation=step.generations.current
             )
             await program_and_commit(session, link, [switch])
         self._drain_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 
     async def _set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
-        async with direct(self._sessions) as session:
+        async with direct(self._database) as session:
             record = await self._own(session, fingerprint, tunnel_id)
             path = replace(record.path, path_mtu=mtu)
             if path == record.path:
                 return
             link = self._online(record.gateway)
-            sa_id = record.pairs[record.session.current].to_device.sa_id
+            sa_id = record.pairs[record.generations.current].to_device.sa_id
             policy = policy_entries(path, sa_id)
             changes = [*record.refitted(path), *modifies(policy, record.policy())]
             await repository.update_tunnel(session, record.id, path_mtu=mtu)
@@ -378,19 +378,19 @@ class Tunnels:
 
     async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
         await asyncio.sleep(self.drain.total_seconds())
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             record = await records.locked(session, tunnel_id)
-            if record is None or generation not in record.session.draining:
+            if record is None or generation not in record.generations.draining:
                 self._forgotten(gateway)
                 return
-            gone = advance(record.session, Drained(generation)).remove
+            gone = advance(record.generations, Drained(generation)).remove
             await repository.delete_generations(session, tunnel_id, gone)
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
         await self._remove(gateway, [removal])
 
     async def _leave(self, tunnel: TunnelRecord) -> None:
         await asyncio.sleep(self.drain.total_seconds())
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             left = await records.take(session, Tunnel.id == tunnel.id)
         if not left:
             self._forgotten(tunnel.gateway)
@@ -411,7 +411,7 @@ class Tunnels:
         which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
         # The first to look closes the tunnels: the call that ended a permission, or a sweep of any controller.
         with audit.controller_acts():
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 finish = await self.close_within(session, lambda record: why[record.id], which)
         return await finish()
 

@@ -11,7 +11,7 @@ import asyncio
 import datetime
 from collections.abc import Awaitable, Callable, Sequence
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -19,8 +19,8 @@ from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
 from culvert_service.periodic import Periodic
-from culvert_service.sessions import enforcement_repository as repository
-from culvert_service.sessions.enforcement_repository import Due
+from culvert_service.tunnels import enforcement_repository as repository
+from culvert_service.tunnels.enforcement_repository import Due
 from culvert_service.watch.hub import Hub
 
 # A permission that ends by the clock is over this much later, at most.
@@ -35,14 +35,14 @@ Close = Callable[[Sequence[tuple[Due, CulvertError]]], Awaitable[int]]
 class Enforcement:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         hub: Hub,
         close: Close,
         now: Callable[[], datetime.datetime],
         *,
         approval: bool,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._hub = hub
         self._close = close
         self._now = now
@@ -53,7 +53,7 @@ class Enforcement:
 
     async def start(self) -> None:
         """Every tunnel is decided anew: settings that count may have changed since the last start."""
-        async with self._sessions.begin() as session:
+        async with self._database.begin() as session:
             await repository.doubt_all(session)
         self.sweeps.start()
 
@@ -80,14 +80,14 @@ class Enforcement:
         return closed
 
     async def _tell(self) -> None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             version = await repository.policy_version(session)
         if version != self._version:
             self._version = version
             self._hub.profiles_changed()
 
     async def _due(self) -> list[Due]:
-        async with self._sessions() as session:
+        async with self._database() as session:
             return await repository.due(session, self._now(), _BATCH)
 
     async def _settle(self, due: Sequence[Due]) -> int:
@@ -108,7 +108,7 @@ class Enforcement:
                 case Denial() as denial:
                     denied.append((tunnel, denial.error()))
         if permitted:
-            async with self._sessions.begin() as session:
+            async with self._database.begin() as session:
                 await repository.permit(session, permitted)
         return await self._close(denied) if denied else 0
 

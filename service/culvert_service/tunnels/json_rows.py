@@ -12,8 +12,8 @@ from culvert_db import (
     from_json,
 )
 
-from culvert_service.sessions.pool import Inner
-from culvert_service.sessions.record import Shape
+from culvert_service.tunnels.pool import Inner
+from culvert_service.tunnels.record import Shape
 
 GATEWAY = as_json(Gateway, without=("kek_ciphertext", "next_kek_ciphertext"))
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from culvert_db import Sessions, doubted
+from culvert_db import Database, doubted
 from culvert_proto import CulvertError
 
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
-from culvert_service.sessions import records, repository
-from culvert_service.sessions.programming import in_turn, program_and_commit
-from culvert_service.sessions.record import TunnelRecord
+from culvert_service.tunnels import records, repository
+from culvert_service.tunnels.programming import in_turn, program_and_commit
+from culvert_service.tunnels.record import TunnelRecord
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +67,8 @@ class Newest:
 class Roaming:
     """Carries moves out. `spawn` runs work beside the caller."""
 
-    def __init__(self, sessions: Sessions, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._database = database
         self._spawn = spawn
         self._newest = Newest()
 
@@ -92,7 +92,7 @@ class Roaming:
             self._newest.give_up(sa)
 
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> None:
-        async with self._sessions() as session:
+        async with self._database() as session:
             tunnel_id = await records.tunnel_of_sa(session, link.config.id, sa_id)
             record = await records.locked(session, tunnel_id) if tunnel_id else None
             if record is None or not _concerns(record, sa_id, peer):
@@ -113,7 +113,7 @@ class Roaming:
 
 def _concerns(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:
     """Not when the tunnel was opened anew from elsewhere since: its older SAs say nothing about the newer ones."""
-    tag = record.pairs[record.session.current].tag
+    tag = record.pairs[record.generations.current].tag
     speaks = any(pair.to_device.sa_id == sa_id and pair.tag == tag for pair in record.pairs.values())
     return speaks and record.faces(peer.address)
 

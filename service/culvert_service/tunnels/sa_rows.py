@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.dml import ReturningInsert
 
 from culvert_service.gateways.sa import SLOTS
-from culvert_service.sessions.free_number import free_number
+from culvert_service.tunnels.free_number import free_number
 
 _SAS = cast("Table", SecurityAssociation.__table__)
 

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 
-from culvert_db import Sessions, Tunnel
+from culvert_db import Database, Tunnel
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement, and_, or_
 
@@ -19,9 +19,9 @@ from culvert_service.audit import log as audit
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.periodic import Periodic
-from culvert_service.sessions import liveness_repository as repository
-from culvert_service.sessions.silence import Carried, Counts, Silence
-from culvert_service.sessions.traffic import Traffic
+from culvert_service.tunnels import liveness_repository as repository
+from culvert_service.tunnels.silence import Carried, Counts, Silence
+from culvert_service.tunnels.traffic import Traffic
 from culvert_service.watch.hub import GatewayMoved
 from culvert_service.watch.pushes import Pushes
 
@@ -38,8 +38,8 @@ Close = Callable[[CulvertError, ColumnElement[bool]], Awaitable[int]]
 
 
 class Liveness:
-    def __init__(self, sessions: Sessions, fleet: Fleet, pushes: Pushes, close: Close) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, fleet: Fleet, pushes: Pushes, close: Close) -> None:
+        self._database = database
         self._fleet = fleet
         self._pushes = pushes
         self._close = close
@@ -83,7 +83,7 @@ class Liveness:
         known = self._known.setdefault(link.name, {})
         listed = counts.heard.keys() | counts.sent.keys()
         if unknown := listed - known.keys():
-            async with self._sessions() as session:
+            async with self._database() as session:
                 known |= await repository.carried(session, link.config.id, unknown)
         found = self._silence.setdefault(link.name, Silence()).look(counts, known, now)
         tunnels = {sa: of.tunnel_id for sa, of in known.items()}

@@ -30,8 +30,8 @@ from culvert_service.gateways.tunnel_entries import (
     sa_keys,
 )
 from culvert_service.resources.target import selectors
-from culvert_service.sessions.lifecycle import Session
-from culvert_service.sessions.pool import Inner
+from culvert_service.tunnels.lifecycle import Generations
+from culvert_service.tunnels.pool import Inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class TunnelRecord:
-    """An open tunnel. `pairs` holds one pair for each generation of `session`.
+    """An open tunnel. `pairs` holds one pair for each of `generations`.
 
     After `ends_at` the gateway refuses its newest keys, whose hard limit has passed; None without such a limit.
     """
@@ -78,7 +78,7 @@ class TunnelRecord:
     idle_seconds: int
     gateway: str
     path: Path
-    session: Session
+    generations: Generations
     pairs: dict[int, Pair]
     ends_at: datetime.datetime | None
     # Its successor is up at another gateway.
@@ -100,11 +100,11 @@ class TunnelRecord:
             if self.leaving
             else tuple(key for pair in self._pairs(draining=False) for key in sa_keys(self.path, pair))
         )
-        return DesiredTunnel(self.id, self.session.current, sas, self._desired_entries, self)
+        return DesiredTunnel(self.id, self.generations.current, sas, self._desired_entries, self)
 
     def policy(self) -> tuple[Entry, ...]:
         """Its spd_out entries now."""
-        return policy_entries(self.path, self.pairs[self.session.current].to_device.sa_id)
+        return policy_entries(self.path, self.pairs[self.generations.current].to_device.sa_id)
 
     def refitted(self, path: Path, *, without: Collection[int] = ()) -> list[Update]:
         """Its inbound policies for the largest packet of `path`, but for those of the generations in `without`."""
@@ -138,7 +138,7 @@ class TunnelRecord:
         return [
             pair
             for generation, pair in self.pairs.items()
-            if (generation in self.session.draining) is draining
+            if (generation in self.generations.draining) is draining
         ]
 
 
@@ -170,7 +170,7 @@ def parse(
             inner,
             tunnel["path_mtu"],
         ),
-        Session(current, renewing, draining),
+        Generations(current, renewing, draining),
         {generation: _pair(generation, sas) for generation in sorted(generations)},
         made_at + datetime.timedelta(seconds=life) if made_at else None,
         tunnel["state"] == TunnelState.LEAVING,

@@ -10,8 +10,8 @@ from culvert_proto import CulvertError, Reason
 from fastapi import APIRouter, Depends, status
 
 from culvert_service.rest.page import Page
-from culvert_service.sessions.schemas import TunnelOut
-from culvert_service.sessions.service import Tunnels
+from culvert_service.tunnels.schemas import TunnelOut
+from culvert_service.tunnels.service import Tunnels
 
 
 def router(tunnels: Tunnels) -> APIRouter:

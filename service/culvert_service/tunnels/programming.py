@@ -18,7 +18,7 @@ from culvert_service.gateways.entry import Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Tag
 from culvert_service.gateways.tunnel_entries import Pair
-from culvert_service.sessions import repository
+from culvert_service.tunnels import repository
 
 # A gateway's reconciliations are seconds apart: a change that meets so many in a row is refused.
 _TURNS = 5

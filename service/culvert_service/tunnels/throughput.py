@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.sessions.traffic import Rate, Traffic
+from culvert_service.tunnels.traffic import Rate, Traffic
 
 _RATES = "tunnels.rates"
 # A tunnel, from its device, to its device.

@@ -46,8 +46,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from culvert_service.gateways.sa import Endpoint
-from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
-from culvert_service.sessions.record import TunnelRecord, parse
+from culvert_service.tunnels.json_rows import GATEWAY, parse_gateway, parse_inner, parse_shape
+from culvert_service.tunnels.record import TunnelRecord, parse
 
 # A drain's controller ends it within this time, unless that controller died.
 ABANDONED = timedelta(seconds=1)

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
-from culvert_service.sessions.record import TunnelRecord
+from culvert_service.tunnels.record import TunnelRecord
 
 # What is left to do after a commit; returns how many tunnels were closed.
 Finish = Callable[[], Awaitable[int]]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
-from culvert_db import Device, Direct, Sessions, Tunnel, TunnelState
+from culvert_db import Database, Device, Direct, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit import log as audit
@@ -31,15 +31,15 @@ from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
-from culvert_service.sessions import records, repository
-from culvert_service.sessions.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
-from culvert_service.sessions.lifecycle import Reopen, advance
-from culvert_service.sessions.open_facts import OpenFacts, Serving, open_facts
-from culvert_service.sessions.pool import Inner
-from culvert_service.sessions.programming import NoTurnError, allocate_pair, program_and_commit
-from culvert_service.sessions.record import Shape, TunnelRecord, path_of
-from culvert_service.sessions.repository import Inserted
-from culvert_service.sessions.restoring import Restored, Restoring
+from culvert_service.tunnels import records, repository
+from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
+from culvert_service.tunnels.lifecycle import Reopen, advance
+from culvert_service.tunnels.open_facts import OpenFacts, Serving, open_facts
+from culvert_service.tunnels.pool import Inner
+from culvert_service.tunnels.programming import NoTurnError, allocate_pair, program_and_commit
+from culvert_service.tunnels.record import Shape, TunnelRecord, path_of
+from culvert_service.tunnels.repository import Inserted
+from culvert_service.tunnels.restoring import Restored, Restoring
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class _ComingError(Exception):
 class Opening:
     def __init__(
         self,
-        sessions: Sessions,
+        database: Database,
         fleet: Fleet,
         restoring: Restoring,
         instruments: Instruments,
@@ -112,7 +112,7 @@ class Opening:
         approval: bool,
     ) -> None:
         """`drain` and `approval` are those of Tunnels."""
-        self._sessions = sessions
+        self._database = database
         self._drain = drain
         self._fleet = fleet
         self._restoring = restoring
@@ -122,7 +122,7 @@ class Opening:
 
     async def warm_up(self) -> None:
         """The first click need not wait for statements to be compiled and a connection to be made."""
-        async with direct(self._sessions) as session:
+        async with direct(self._database) as session:
             await open_facts(session, b"", "")
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
@@ -161,7 +161,7 @@ class Opening:
         return True
 
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
-        async with direct(self._sessions) as session:
+        async with direct(self._database) as session:
             facts = await open_facts(session, request.fingerprint, request.fqdn)
             device = admitted(facts.device, request.fingerprint, self._now())
             permit = self._decide(request, facts, device, failed)
@@ -343,7 +343,7 @@ class Opening:
         policy_version: int,
     ) -> _Job:
         """The device has no keys any more, or wants new ones: the same tunnel with a fresh pair."""
-        step = advance(existing.session, Reopen())
+        step = advance(existing.generations, Reopen())
         assert step.install is not None
         assert step.drain is not None
         # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
@@ -357,7 +357,7 @@ class Opening:
         await repository.update_tunnel(
             session,
             existing.id,
-            generation=step.session.current,
+            generation=step.generations.current,
             state=TunnelState.UP,
             peer_address=request.peer_address,
             peer_port=request.peer_port,

@@ -15,13 +15,13 @@ import logging
 import time
 import uuid
 
-from culvert_db import Sessions
+from culvert_db import Database
 from culvert_proto import CulvertError
 
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.periodic import Periodic
-from culvert_service.sessions import liveness_repository as repository
-from culvert_service.sessions.outages import Outages, Seen
+from culvert_service.tunnels import liveness_repository as repository
+from culvert_service.tunnels.outages import Outages, Seen
 from culvert_service.watch.hub import GatewayMoved, Hub
 
 _log = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ _WORKING_AT_ONCE = 200
 
 
 class Failover:
-    def __init__(self, sessions: Sessions, fleet: Fleet, hub: Hub) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Database, fleet: Fleet, hub: Hub) -> None:
+        self._database = database
         self._fleet = fleet
         self._hub = hub
         self._outages = Outages()
@@ -82,7 +82,7 @@ class Failover:
     async def _sweep(self, now: float) -> None:
         standings = self._fleet.standings()
         usable = [one.config.name for one in standings if one.online and not one.draining]
-        async with self._sessions() as session:
+        async with self._database() as session:
             stranded = await repository.stranded(session, self._gone, self._drains, usable)
         self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
         # Devices that were never asked come before devices that did not answer.

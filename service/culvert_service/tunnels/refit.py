@@ -17,9 +17,9 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.sessions import leading, records, repository
-from culvert_service.sessions.closing import Finish
-from culvert_service.sessions.record import TunnelRecord
+from culvert_service.tunnels import leading, records, repository
+from culvert_service.tunnels.closing import Finish
+from culvert_service.tunnels.record import TunnelRecord
 
 # Closes these tunnels, in the transaction.
 Close = Callable[[AsyncSession, Sequence[TunnelRecord], CulvertError], Awaitable[Finish]]

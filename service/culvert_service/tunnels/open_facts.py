@@ -32,8 +32,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array
 from culvert_service.decision.facts import POLICIES, VERSION
 from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
-from culvert_service.sessions.json_rows import GATEWAY, parse_gateway, parse_inner, parse_resource
-from culvert_service.sessions.pool import Inner
+from culvert_service.tunnels.json_rows import GATEWAY, parse_gateway, parse_inner, parse_resource
+from culvert_service.tunnels.pool import Inner
 
 _IN_ORDER = ResourceGateway.position
 _WEIGHT = cast(ResourceGateway.weight, Text)
