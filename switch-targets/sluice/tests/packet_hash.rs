@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// Packets of one flow are left to recorded paths where they can be; headers are part of a hash all the same.
+/// Packets of one flow are left to traces where they can be; headers are part of a hash all the same.
 #[test]
 fn each_packet_of_a_flow_has_its_own_digest() {
     let rig = Rig::at(256, "stamp", vec![]);

@@ -1,4 +1,4 @@
-//! The packet path: whatever comes, it ends, and a switch that replays recorded paths does what one does that interprets.
+//! The packet path: whatever comes, it ends, and a switch that replays traces does what one does that interprets.
 
 use std::time::Duration;
 

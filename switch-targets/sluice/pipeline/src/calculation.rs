@@ -5,21 +5,21 @@ use crate::expr::{Args, Scope};
 use crate::hash;
 use crate::ir::{CalcInput, Checksum, Ir};
 use crate::layout::{HeaderIx, Home, Layout};
+use crate::packet_state::PacketState;
 use crate::phv::Phv;
-use crate::work::Work;
 
 /// The result of a calculation for this packet. What belongs to an invalid header is left out.
-pub fn run(ir: &Ir, calculation: usize, work: &Work, scratch: &mut Vec<u8>) -> u64 {
+pub fn run(ir: &Ir, calculation: usize, packet: &PacketState, scratch: &mut Vec<u8>) -> u64 {
     let calculation = &ir.calculations[calculation];
     if let Some(sum) = calculation
         .sum
         .as_ref()
-        .filter(|sum| work.phv.is_valid(sum.header))
+        .filter(|sum| packet.phv.is_valid(sum.header))
     {
         let total = sum
             .terms
             .iter()
-            .map(|(slot, shift)| (work.phv.slots[*slot] as u64) << shift)
+            .map(|(slot, shift)| (packet.phv.slots[*slot] as u64) << shift)
             .sum();
         return u64::from(hash::fold(total));
     }
@@ -27,20 +27,20 @@ pub fn run(ir: &Ir, calculation: usize, work: &Work, scratch: &mut Vec<u8>) -> u
     let mut writer = Writer::new(scratch);
     for input in &calculation.input {
         match input {
-            CalcInput::Field(place) if work.phv.is_valid(place.header) => {
+            CalcInput::Field(place) if packet.phv.is_valid(place.header) => {
                 write_field(
                     &mut writer,
-                    &work.phv,
+                    &packet.phv,
                     place.header,
                     place.home,
                     place.width,
                 );
             }
-            CalcInput::Header(header) if work.phv.is_valid(*header) => {
-                write_header(&mut writer, &ir.layout, &work.phv, *header);
+            CalcInput::Header(header) if packet.phv.is_valid(*header) => {
+                write_header(&mut writer, &ir.layout, &packet.phv, *header);
             }
             CalcInput::Const { value, width } => writer.put_bytes(value, *width),
-            CalcInput::Payload => writer.put_slice(work.payload.bytes()),
+            CalcInput::Payload => writer.put_slice(packet.payload.bytes()),
             CalcInput::Field(_) | CalcInput::Header(_) => {}
         }
     }
@@ -49,32 +49,32 @@ pub fn run(ir: &Ir, calculation: usize, work: &Work, scratch: &mut Vec<u8>) -> u
 }
 
 /// Whether any of the program's checksums is wrong. One whose header is absent is not.
-pub fn verify(ir: &Ir, work: &Work, none: &Args, scratch: &mut Vec<u8>) -> bool {
+pub fn verify(ir: &Ir, packet: &PacketState, none: &Args, scratch: &mut Vec<u8>) -> bool {
     ir.verify
         .iter()
-        .filter(|checksum| applies(checksum, ir, work, none))
+        .filter(|checksum| applies(checksum, ir, packet, none))
         .any(|checksum| {
-            let expected = run(ir, checksum.calculation, work, scratch);
-            let found = work.phv.low(checksum.target.home, checksum.target.header);
+            let expected = run(ir, checksum.calculation, packet, scratch);
+            let found = packet.phv.low(checksum.target.home, checksum.target.header);
             found != u128::from(expected) & mask(checksum.target.width)
         })
 }
 
 /// Writes the program's checksums.
-pub fn update(ir: &Ir, work: &mut Work, none: &Args, scratch: &mut Vec<u8>) {
+pub fn update(ir: &Ir, packet: &mut PacketState, none: &Args, scratch: &mut Vec<u8>) {
     for checksum in &ir.update {
-        if applies(checksum, ir, work, none) {
-            let value = run(ir, checksum.calculation, work, scratch);
-            checksum.target.set(&mut work.phv, u128::from(value));
+        if applies(checksum, ir, packet, none) {
+            let value = run(ir, checksum.calculation, packet, scratch);
+            checksum.target.set(&mut packet.phv, u128::from(value));
         }
     }
 }
 
-fn applies(checksum: &Checksum, ir: &Ir, work: &Work, none: &Args) -> bool {
-    work.phv.is_valid(checksum.target.header)
+fn applies(checksum: &Checksum, ir: &Ir, packet: &PacketState, none: &Args) -> bool {
+    packet.phv.is_valid(checksum.target.header)
         && checksum.cond.eval(&Scope {
             layout: &ir.layout,
-            phv: &work.phv,
+            phv: &packet.phv,
             args: none,
         })
 }

@@ -4,21 +4,21 @@ use crate::calculation;
 use crate::expr::{Args, Scope};
 use crate::ir::{Flow, FlowNode, Next};
 use crate::journal::Half;
-use crate::process::Run;
+use crate::packet_run::PacketRun;
+use crate::packet_state::PacketState;
 use crate::table::Found;
-use crate::work::Work;
 
-impl<'a> Run<'a> {
+impl<'a> PacketRun<'a> {
     /// Runs a pipeline from a node on: no node twice, which the loader has made sure of.
-    pub(crate) fn flow(&mut self, flow: &Flow, from: Next, half: Half, work: &mut Work) {
-        let ir = self.machine.ir;
+    pub(crate) fn flow(&mut self, flow: &Flow, from: Next, half: Half, packet: &mut PacketState) {
+        let ir = self.interpreter.ir;
         let mut next = from;
-        while let (Some(node), false) = (next, work.signals.exit) {
+        while let (Some(node), false) = (next, packet.signals.exit) {
             match &flow.nodes[node] {
                 FlowNode::Branch { cond, yes, no } => {
                     let scope = Scope {
                         layout: &ir.layout,
-                        phv: &work.phv,
+                        phv: &packet.phv,
                         args: self.none,
                     };
                     next = if cond.eval(&scope) {
@@ -28,7 +28,7 @@ impl<'a> Run<'a> {
                     } else {
                         *no
                     };
-                    if let Some(journal) = &mut self.machine.journal {
+                    if let Some(journal) = &mut self.interpreter.journal {
                         journal.branch(half, node, next);
                     }
                 }
@@ -37,89 +37,113 @@ impl<'a> Run<'a> {
                     args,
                     next: after,
                 } => {
-                    if let Some(journal) = &mut self.machine.journal {
+                    if let Some(journal) = &mut self.interpreter.journal {
                         journal.statement(half, node);
                     }
-                    self.machine.act(&ir.actions[*action], args, work);
+                    self.interpreter.act(&ir.actions[*action], args, packet);
                     next = *after;
                 }
                 FlowNode::Apply { table } => {
                     let scope = Scope {
                         layout: &ir.layout,
-                        phv: &work.phv,
+                        phv: &packet.phv,
                         args: self.none,
                     };
                     let entries = &self.tables[*table];
-                    let found =
-                        entries.lookup(&ir.tables[*table].key, &scope, &mut self.machine.own.key);
-                    entries.count(found, 1, work.ingress_len as u64, self.machine.now);
-                    if let Some(journal) = &mut self.machine.journal {
-                        journal.table(*table, (entries, &self.machine.own.key), found, None);
+                    let found = entries.lookup(
+                        &ir.tables[*table].key,
+                        &scope,
+                        &mut self.interpreter.lane_scratch.key,
+                    );
+                    entries.count(found, 1, packet.ingress_len as u64, self.interpreter.now);
+                    if let Some(journal) = &mut self.interpreter.journal {
+                        journal.table(
+                            *table,
+                            (entries, &self.interpreter.lane_scratch.key),
+                            found,
+                            None,
+                        );
                     }
                     next = match entries.bound(found) {
                         Some(bound) => {
-                            self.machine
-                                .act(&ir.actions[bound.action], &bound.args, work);
+                            self.interpreter
+                                .act(&ir.actions[bound.action], &bound.args, packet);
                             bound.next
                         }
                         None => entries.miss(),
                     };
                 }
-                FlowNode::ApplyExtended { table } => next = self.extended(*table, work),
+                FlowNode::ApplyExtended { table } => next = self.extended(*table, packet),
             }
         }
     }
 
     /// What the table's action profile has a hit do.
-    fn member(&mut self, table: usize, found: Found, work: &Work) -> Option<(usize, &'a Args)> {
+    fn member(
+        &mut self,
+        table: usize,
+        found: Found,
+        packet: &PacketState,
+    ) -> Option<(usize, &'a Args)> {
         let Found::Hit(row) = found else {
             return None;
         };
-        let ir = self.machine.ir;
+        let ir = self.interpreter.ir;
         let indirect = ir.tables[table].profile.as_ref()?;
         let reference = self.tables[table].reference(row)?;
-        let scratch = &mut self.machine.own.scratch;
+        let scratch = &mut self.interpreter.lane_scratch.scratch;
         let hash = || {
             let selector = ir.selectors[indirect.profile];
-            selector.map_or(0, |selector| calculation::run(ir, selector, work, scratch))
+            selector.map_or(0, |selector| {
+                calculation::run(ir, selector, packet, scratch)
+            })
         };
         let member = self.profiles[indirect.profile].resolve(reference, hash)?;
         Some((indirect.own(member.call.action.0)?, &member.args))
     }
 
     /// As `Apply`, with the entry's meter before its action, which may be a member's.
-    fn extended(&mut self, table: usize, work: &mut Work) -> Next {
-        let ir = self.machine.ir;
+    fn extended(&mut self, table: usize, packet: &mut PacketState) -> Next {
+        let ir = self.interpreter.ir;
         let scope = Scope {
             layout: &ir.layout,
-            phv: &work.phv,
+            phv: &packet.phv,
             args: self.none,
         };
         let entries = &self.tables[table];
-        let found = entries.lookup(&ir.tables[table].key, &scope, &mut self.machine.own.key);
-        let bytes = work.ingress_len as u64;
-        entries.count(found, 1, bytes, self.machine.now);
+        let found = entries.lookup(
+            &ir.tables[table].key,
+            &scope,
+            &mut self.interpreter.lane_scratch.key,
+        );
+        let bytes = packet.ingress_len as u64;
+        entries.count(found, 1, bytes, self.interpreter.now);
         if let Found::Hit(row) = found
             && let (Some(direct), Some(mut meter)) = (&ir.tables[table].meter, entries.meter(row))
         {
-            let color = meter.mark(direct.unit.of(bytes), bytes, self.machine.now);
+            let color = meter.mark(direct.unit.of(bytes), bytes, self.interpreter.now);
             direct
                 .target
-                .set(&ir.layout, &mut work.phv, self.none, color as u128);
+                .set(&ir.layout, &mut packet.phv, self.none, color as u128);
         }
-        let member = self.member(table, found, work);
-        if let Some(journal) = &mut self.machine.journal {
-            journal.table(table, (entries, &self.machine.own.key), found, member);
+        let member = self.member(table, found, packet);
+        if let Some(journal) = &mut self.interpreter.journal {
+            journal.table(
+                table,
+                (entries, &self.interpreter.lane_scratch.key),
+                found,
+                member,
+            );
         }
         if let Some((action, args)) = member {
-            self.machine.act(&ir.actions[action], args, work);
+            self.interpreter.act(&ir.actions[action], args, packet);
             return ir.tables[table].after_hit(action);
         }
         let entries = &self.tables[table];
         match entries.bound(found) {
             Some(bound) => {
-                self.machine
-                    .act(&ir.actions[bound.action], &bound.args, work);
+                self.interpreter
+                    .act(&ir.actions[bound.action], &bound.args, packet);
                 bound.next
             }
             None => entries.miss(),

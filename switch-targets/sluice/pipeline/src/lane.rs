@@ -1,7 +1,7 @@
 //! A thread's way through a switch that several threads share.
 //!
 //! ```text
-//!   lane 0: buffers, recorded paths, tallies ─┐      ┌─ tables, profiles, registers, meters, extern objects
+//!   lane 0: buffers, traces, tallies ─┐      ┌─ tables, profiles, registers, meters, extern objects
 //!   lane 1: the same of its own ──────────────┴─ all ┴─ counters, which a tally reaches before they are read
 //! ```
 //! Packets of one flow stay in their order as long as they stay in one lane.
@@ -11,43 +11,43 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::externs::ExternArg;
+use crate::interpreter::{Interpreter, LaneScratch};
 use crate::journal::{Journal, Step};
-use crate::machine::{Machine, Own};
 use crate::outcome::{Faults, Outcome};
-use crate::paths::{Log, PathCache};
+use crate::packet_run::{Buffers, PacketRun};
+use crate::packet_state::PacketState;
 use crate::phv::Phv;
-use crate::process::{Buffers, Run};
 use crate::program::Program;
 use crate::switch::Switch;
-use crate::work::Work;
+use crate::trace_cache::{Log, TraceCache};
 
 /// What a lane keeps from packet to packet.
-pub struct State {
-    pub work: Work,
+pub struct LaneState {
+    pub packet: PacketState,
     pub buffers: Buffers,
-    pub paths: PathCache,
+    pub traces: TraceCache,
     pub log: Log,
-    pub own: Own,
+    pub lane_scratch: LaneScratch,
     pub faults: Faults,
 }
 
-impl State {
-    pub fn new(program: &Program) -> State {
+impl LaneState {
+    pub fn new(program: &Program) -> LaneState {
         let (ir, layout) = (&program.ir, &program.ir.layout);
         let args = ir.calls.iter();
         let args = args.map(|call| vec![ExternArg::default(); call.args.len()]);
-        State {
-            work: Work::new(layout),
+        LaneState {
+            packet: PacketState::new(layout),
             buffers: Buffers {
                 previous: Phv::new(layout),
                 ..Buffers::default()
             },
-            paths: PathCache::default(),
+            traces: TraceCache::default(),
             log: Log::default(),
-            own: Own {
+            lane_scratch: LaneScratch {
                 args: args.collect(),
                 args_of: vec![0; ir.calls.len()],
-                ..Own::default()
+                ..LaneScratch::default()
             },
             faults: Faults::default(),
         }
@@ -57,11 +57,11 @@ impl State {
 /// A lane that a thread has taken. While it has it, it reads nothing else of the switch: that would wait for itself.
 pub struct Lane<'a> {
     switch: &'a Switch,
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, LaneState>,
 }
 
 impl<'a> Lane<'a> {
-    pub(crate) fn take(switch: &'a Switch, state: &'a Mutex<State>) -> Lane<'a> {
+    pub(crate) fn take(switch: &'a Switch, state: &'a Mutex<LaneState>) -> Lane<'a> {
         Lane {
             switch,
             state: state.lock(),
@@ -70,45 +70,45 @@ impl<'a> Lane<'a> {
 
     /// Runs one packet to its end: all passes, all copies. `now` is the time since the switch started.
     #[inline]
-    pub fn process(&mut self, ingress_port: u16, packet: &[u8], now: Duration, out: &mut Outcome) {
-        self.run(ingress_port, packet, now, out, false);
+    pub fn process(&mut self, ingress_port: u16, bytes: &[u8], now: Duration, out: &mut Outcome) {
+        self.run(ingress_port, bytes, now, out, false);
     }
 
     /// As [`Lane::process`], with all that it changes, and tells the packet's way.
     pub fn explain(
         &mut self,
         ingress_port: u16,
-        packet: &[u8],
+        bytes: &[u8],
         now: Duration,
         out: &mut Outcome,
     ) -> Vec<Step> {
-        self.run(ingress_port, packet, now, out, true)
+        self.run(ingress_port, bytes, now, out, true)
     }
 
     #[inline]
     fn run(
         &mut self,
         ingress_port: u16,
-        packet: &[u8],
+        bytes: &[u8],
         now: Duration,
         out: &mut Outcome,
         explain: bool,
     ) -> Vec<Step> {
-        let State {
-            work,
+        let LaneState {
+            packet,
             buffers,
-            paths,
+            traces,
             log,
-            own,
+            lane_scratch,
             faults,
         } = &mut *self.state;
         let switch = self.switch;
         out.clear();
-        work.payload.load(packet);
-        let machine = Machine {
+        packet.payload.load(bytes);
+        let interpreter = Interpreter {
             ir: &switch.program.ir,
             objects: &switch.objects,
-            own,
+            lane_scratch,
             is_alone: switch.lanes() == 1,
             holds: &[],
             out,
@@ -117,18 +117,18 @@ impl<'a> Lane<'a> {
             log,
             journal: explain.then(|| Box::new(Journal::new(&switch.program))),
         };
-        let mut run = Run {
-            machine,
+        let mut run = PacketRun {
+            interpreter,
             tables: &switch.tables,
             version: switch.version,
             profiles: &switch.profiles,
             replication: &switch.replication,
             buffers,
-            paths,
+            traces,
             none: &switch.none,
         };
-        run.packet(ingress_port, work);
-        let steps = run.machine.journal.take().map(|journal| journal.steps);
+        run.packet(ingress_port, packet);
+        let steps = run.interpreter.journal.take().map(|journal| journal.steps);
         out.dropped = out.sent.is_empty();
         steps.unwrap_or_default()
     }

@@ -19,6 +19,7 @@ mod externs;
 mod flow;
 mod hash;
 mod idle;
+mod interpreter;
 mod ir;
 mod journal;
 mod lane;
@@ -26,16 +27,15 @@ mod layout;
 mod load;
 #[cfg(test)]
 mod lookup_tests;
-mod machine;
 mod meter;
 mod outcome;
 mod packet;
+mod packet_run;
+mod packet_state;
 mod parse;
-mod paths;
 mod pattern;
 mod payload;
 mod phv;
-mod process;
 mod profile;
 #[cfg(test)]
 mod profile_tests;
@@ -43,11 +43,11 @@ mod program;
 mod spec;
 mod switch;
 mod table;
+mod trace_cache;
 mod transfer;
 mod tuple_space;
 mod value_set;
 mod wide;
-mod work;
 
 pub use bits::{Bits, TooWide};
 pub use entry::{

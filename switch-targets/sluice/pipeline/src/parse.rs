@@ -2,10 +2,10 @@
 
 use crate::bitstream::{mask, read};
 use crate::expr::{Args, Num, Scope};
+use crate::interpreter::Interpreter;
 use crate::ir::{Accepts, Case, KeyPart, KeySource, ParserOp, State};
 use crate::layout::{HeaderIx, Home, StackIx};
-use crate::machine::Machine;
-use crate::work::Work;
+use crate::packet_state::PacketState;
 
 /// A parser visits this many states at most; each header stack and each loop in real programs is far shorter.
 const MAX_STATES: usize = 4096;
@@ -15,37 +15,37 @@ struct Failed(u128);
 
 /// Parses the packet, which is all payload now; what stays payload is what no state extracted. Returns the program's
 /// number of the parser error. An error does not drop the packet.
-pub fn parse(machine: &mut Machine, none: &Args, work: &mut Work) -> u128 {
-    let mut run = Run {
-        machine,
+pub fn parse(interpreter: &mut Interpreter, none: &Args, packet: &mut PacketState) -> u128 {
+    let mut run = ParserRun {
+        interpreter,
         none,
-        work,
+        packet,
         cursor: 0,
     };
     let error = match run.states() {
-        Ok(()) => run.machine.ir.errors.no_error,
+        Ok(()) => run.interpreter.ir.errors.no_error,
         Err(Failed(error)) => error,
     };
     let cursor = run.cursor;
-    work.payload.trim_front(cursor);
+    packet.payload.trim_front(cursor);
     error
 }
 
-struct Run<'a, 'm> {
-    machine: &'a mut Machine<'m>,
+struct ParserRun<'a, 'm> {
+    interpreter: &'a mut Interpreter<'m>,
     none: &'a Args,
-    work: &'a mut Work,
+    packet: &'a mut PacketState,
     /// In bytes.
     cursor: usize,
 }
 
-impl Run<'_, '_> {
+impl ParserRun<'_, '_> {
     fn states(&mut self) -> Result<(), Failed> {
-        let ir = self.machine.ir;
+        let ir = self.interpreter.ir;
         let mut next = ir.parser.start;
         for _ in 0..MAX_STATES {
             let Some(state) = next else { return Ok(()) };
-            if let Some(journal) = &mut self.machine.journal {
+            if let Some(journal) = &mut self.interpreter.journal {
                 journal.state(state);
             }
             let state = &ir.parser.states[state];
@@ -58,7 +58,7 @@ impl Run<'_, '_> {
     }
 
     fn op(&mut self, op: &ParserOp) -> Result<(), Failed> {
-        let ir = self.machine.ir;
+        let ir = self.interpreter.ir;
         match op {
             ParserOp::Extract(header) => self.extract(*header, 0),
             ParserOp::ExtractVar { header, bits } => {
@@ -68,7 +68,7 @@ impl Run<'_, '_> {
             ParserOp::ExtractNext { stack, member } => {
                 let header = self.next_of(*stack, *member)?;
                 self.extract(header, 0)?;
-                self.work.phv.next[*stack] += 1;
+                self.packet.phv.next[*stack] += 1;
                 Ok(())
             }
             ParserOp::ExtractNextVar {
@@ -79,16 +79,16 @@ impl Run<'_, '_> {
                 let header = self.next_of(*stack, *member)?;
                 let len = self.var_len(header, bits)?;
                 self.extract(header, len)?;
-                self.work.phv.next[*stack] += 1;
+                self.packet.phv.next[*stack] += 1;
                 Ok(())
             }
             ParserOp::Set { target, source } => {
-                target.assign(&ir.layout, &mut self.work.phv, self.none, source);
+                target.assign(&ir.layout, &mut self.packet.phv, self.none, source);
                 Ok(())
             }
             ParserOp::Lookahead { target, at, width } => {
                 let value = self.lookahead(*at, *width)?;
-                target.set(&ir.layout, &mut self.work.phv, self.none, value);
+                target.set(&ir.layout, &mut self.packet.phv, self.none, value);
                 Ok(())
             }
             ParserOp::Verify { cond, error } => {
@@ -106,7 +106,7 @@ impl Run<'_, '_> {
                 Ok(())
             }
             ParserOp::Run(ops) => {
-                self.machine.run(ops, self.none, self.work);
+                self.interpreter.run(ops, self.none, self.packet);
                 Ok(())
             }
         }
@@ -114,20 +114,20 @@ impl Run<'_, '_> {
 
     fn scope(&self) -> Scope<'_> {
         Scope {
-            layout: &self.machine.ir.layout,
-            phv: &self.work.phv,
+            layout: &self.interpreter.ir.layout,
+            phv: &self.packet.phv,
             args: self.none,
         }
     }
 
     fn too_short(&self) -> Failed {
-        Failed(self.machine.ir.errors.packet_too_short)
+        Failed(self.interpreter.ir.errors.packet_too_short)
     }
 
     /// The next `len` bytes.
     fn ahead(&self, len: usize) -> Result<&[u8], Failed> {
         let bytes = self
-            .work
+            .packet
             .payload
             .bytes()
             .get(self.cursor..)
@@ -136,35 +136,36 @@ impl Run<'_, '_> {
     }
 
     fn lookahead(&self, at: usize, width: u32) -> Result<u128, Failed> {
-        read(self.work.payload.bytes(), self.cursor * 8 + at, width).ok_or_else(|| self.too_short())
+        read(self.packet.payload.bytes(), self.cursor * 8 + at, width)
+            .ok_or_else(|| self.too_short())
     }
 
     fn whole_bytes(&self, bits: &Num) -> Result<usize, Failed> {
         let bits = bits.eval(&self.scope());
         if !bits.is_multiple_of(8) {
-            return Err(Failed(self.machine.ir.errors.invalid_argument));
+            return Err(Failed(self.interpreter.ir.errors.invalid_argument));
         }
         usize::try_from(bits / 8).map_err(|_| self.too_short())
     }
 
     fn var_len(&self, header: HeaderIx, bits: &Num) -> Result<usize, Failed> {
         let len = self.whole_bytes(bits)?;
-        let fields = &self.machine.ir.layout.type_of(header).fields;
+        let fields = &self.interpreter.ir.layout.type_of(header).fields;
         let fits = fields
             .iter()
             .any(|field| matches!(field.home, Home::Var { max, .. } if len <= max));
         if fits {
             Ok(len)
         } else {
-            Err(Failed(self.machine.ir.errors.header_too_short))
+            Err(Failed(self.interpreter.ir.errors.header_too_short))
         }
     }
 
     fn next_of(&self, stack: StackIx, member: usize) -> Result<HeaderIx, Failed> {
-        let ir = self.machine.ir;
+        let ir = self.interpreter.ir;
         let element = ir.layout.stacks[stack]
             .elements
-            .get(self.work.phv.next[stack]);
+            .get(self.packet.phv.next[stack]);
         element
             .and_then(|element| element.get(member))
             .copied()
@@ -173,13 +174,13 @@ impl Run<'_, '_> {
 
     /// `var_len`: bytes of its varbit, if it has one.
     fn extract(&mut self, header: HeaderIx, var_len: usize) -> Result<(), Failed> {
-        let layout = &self.machine.ir.layout;
+        let layout = &self.interpreter.ir.layout;
         let instance = &layout.headers[header];
         let header_type = &layout.types[instance.ty];
         let len = header_type.fixed_bits / 8 + var_len;
         let start = self.cursor;
         self.ahead(len)?;
-        let Work { phv, payload, .. } = &mut *self.work;
+        let PacketState { phv, payload, .. } = &mut *self.packet;
         phv.validate(layout, header);
         phv.set_var_len(header, var_len);
         // The whole packet: what follows the header makes reading its last fields fast.
@@ -207,7 +208,7 @@ impl Run<'_, '_> {
             }
         }
         self.cursor += len;
-        if let Some(journal) = &mut self.machine.journal {
+        if let Some(journal) = &mut self.interpreter.journal {
             journal.extracted(header, phv);
         }
         Ok(())
@@ -236,9 +237,9 @@ impl Run<'_, '_> {
             let case = state.cases.iter().find(accepts);
             return case
                 .map(|case| case.next)
-                .ok_or(Failed(self.machine.ir.errors.no_match));
+                .ok_or(Failed(self.interpreter.ir.errors.no_match));
         }
-        let mut key = std::mem::take(&mut self.machine.own.scratch);
+        let mut key = std::mem::take(&mut self.interpreter.lane_scratch.scratch);
         key.clear();
         let result = self.pack(&state.key, &mut key).and_then(|()| {
             let case = state
@@ -246,9 +247,9 @@ impl Run<'_, '_> {
                 .iter()
                 .find(|case| self.accepts(&case.accepts, &key));
             case.map(|case| case.next)
-                .ok_or(Failed(self.machine.ir.errors.no_match))
+                .ok_or(Failed(self.interpreter.ir.errors.no_match))
         });
-        self.machine.own.scratch = key;
+        self.interpreter.lane_scratch.scratch = key;
         result
     }
 
@@ -297,7 +298,7 @@ impl Run<'_, '_> {
             Accepts::All | Accepts::Narrow { .. } => true,
             Accepts::ValueSet { set, mask } => {
                 let mask = mask.as_deref();
-                self.machine.objects.value_sets[*set].matches(key, mask)
+                self.interpreter.objects.value_sets[*set].matches(key, mask)
             }
         }
     }

@@ -13,17 +13,17 @@ use crate::entry::Replica;
 use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::ExternRegistry;
+use crate::interpreter::Objects;
 use crate::journal::Step;
-use crate::lane::{Lane, State};
-use crate::machine::Objects;
+use crate::lane::{Lane, LaneState};
 use crate::outcome::{Faults, Outcome};
-use crate::process::{CloneSession, Replication};
+use crate::packet_run::{CloneSession, Replication};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::spec::ProfileSpec;
 use crate::table::Table;
 
-/// One in so many packets that no recorded path takes is recorded: a recording costs as much as interpreting some tens.
+/// One in so many packets that no trace takes is recorded: a recording costs as much as interpreting some tens.
 const RECORD_EVERY: u32 = 16;
 
 /// Program, tables, counters, registers, extern objects, and a lane for each thread that runs packets.
@@ -36,7 +36,7 @@ pub struct Switch {
     pub(crate) none: Args,
     /// Grows with every change of a table.
     pub(crate) version: u64,
-    lanes: Vec<Mutex<State>>,
+    lanes: Vec<Mutex<LaneState>>,
     seed: u64,
     record_every: u32,
 }
@@ -90,22 +90,22 @@ impl Switch {
     pub fn seed(&mut self, seed: u64) {
         self.seed = seed;
         for (number, lane) in self.lanes.iter_mut().enumerate() {
-            lane.get_mut().own.random = seed.wrapping_add((number as u64) << 56);
+            lane.get_mut().lane_scratch.random = seed.wrapping_add((number as u64) << 56);
         }
     }
 
-    /// One in `every` packets that no recorded path takes is recorded (see `paths`); 0: every packet is interpreted.
+    /// One in `every` packets that no trace takes is recorded (see `traces`); 0: every packet is interpreted.
     pub fn record_paths(&mut self, every: u32) {
         self.settle();
         self.record_every = every;
         for lane in &mut self.lanes {
-            lane.get_mut().paths.record_every(every);
+            lane.get_mut().traces.record_every(every);
         }
     }
 
-    /// Recorded paths in use.
-    pub fn paths(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.lock().paths.len()).sum()
+    /// Traces in use.
+    pub fn traces(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.lock().traces.len()).sum()
     }
 
     /// The copies that multicast group `group` makes; none deletes it. Group 0 does not exist.
@@ -140,7 +140,7 @@ impl Switch {
         let (seed, every) = (self.seed, self.record_every);
         self.lanes.clear();
         for _ in 0..count.max(1) {
-            self.lanes.push(Mutex::new(State::new(&self.program)));
+            self.lanes.push(Mutex::new(LaneState::new(&self.program)));
         }
         self.lanes[0].get_mut().faults = faults;
         self.seed(seed);
@@ -176,14 +176,14 @@ impl Switch {
     pub(crate) fn go_on_from(&mut self, other: &Switch) {
         for (own, other) in self.lanes.iter_mut().zip(&other.lanes) {
             let (own, other) = (own.get_mut(), other.lock());
-            (own.faults, own.own.random) = (other.faults, other.own.random);
+            (own.faults, own.lane_scratch.random) = (other.faults, other.lane_scratch.random);
         }
     }
 
     /// Has the tables count what lanes have kept back. It waits for threads that have lanes.
     pub(crate) fn settle(&self) {
         for lane in &self.lanes {
-            lane.lock().paths.settle(&self.tables);
+            lane.lock().traces.settle(&self.tables);
         }
     }
 
@@ -191,7 +191,7 @@ impl Switch {
     fn changes(&mut self) {
         self.version += 1;
         for lane in &mut self.lanes {
-            lane.get_mut().paths.settle(&self.tables);
+            lane.get_mut().traces.settle(&self.tables);
         }
     }
 }

@@ -120,7 +120,7 @@ fn the_counts_of_all_lanes_add_up_while_entries_come_and_go() {
     assert_eq!((counter.packets, counter.bytes), (each(1), each(1) * BYTES));
     let misses = switch.default_counter_read(table).unwrap();
     assert_eq!(misses.packets + hits, each(0) + each(2));
-    assert!(switch.paths() > 0, "paths were recorded");
+    assert!(switch.traces() > 0, "traces were recorded");
     switch.set_lanes(1);
     let again = switch.direct_counter_read(table, &key(1), 0).unwrap();
     assert_eq!(again, counter);

@@ -8,7 +8,7 @@ use crate::cells::{Counter, Register};
 use crate::entry::{CounterValue, MatchValue};
 use crate::error::{LoadError, TableError};
 use crate::externs::ExternRegistry;
-use crate::machine::Objects;
+use crate::interpreter::Objects;
 use crate::meter::Meter;
 use crate::program::Program;
 use crate::spec::{CounterId, RegisterId, ValueSetId};

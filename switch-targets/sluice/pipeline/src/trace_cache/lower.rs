@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use super::headers::Headers;
 use super::node::{Graph, Node, NodeId};
-use super::path::{Call, Emit, End, Exit, Instr, Number, PLACES, Path, PlaceIx, Put};
 use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
-use super::walk::Ended;
+use super::record_pass::SymbolicEnd;
+use super::trace::{Call, Emit, End, Exit, Instr, Number, Put, Trace, VALUES, ValueIx};
 use crate::cond::CmpOp;
 use crate::externs::ExternArg;
 use crate::layout::Header;
@@ -18,10 +18,10 @@ const MAX_TERMS: usize = 64;
 
 struct Lowering<'a> {
     graph: &'a Graph,
-    /// Nodes that always have the value that was recorded: constants, what the shape's bits decide, and what has been
+    /// Nodes that always have the value that was recorded: constants, what the mask's bits decide, and what has been
     /// required or guarded so far.
     known: Vec<bool>,
-    places: HashMap<NodeId, PlaceIx>,
+    places: HashMap<NodeId, ValueIx>,
     computed: usize,
     wide_computed: usize,
     /// From the last place back.
@@ -29,18 +29,18 @@ struct Lowering<'a> {
     wide_constants: Vec<u128>,
     code: Vec<Instr>,
     nodes: Vec<Node>,
-    terms: Vec<PlaceIx>,
+    terms: Vec<ValueIx>,
 }
 
-/// A path, from a recorder that has recorded a whole pass. `None`: it is too long.
-pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Path> {
-    let requirements = recorder.pins.requirements(&recorder.graph);
+/// A trace, from a recorder that has recorded a whole pass. `None`: it is too long.
+pub fn lower(recorder: Recorder, end: SymbolicEnd, next_call: &mut u64) -> Option<Trace> {
+    let requirements = recorder.matched.requirements(&recorder.graph);
     let graph = &recorder.graph;
     let mut lowering = Lowering {
         graph,
         known: (0..)
             .zip(graph.nodes())
-            .map(|(id, node)| recorder.pins.decides_leaf(node, graph.bits(id)))
+            .map(|(id, node)| recorder.matched.decides_leaf(node, graph.bits(id)))
             .collect(),
         places: HashMap::new(),
         computed: 0,
@@ -57,7 +57,7 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
     }
     for id in 0..lowering.known.len() {
         let id_of = id as NodeId;
-        lowering.known[id] |= recorder.pins.is_fixed(id_of) && graph.is_pure(id_of);
+        lowering.known[id] |= recorder.matched.is_fixed(id_of) && graph.is_pure(id_of);
     }
     lowering.infer();
     if recorder.cursor > 0 {
@@ -71,13 +71,13 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
         *next_call += 1;
         call.id = *next_call;
     }
-    let end = match ended {
-        Ended::Drop => End::Drop,
-        Ended::Send { port, headers } => End::Send {
+    let end = match end {
+        SymbolicEnd::Drop => End::Drop,
+        SymbolicEnd::Send { port, headers } => End::Send {
             port,
             headers: lowering.emit(headers),
         },
-        Ended::Recirculate {
+        SymbolicEnd::Recirculate {
             list,
             carry,
             headers,
@@ -122,10 +122,10 @@ pub fn lower(recorder: Recorder, ended: Ended, next_call: &mut u64) -> Option<Pa
     let exits: Box<[Exit]> = recorder.exits.iter().map(exit).collect();
     let narrow = lowering.computed + lowering.constants.len();
     let wide = lowering.wide_computed + lowering.wide_constants.len();
-    if narrow.max(wide) > PLACES || exits.len() > usize::from(u16::MAX) {
+    if narrow.max(wide) > VALUES || exits.len() > usize::from(u16::MAX) {
         return None;
     }
-    Some(Path {
+    Some(Trace {
         min_len: recorder.min_len,
         code: lowering.code.into(),
         nodes: lowering.nodes.into(),
@@ -225,7 +225,7 @@ impl Lowering<'_> {
     }
 
     /// Drops the guards just before one of equality that it implies: all lead to the same exit.
-    fn forget_implied(&mut self, equal: PlaceIx, to: u64, exit: u16) {
+    fn forget_implied(&mut self, equal: ValueIx, to: u64, exit: u16) {
         while let Some(Instr::GuardBy {
             op,
             left,

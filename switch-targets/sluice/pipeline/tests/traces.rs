@@ -1,4 +1,4 @@
-//! Recorded paths do what the interpreter does.
+//! Traces do what the interpreter does.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -76,7 +76,7 @@ fn a_flow_is_replayed_from_its_second_packet_on() {
         let out = twins.process(*port, packet, Duration::from_millis(5));
         assert_eq!(out.sent.len(), 1);
     }
-    assert_eq!(twins.recorded.paths(), 2, "one for each of its passes");
+    assert_eq!(twins.recorded.traces(), 2, "one for each of its passes");
     twins.compare(&[]);
 }
 
@@ -90,13 +90,13 @@ fn packets_that_differ_where_nothing_looks_share_a_path() {
     for fill in 0..4 {
         assert_eq!(send(&mut twins, fill & 1), 1);
     }
-    let paths = twins.recorded.paths();
+    let traces = twins.recorded.traces();
     for fill in 0..40 {
         let mut packet = from_web(INNER, 64, &[0; 30]);
         packet[14 + 20 + 24] = fill;
         twins.process(LAN, &packet, Duration::ZERO);
     }
-    assert_eq!(twins.recorded.paths(), paths);
+    assert_eq!(twins.recorded.traces(), traces);
 }
 
 #[test]

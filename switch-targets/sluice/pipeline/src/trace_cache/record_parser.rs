@@ -2,8 +2,8 @@
 
 use super::INPUT;
 use super::node::{Node, NodeId};
-use super::path::WideInput;
 use super::record::{Recorded, Recorder, Unrecorded};
+use super::trace::WideInput;
 use crate::bitstream::read;
 use crate::expr::{Args, BinOp, Num};
 use crate::ir::{Accepts, Case, KeySource, ParserOp, State};

@@ -1,4 +1,4 @@
-//! A recorded path: what is left to do for a packet that takes the same way through one pass.
+//! A trace: what is left to do for a packet that takes the same way through one pass.
 
 use super::node::{Node, NodeId};
 use crate::cond::CmpOp;
@@ -7,13 +7,13 @@ use crate::layout::HeaderIx;
 use crate::table::Found;
 
 /// Numbers of a run at once, of at most 64 bits and of more; a power of two.
-pub const PLACES: usize = 1024;
+pub const VALUES: usize = 1024;
 
 /// A place in the numbers of a run: what is computed from the first on, in order; constants from the last back.
-pub type PlaceIx = u16;
+pub type ValueIx = u16;
 
 /// Marks the places of numbers that may have more than 64 bits: they are apart.
-pub const WIDE: PlaceIx = 1 << 15;
+pub const WIDE: ValueIx = 1 << 15;
 
 /// One thing to do. Comparisons are of numbers without sign. From [`Instr::Input`] on each computes a number, of numbers of at
 /// most 64 bits where it does not say otherwise. `by` is a constant.
@@ -23,24 +23,24 @@ pub enum Instr {
     /// Fails before anything has changed: the packet takes another way.
     Require {
         op: CmpOp,
-        left: PlaceIx,
-        right: PlaceIx,
+        left: ValueIx,
+        right: ValueIx,
     },
     RequireBy {
         op: CmpOp,
-        left: PlaceIx,
+        left: ValueIx,
         by: u64,
     },
     /// Fails after something has changed: the interpreter goes on from the exit.
     Guard {
         op: CmpOp,
-        left: PlaceIx,
-        right: PlaceIx,
+        left: ValueIx,
+        right: ValueIx,
         exit: u16,
     },
     GuardBy {
         op: CmpOp,
-        left: PlaceIx,
+        left: ValueIx,
         exit: u16,
         by: u64,
     },
@@ -48,17 +48,17 @@ pub enum Instr {
     Trim(u32),
     Count {
         counter: u32,
-        index: PlaceIx,
+        index: ValueIx,
     },
     ReadRegister {
         register: u32,
-        index: PlaceIx,
+        index: ValueIx,
         effect: u32,
     },
     WriteRegister {
         register: u32,
-        index: PlaceIx,
-        value: PlaceIx,
+        index: ValueIx,
+        value: ValueIx,
     },
     Call(u32),
     /// `width` bits of the packet that end `right` bits before the end of the eight bytes from `first`.
@@ -67,7 +67,7 @@ pub enum Instr {
         right: u8,
         width: u8,
     },
-    /// Of [`Path::nodes`]; operands of any size.
+    /// Of [`Trace::nodes`]; operands of any size.
     Compute(u32),
     /// The same, for a number that may have more than 64 bits.
     Wide(u32),
@@ -78,7 +78,7 @@ pub enum Instr {
         at: u8,
         len: u8,
     },
-    /// Of `count` of [`Path::terms`] and a constant.
+    /// Of `count` of [`Trace::terms`] and a constant.
     Sum {
         count: u16,
         first: u32,
@@ -91,24 +91,24 @@ pub enum Instr {
         by: i64,
     },
     AddBy {
-        left: PlaceIx,
+        left: ValueIx,
         by: i64,
     },
     AddAndBy {
-        left: PlaceIx,
+        left: ValueIx,
         add: i32,
         by: u64,
     },
     AndBy {
-        left: PlaceIx,
+        left: ValueIx,
         by: u64,
     },
     ShlBy {
-        left: PlaceIx,
+        left: ValueIx,
         by: u8,
     },
     ShrBy {
-        left: PlaceIx,
+        left: ValueIx,
         by: u8,
     },
 }
@@ -131,7 +131,7 @@ pub struct Call {
 
 #[derive(Debug)]
 pub struct Number {
-    pub from: PlaceIx,
+    pub from: ValueIx,
     pub width: u32,
 }
 
@@ -146,7 +146,7 @@ pub enum End {
     Recirculate {
         /// The list of preserved fields, and their values.
         list: usize,
-        carry: Box<[PlaceIx]>,
+        carry: Box<[ValueIx]>,
         headers: Emit,
     },
 }
@@ -170,10 +170,10 @@ pub struct Copied {
 /// In bits, but for the sizes that most fields have.
 #[derive(Clone, Copy, Debug)]
 pub enum Put {
-    Byte { value: PlaceIx, at: u32 },
-    Word { value: PlaceIx, at: u32 },
-    Long { value: PlaceIx, at: u32 },
-    Bits { value: PlaceIx, at: u32, width: u32 },
+    Byte { value: ValueIx, at: u32 },
+    Word { value: ValueIx, at: u32 },
+    Long { value: ValueIx, at: u32 },
+    Bits { value: ValueIx, at: u32, width: u32 },
 }
 
 /// Where the interpreter goes on.
@@ -184,7 +184,7 @@ pub enum Resume {
     Update { port: u16 },
 }
 
-/// What the interpreter finds there, in terms of [`Path::graph`].
+/// What the interpreter finds there, in terms of [`Trace::graph`].
 #[derive(Debug)]
 pub struct Exit {
     pub resume: Resume,
@@ -198,7 +198,7 @@ pub struct Exit {
     pub next: Box<[usize]>,
     pub len: NodeId,
     pub recirculate: Option<usize>,
-    /// So many of [`Path::counted`] came before it.
+    /// So many of [`Trace::counted`] came before it.
     pub counted: usize,
 }
 
@@ -213,15 +213,15 @@ pub struct WideInput {
 
 /// The bits that decided the way: packets that agree in them take it too, as far as [`Instr::Require`] holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct MatchMask {
     /// Eight bytes from an offset, big-endian, and their mask.
     pub words: Vec<(u32, u64)>,
-    /// Of [`super::Entrance::initial`].
+    /// Of [`super::PassStart::initial`].
     pub initial: Vec<(u32, u128)>,
 }
 
 #[derive(Debug)]
-pub struct Path {
+pub struct Trace {
     /// A packet has this many bytes at least.
     pub min_len: usize,
     /// At the last places.
@@ -230,7 +230,7 @@ pub struct Path {
     pub code: Box<[Instr]>,
     /// With places as operands.
     pub nodes: Box<[Node]>,
-    pub terms: Box<[PlaceIx]>,
+    pub terms: Box<[ValueIx]>,
     pub calls: Box<[Call]>,
     pub end: End,
     pub exits: Box<[Exit]>,

@@ -1,20 +1,20 @@
-//! Records a pass from parser to deparser, in the order of [`crate::process`].
+//! Records a pass from parser to deparser, in the order of [`crate::packet_run`].
 
 use super::headers::Headers;
 use super::node::{Node, NodeId};
-use super::path::Resume;
 use super::record::{Recorded, Recorder, Unrecorded};
+use super::trace::Resume;
 use crate::bitstream::Writer;
 use crate::cond::CmpOp;
 use crate::expr::{Args, BinOp};
 use crate::hash;
+use crate::interpreter::DROP_PORT;
 use crate::ir::{CalcInput, Checksum, Flow, FlowNode, Place};
 use crate::layout::Home;
-use crate::machine::DROP_PORT;
-use crate::process::instance;
+use crate::packet_run::instance;
 
-/// How the pass ended.
-pub enum Ended {
+/// How the pass ends.
+pub enum SymbolicEnd {
     Drop,
     Send {
         port: u16,
@@ -28,7 +28,7 @@ pub enum Ended {
 }
 
 impl Recorder<'_> {
-    pub fn pass(&mut self) -> Recorded<Ended> {
+    pub fn pass(&mut self) -> Recorded<SymbolicEnd> {
         let ir = self.ir;
         let standard = &ir.standard;
         self.parse()?;
@@ -47,12 +47,12 @@ impl Recorder<'_> {
         }
         let port = self.fixed_slot(standard.egress_spec)?;
         if port == DROP_PORT {
-            return Ok(Ended::Drop);
+            return Ok(SymbolicEnd::Drop);
         }
         self.egress(port as u16)
     }
 
-    fn egress(&mut self, port: u16) -> Recorded<Ended> {
+    fn egress(&mut self, port: u16) -> Recorded<SymbolicEnd> {
         let ir = self.ir;
         let standard = &ir.standard;
         self.number(standard.instance_type, instance::NORMAL);
@@ -67,7 +67,7 @@ impl Recorder<'_> {
         self.flow(&ir.egress, |node| Resume::Egress { node, port })?;
         self.resume = None;
         if self.fixed_slot(standard.egress_spec)? == DROP_PORT {
-            return Ok(Ended::Drop);
+            return Ok(SymbolicEnd::Drop);
         }
         self.resume = Some(Resume::Update { port });
         for checksum in &ir.update {
@@ -78,7 +78,7 @@ impl Recorder<'_> {
         }
         let headers = self.headers()?;
         let Some(list) = self.recirculate else {
-            return Ok(Ended::Send { port, headers });
+            return Ok(SymbolicEnd::Send { port, headers });
         };
         let mut carry = Vec::new();
         for place in &ir.field_lists[list] {
@@ -87,7 +87,7 @@ impl Recorder<'_> {
             };
             carry.push(self.slot(slot));
         }
-        Ok(Ended::Recirculate {
+        Ok(SymbolicEnd::Recirculate {
             list,
             carry,
             headers,

@@ -1,16 +1,16 @@
-//! Records a path: runs a pass on symbols, with the packet at hand to decide every branch.
+//! Records a trace: runs a pass on symbols, with the packet at hand to decide every branch.
 //!
 //! ```text
-//!   decision on the packet alone ──► a bit of the shape, or a requirement checked before anything is done
+//!   decision on the packet alone ──► a bit of the mask, or a requirement checked before anything is done
 //!   decision on an effect's result ► a guard with an exit, from which the interpreter goes on
 //!   table lookup ──────────────────► the key bits that any entry looks at, decided as above; the entry found is fixed
 //! ```
 //! Effects have been done by the interpreter, which handled this packet; their results are read from its log.
 
+use super::matched_bits::MatchedBits;
 use super::node::{Graph, Node, NodeId};
-use super::path::{Resume, WideInput};
-use super::pin::Pins;
-use super::{Entrance, Input};
+use super::trace::{Resume, WideInput};
+use super::{Input, PassStart};
 use crate::bits;
 use crate::bitstream::mask;
 use crate::cond::CmpOp;
@@ -18,7 +18,7 @@ use crate::expr::Args;
 use crate::ir::{Ir, Source};
 use crate::table::{Found, Table};
 
-/// The pass does something that no path can hold. It is interpreted, as ever.
+/// The pass does something that no trace can hold. It is interpreted, as ever.
 #[derive(Debug)]
 pub struct Unrecorded;
 
@@ -87,7 +87,7 @@ pub struct Recorder<'a> {
     pub(super) input: &'a [u8],
     pub(super) packet_len: usize,
     pub graph: Graph,
-    pub pins: Pins,
+    pub matched: MatchedBits,
     pub slots: Vec<NodeId>,
     pub valid: Vec<bool>,
     pub wide: Vec<WideInput>,
@@ -95,7 +95,7 @@ pub struct Recorder<'a> {
     /// Bytes that the parser has passed.
     pub cursor: usize,
     pub min_len: usize,
-    /// As `Work::len`.
+    /// As `PacketState::len`.
     pub len: NodeId,
     pub recirculate: Option<usize>,
     pub(super) exit: bool,
@@ -116,7 +116,7 @@ impl<'a> Recorder<'a> {
         ir: &'a Ir,
         tables: &'a [Table],
         log: &'a [u128],
-        entrance: &Entrance,
+        start: &PassStart,
         input: &'a Input,
         packet_len: usize,
     ) -> Recorded<Recorder<'a>> {
@@ -132,7 +132,7 @@ impl<'a> Recorder<'a> {
             input,
             packet_len,
             graph,
-            pins: Pins::new(entrance.initial.len()),
+            matched: MatchedBits::new(start.initial.len()),
             slots: vec![zero; layout.slots],
             valid: layout
                 .headers
@@ -154,9 +154,9 @@ impl<'a> Recorder<'a> {
             looked_into: Vec::new(),
             now: zero,
         };
-        for (index, (slot, width)) in entrance.slots(ir).enumerate() {
+        for (index, (slot, width)) in start.slots(ir).enumerate() {
             let node = Node::Initial(index as u32);
-            let value = entrance.initial[index];
+            let value = start.initial[index];
             let bits = 128 - mask(width).leading_zeros();
             let id = recorder.graph.leaf(node, value, bits);
             if index == 0 {
@@ -164,7 +164,7 @@ impl<'a> Recorder<'a> {
             }
             recorder.set(slot, id);
         }
-        let kind = recorder.graph.number(entrance.instance_type());
+        let kind = recorder.graph.number(start.instance_type());
         recorder.set(ir.standard.instance_type, kind);
         recorder.set(ir.standard.packet_length, len);
         Ok(recorder)
@@ -184,7 +184,7 @@ impl<'a> Recorder<'a> {
     /// What is in a slot; a constant where that is known by now.
     pub fn slot(&mut self, slot: usize) -> NodeId {
         let id = self.slots[slot];
-        match self.pins.is_fixed(id) {
+        match self.matched.is_fixed(id) {
             true => {
                 let value = self.graph.value(id);
                 self.graph.number(value)
@@ -193,14 +193,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether a condition holds, which the path takes for granted from here on.
+    /// Whether a condition holds, which the trace takes for granted from here on.
     pub fn decide(&mut self, cond: NodeId) -> Recorded<bool> {
         let holds = self.graph.value(cond) != 0;
         if self.graph.constant(cond).is_some() {
             return Ok(holds);
         }
         if self.graph.is_pure(cond) {
-            self.pins.assume(&mut self.graph, cond, holds);
+            self.matched.assume(&mut self.graph, cond, holds);
             return Ok(holds);
         }
         self.guard(cond, holds)?;
@@ -213,7 +213,7 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         if self.graph.is_pure(value) {
-            self.pins.pin(&mut self.graph, value, mask);
+            self.matched.pin(&mut self.graph, value, mask);
             return Ok(());
         }
         let masked = self.graph.masked(value, mask);
@@ -222,7 +222,7 @@ impl<'a> Recorder<'a> {
         let equal = self.graph.compare(CmpOp::Eq, false, masked, now);
         self.guard(equal, true)?;
         if masked == value {
-            self.pins.fixed(value);
+            self.matched.fixed(value);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Idle timeouts and counts of entries and misses, where recorded paths are replayed.
+//! Idle timeouts and counts of entries and misses, where traces are replayed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -87,7 +87,7 @@ fn a_flow_that_is_replayed_is_not_idle_and_its_misses_count() {
         twins.process(1, &frame(1), at * MS);
         twins.process(1, &frame(9), at * MS);
     }
-    assert_eq!(twins.recorded.paths(), 2, "the hit's and the miss's");
+    assert_eq!(twins.recorded.traces(), 2, "the hit's and the miss's");
     let now = 50 * MS;
     assert_eq!(expired(&mut twins.recorded, table, now), [2]);
     assert_eq!(expired(&mut twins.plain, table, now), [2]);

@@ -3,12 +3,12 @@
 use super::{Lowering, MAX_TERMS};
 use crate::cond::CmpOp;
 use crate::expr::BinOp;
-use crate::paths::node::{Node, NodeId};
-use crate::paths::path::{Instr, PLACES, PlaceIx, WIDE};
+use crate::trace_cache::node::{Node, NodeId};
+use crate::trace_cache::trace::{Instr, VALUES, ValueIx, WIDE};
 
 impl Lowering<'_> {
-    /// The place where a node's value is from now on. Places beyond the last make the path too long.
-    pub(super) fn need(&mut self, id: NodeId) -> PlaceIx {
+    /// The place where a node's value is from now on. Places beyond the last make the trace too long.
+    pub(super) fn need(&mut self, id: NodeId) -> ValueIx {
         if let Some(place) = self.places.get(&id) {
             return *place;
         }
@@ -16,7 +16,7 @@ impl Lowering<'_> {
             (Some(value), true) => self.place_constant(value as u64),
             (Some(value), false) => {
                 self.wide_constants.push(value);
-                PLACES.wrapping_sub(self.wide_constants.len()) as PlaceIx | WIDE
+                VALUES.wrapping_sub(self.wide_constants.len()) as ValueIx | WIDE
             }
             (None, true) => {
                 let instr = self.instr(self.graph.node(id));
@@ -26,7 +26,7 @@ impl Lowering<'_> {
                 let instr = Instr::Wide(self.node(self.graph.node(id)));
                 self.code.push(instr);
                 self.wide_computed += 1;
-                (self.wide_computed - 1) as PlaceIx | WIDE
+                (self.wide_computed - 1) as ValueIx | WIDE
             }
         };
         self.places.insert(id, place);
@@ -34,7 +34,7 @@ impl Lowering<'_> {
     }
 
     /// The same for a number, or for 1 in the place of one of more than 64 bits that is not 0.
-    pub(super) fn need_narrow(&mut self, id: NodeId) -> PlaceIx {
+    pub(super) fn need_narrow(&mut self, id: NodeId) -> ValueIx {
         let place = self.need(id);
         if place & WIDE == 0 {
             return place;
@@ -50,15 +50,15 @@ impl Lowering<'_> {
         self.compute(instr)
     }
 
-    fn place_constant(&mut self, value: u64) -> PlaceIx {
+    fn place_constant(&mut self, value: u64) -> ValueIx {
         self.constants.push(value);
-        PLACES.wrapping_sub(self.constants.len()) as PlaceIx
+        VALUES.wrapping_sub(self.constants.len()) as ValueIx
     }
 
-    fn compute(&mut self, instr: Instr) -> PlaceIx {
+    fn compute(&mut self, instr: Instr) -> ValueIx {
         self.code.push(instr);
         self.computed += 1;
-        (self.computed - 1) as PlaceIx
+        (self.computed - 1) as ValueIx
     }
 
     pub(super) fn constant(&self, id: NodeId) -> Option<u128> {
@@ -152,7 +152,7 @@ impl Lowering<'_> {
         Instr::Compute(self.node(node))
     }
 
-    /// Its index in [`Path::nodes`].
+    /// Its index in [`Trace::nodes`].
     fn node(&mut self, node: Node) -> u32 {
         let node = self.placed(node);
         self.nodes.push(node);

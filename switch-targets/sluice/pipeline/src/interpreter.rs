@@ -15,11 +15,11 @@ use crate::layout::Home;
 use crate::meter::Meter;
 use crate::outcome::{Digest, Faults, Outcome};
 use crate::packet::Packet;
-use crate::paths::Log;
+use crate::packet_state::{CloneRequest, PacketState};
 use crate::spec::DigestId;
 use crate::table::KeyBuffer;
+use crate::trace_cache::Log;
 use crate::value_set::ValueSet;
-use crate::work::{CloneRequest, Work};
 
 /// simple_switch's number for "nowhere".
 pub const DROP_PORT: u128 = 511;
@@ -40,7 +40,7 @@ pub struct Objects {
 
 /// What each lane has of its own.
 #[derive(Debug, Default)]
-pub struct Own {
+pub struct LaneScratch {
     /// For each call site.
     pub args: Vec<Vec<ExternArg>>,
     /// For each call site the recorded call whose constant arguments are there, or 0.
@@ -50,7 +50,7 @@ pub struct Own {
     pub random: u64,
 }
 
-impl Own {
+impl LaneScratch {
     /// splitmix64: P4's `random` asks for spread, not for secrecy.
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -60,10 +60,10 @@ impl Own {
     }
 }
 
-pub struct Machine<'a> {
+pub struct Interpreter<'a> {
     pub ir: &'a Ir,
     pub objects: &'a Objects,
-    pub own: &'a mut Own,
+    pub lane_scratch: &'a mut LaneScratch,
     /// No other lane runs packets through this program.
     pub is_alone: bool,
     /// Registers whose steps the running action holds.
@@ -77,44 +77,44 @@ pub struct Machine<'a> {
     pub journal: Option<Box<Journal<'a>>>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Interpreter<'a> {
     /// Runs an action of a pipeline.
     #[inline]
-    pub fn act(&mut self, action: &'a Action, args: &Args, work: &mut Work) {
+    pub fn act(&mut self, action: &'a Action, args: &Args, packet: &mut PacketState) {
         if !action.updates.is_empty() && !self.is_alone {
-            return self.act_in_one_step(action, args, work);
+            return self.act_in_one_step(action, args, packet);
         }
         match self.journal {
-            None => self.run(&action.ops, args, work),
-            Some(_) => self.act_and_tell(&action.ops, args, work),
+            None => self.run(&action.ops, args, packet),
+            Some(_) => self.act_and_tell(&action.ops, args, packet),
         }
     }
 
-    /// No other lane writes to the registers that the action updates. A path has no such steps.
+    /// No other lane writes to the registers that the action updates. A trace has no such steps.
     #[inline(never)]
-    fn act_in_one_step(&mut self, action: &'a Action, args: &Args, work: &mut Work) {
+    fn act_in_one_step(&mut self, action: &'a Action, args: &Args, packet: &mut PacketState) {
         let registers = &self.objects.registers;
         let steps = action.updates.iter();
         let _held: Vec<_> = steps.filter_map(|at| registers[*at].step()).collect();
         self.holds = &action.updates;
         self.log.is_spoiled = true;
         match self.journal {
-            None => self.run(&action.ops, args, work),
-            Some(_) => self.act_and_tell(&action.ops, args, work),
+            None => self.run(&action.ops, args, packet),
+            Some(_) => self.act_and_tell(&action.ops, args, packet),
         }
         self.holds = &[];
     }
 
     #[cold]
-    fn act_and_tell(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
-        let before = work.phv.clone();
-        self.run(ops, args, work);
+    fn act_and_tell(&mut self, ops: &[Op], args: &Args, packet: &mut PacketState) {
+        let before = packet.phv.clone();
+        self.run(ops, args, packet);
         if let Some(journal) = &mut self.journal {
-            journal.changes(&before, &work.phv);
+            journal.changes(&before, &packet.phv);
         }
     }
 
-    pub fn run(&mut self, ops: &[Op], args: &Args, work: &mut Work) {
+    pub fn run(&mut self, ops: &[Op], args: &Args, packet: &mut PacketState) {
         let ir = self.ir;
         let layout = &ir.layout;
         let mut at = 0;
@@ -123,7 +123,7 @@ impl<'a> Machine<'a> {
             at += 1;
             let scope = Scope {
                 layout,
-                phv: &work.phv,
+                phv: &packet.phv,
                 args,
             };
             match op {
@@ -134,29 +134,29 @@ impl<'a> Machine<'a> {
                     value,
                 } => {
                     let value = value.eval(&scope) & mask;
-                    work.phv.will_write(*header);
-                    work.phv.slots[*slot] = value;
+                    packet.phv.will_write(*header);
+                    packet.phv.slots[*slot] = value;
                 }
-                Op::Move { target, source } => target.assign(layout, &mut work.phv, args, source),
+                Op::Move { target, source } => target.assign(layout, &mut packet.phv, args, source),
                 Op::Validate(header) => {
                     if let Some(header) = header.resolve(&scope) {
-                        work.validate(layout, header);
+                        packet.validate(layout, header);
                     }
                 }
                 Op::Invalidate(header) => {
                     if let Some(header) = header.resolve(&scope) {
-                        work.invalidate(layout, header);
+                        packet.invalidate(layout, header);
                     }
                 }
                 Op::CopyHeaders(pairs) => {
                     for (to, from) in pairs {
                         let scope = Scope {
                             layout,
-                            phv: &work.phv,
+                            phv: &packet.phv,
                             args,
                         };
                         if let (Some(to), Some(from)) = (to.resolve(&scope), from.resolve(&scope)) {
-                            work.copy_header(layout, to, from);
+                            packet.copy_header(layout, to, from);
                         }
                     }
                 }
@@ -169,16 +169,16 @@ impl<'a> Machine<'a> {
                     loops += usize::from(to < at);
                     if loops > MAX_LOOPS {
                         self.faults.too_many_steps += 1;
-                        self.drop(work);
-                        return work.signals.exit = true;
+                        self.drop(packet);
+                        return packet.signals.exit = true;
                     }
                     at = to;
                 }
-                Op::Exit => return work.signals.exit = true,
-                Op::Drop => self.drop(work),
+                Op::Exit => return packet.signals.exit = true,
+                Op::Drop => self.drop(packet),
                 Op::Count { counter, index } => {
                     let index = index.eval(&scope);
-                    self.count(*counter, index, work.ingress_len);
+                    self.count(*counter, index, packet.ingress_len);
                 }
                 Op::Digest(digest) => {
                     let values = ir.digests[*digest]
@@ -193,24 +193,24 @@ impl<'a> Machine<'a> {
                         values,
                     });
                 }
-                Op::Call(call) => self.call(*call, args, work),
+                Op::Call(call) => self.call(*call, args, packet),
                 Op::Require(cond) => {
                     if !cond.eval(&scope) {
-                        self.drop(work);
-                        return work.signals.exit = true;
+                        self.drop(packet);
+                        return packet.signals.exit = true;
                     }
                 }
-                op => self.rare(op, args, work),
+                op => self.rare(op, args, packet),
             }
         }
     }
 
-    fn rare(&mut self, op: &Op, args: &Args, work: &mut Work) {
+    fn rare(&mut self, op: &Op, args: &Args, packet: &mut PacketState) {
         let ir = self.ir;
         let layout = &ir.layout;
         let scope = Scope {
             layout,
-            phv: &work.phv,
+            phv: &packet.phv,
             args,
         };
         match op {
@@ -222,15 +222,15 @@ impl<'a> Machine<'a> {
                     },
                 ) = (to.home, from.home)
                 {
-                    let len = work.phv.var_len(from.header).min(max);
-                    work.resize(layout, to.header, |phv| {
+                    let len = packet.phv.var_len(from.header).min(max);
+                    packet.resize(layout, to.header, |phv| {
                         phv.will_write(to.header);
                         phv.wide.copy_within(from_at..from_at + len, to_at);
                         phv.set_var_len(to.header, len);
                     });
                 }
             }
-            Op::CopyNext { to, from } => work.phv.next[*to] = work.phv.next[*from],
+            Op::CopyNext { to, from } => packet.phv.next[*to] = packet.phv.next[*from],
             Op::Push(stack, by) | Op::Pop(stack, by) => {
                 let by = usize::try_from(by.eval(&scope)).unwrap_or(usize::MAX);
                 let headers: Vec<_> = layout.stacks[*stack]
@@ -239,24 +239,24 @@ impl<'a> Machine<'a> {
                     .flatten()
                     .copied()
                     .collect();
-                work.resize_all(layout, &headers, |phv| match op {
+                packet.resize_all(layout, &headers, |phv| match op {
                     Op::Push(..) => phv.push_front(layout, *stack, by),
                     _ => phv.pop_front(layout, *stack, by),
                 });
             }
             Op::Truncate(len) => {
-                work.signals.truncate =
+                packet.signals.truncate =
                     Some(usize::try_from(len.eval(&scope)).unwrap_or(usize::MAX))
             }
-            Op::Resubmit(fields) => work.signals.resubmit = Some(*fields),
-            Op::Recirculate(fields) => work.signals.recirculate = Some(*fields),
+            Op::Resubmit(fields) => packet.signals.resubmit = Some(*fields),
+            Op::Recirculate(fields) => packet.signals.recirculate = Some(*fields),
             Op::Clone {
                 session,
                 fields,
                 from_ingress,
             } => {
                 let session = session.eval(&scope) as u16;
-                work.signals.clone = Some(CloneRequest {
+                packet.signals.clone = Some(CloneRequest {
                     session,
                     fields: *fields,
                     from_ingress: *from_ingress,
@@ -270,9 +270,9 @@ impl<'a> Machine<'a> {
                 let mut cells = self.objects.meters[*meter].lock();
                 let at = usize::try_from(index.eval(&scope)).ok();
                 if let Some(cell) = at.and_then(|at| cells.get_mut(at)) {
-                    let bytes = work.ingress_len as u64;
+                    let bytes = packet.ingress_len as u64;
                     let color = cell.mark(ir.meters[*meter].of(bytes), bytes, self.now);
-                    target.set(layout, &mut work.phv, args, color as u128);
+                    target.set(layout, &mut packet.phv, args, color as u128);
                 }
             }
             Op::RegisterRead {
@@ -285,7 +285,7 @@ impl<'a> Machine<'a> {
                     .and_then(|at| self.objects.registers[*register].read(at));
                 if let Some(value) = value {
                     self.log.note(value);
-                    target.set(layout, &mut work.phv, args, value);
+                    target.set(layout, &mut packet.phv, args, value);
                 }
             }
             Op::RegisterWrite {
@@ -302,26 +302,27 @@ impl<'a> Machine<'a> {
                 calculation,
                 size,
             } => {
-                let hash = calculation::run(ir, *calculation, work, &mut self.own.scratch);
+                let hash =
+                    calculation::run(ir, *calculation, packet, &mut self.lane_scratch.scratch);
                 let scope = Scope {
                     layout,
-                    phv: &work.phv,
+                    phv: &packet.phv,
                     args,
                 };
                 let value = base
                     .eval(&scope)
                     .wrapping_add(u128::from(hash) % size.eval(&scope).max(1));
-                target.set(layout, &mut work.phv, args, value);
+                target.set(layout, &mut packet.phv, args, value);
             }
             Op::Random { target, low, high } => {
                 let (low, high) = (low.eval(&scope), high.eval(&scope));
                 if let Some(span) = high.checked_sub(low) {
-                    let random =
-                        u128::from(self.own.random()) << 64 | u128::from(self.own.random());
+                    let random = u128::from(self.lane_scratch.random()) << 64
+                        | u128::from(self.lane_scratch.random());
                     let value = span
                         .checked_add(1)
                         .map_or(random, |count| low + random % count);
-                    target.set(layout, &mut work.phv, args, value);
+                    target.set(layout, &mut packet.phv, args, value);
                 }
             }
             _ => {}
@@ -347,17 +348,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn drop(&self, work: &mut Work) {
+    fn drop(&self, packet: &mut PacketState) {
         let standard = &self.ir.standard;
         if let Some(slot) = standard.egress_spec {
-            work.phv.slots[slot] = DROP_PORT;
+            packet.phv.slots[slot] = DROP_PORT;
         }
         if let Some(slot) = standard.mcast_grp {
-            work.phv.slots[slot] = 0;
+            packet.phv.slots[slot] = 0;
         }
     }
 
-    fn call(&mut self, call: usize, args: &Args, work: &mut Work) {
+    fn call(&mut self, call: usize, args: &Args, packet: &mut PacketState) {
         let ir = self.ir;
         let site = &ir.calls[call];
         if let Some(journal) = &mut self.journal {
@@ -366,38 +367,38 @@ impl<'a> Machine<'a> {
         let Objects {
             externs, methods, ..
         } = self.objects;
-        let Own {
+        let LaneScratch {
             args: extern_args,
             scratch,
             args_of,
             ..
-        } = &mut *self.own;
+        } = &mut *self.lane_scratch;
         let extern_args = &mut extern_args[call];
         args_of[call] = 0;
         let scope = Scope {
             layout: &ir.layout,
-            phv: &work.phv,
+            phv: &packet.phv,
             args,
         };
         for ((value, _), arg) in site.args.iter().zip(extern_args.iter_mut()) {
             value.source.fill(&scope, value.width, arg);
         }
-        let before = work.payload.len();
-        let mut packet = Packet::with_headers(&mut work.payload, ir, &work.phv, scratch);
-        externs[site.instance].call(methods[call], extern_args, &mut packet, self.now);
-        work.len = (work.len + work.payload.len()).saturating_sub(before);
+        let before = packet.payload.len();
+        let mut view = Packet::with_headers(&mut packet.payload, ir, &packet.phv, scratch);
+        externs[site.instance].call(methods[call], extern_args, &mut view, self.now);
+        packet.len = (packet.len + packet.payload.len()).saturating_sub(before);
         if self.log.is_on {
             self.log.is_spoiled |= externs[site.instance].sees_headers();
             let targets = site.args.iter().zip(extern_args.iter());
             for (_, arg) in targets.filter(|((_, target), _)| target.is_some()) {
                 self.log.note(arg.as_u128());
             }
-            let grown = (work.payload.len() as u128).wrapping_sub(before as u128);
+            let grown = (packet.payload.len() as u128).wrapping_sub(before as u128);
             self.log.note(grown);
         }
         for ((_, target), arg) in site.args.iter().zip(extern_args.iter()) {
             if let (Some(target), true) = (target, arg.changed) {
-                target.set_bytes(&ir.layout, &mut work.phv, args, arg.bytes());
+                target.set_bytes(&ir.layout, &mut packet.phv, args, arg.bytes());
             }
         }
     }

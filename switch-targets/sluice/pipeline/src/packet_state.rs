@@ -5,7 +5,7 @@ use crate::payload::Payload;
 use crate::phv::Phv;
 
 #[derive(Clone, Debug, Default)]
-pub struct Work {
+pub struct PacketState {
     pub phv: Phv,
     pub payload: Payload,
     /// Bytes of the packet when this pass began: what counters count.
@@ -39,11 +39,11 @@ pub struct CloneRequest {
     pub from_ingress: bool,
 }
 
-impl Work {
-    pub fn new(layout: &Layout) -> Work {
-        Work {
+impl PacketState {
+    pub fn new(layout: &Layout) -> PacketState {
+        PacketState {
             phv: Phv::new(layout),
-            ..Work::default()
+            ..PacketState::default()
         }
     }
 

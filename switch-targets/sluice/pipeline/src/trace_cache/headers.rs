@@ -2,12 +2,12 @@
 //! by one.
 
 use super::node::NodeId;
-use super::path::Copied;
 use super::record::{Recorded, Recorder, Unrecorded};
+use super::trace::Copied;
 use crate::bitstream::Writer;
 use crate::layout::Home;
 
-/// The headers that the pass ended with.
+/// The headers that the pass ends with.
 #[derive(Default)]
 pub struct Headers {
     /// As they were for this packet.
@@ -53,7 +53,7 @@ impl Recorder<'_> {
                             }
                         }
                     }
-                    // No path has a varbit that is not empty.
+                    // No trace has a varbit that is not empty.
                     Home::Var { .. } => continue,
                 };
                 runs.add(input.map(|input| input.0 as usize), value, at, field.width);

@@ -1,15 +1,15 @@
-//! What a path takes for granted of the packet: bits that decided it, and conditions that bits alone do not express.
+//! What a trace takes for granted of the packet: bits that decided it, and conditions that bits alone do not express.
 
 use std::collections::HashSet;
 
 use super::INPUT;
 use super::node::{Graph, Node, NodeId};
-use super::path::Shape;
+use super::trace::MatchMask;
 use crate::bitstream::mask;
 use crate::cond::CmpOp;
 use crate::expr::BinOp;
 
-pub struct Pins {
+pub struct MatchedBits {
     input: [u8; INPUT],
     initial: Vec<u128>,
     /// Conditions on the packet and whether they hold.
@@ -18,9 +18,9 @@ pub struct Pins {
     fixed: HashSet<NodeId>,
 }
 
-impl Pins {
-    pub fn new(initial: usize) -> Pins {
-        Pins {
+impl MatchedBits {
+    pub fn new(initial: usize) -> MatchedBits {
+        MatchedBits {
             input: [0; INPUT],
             initial: vec![0; initial],
             required: Vec::new(),
@@ -168,7 +168,7 @@ impl Pins {
         }
     }
 
-    /// The requirements that the shape does not imply.
+    /// The requirements that the mask does not imply.
     pub fn requirements(&self, graph: &Graph) -> Vec<(NodeId, bool)> {
         let mut left: Vec<(NodeId, bool)> = Vec::new();
         for (cond, holds) in &self.required {
@@ -179,8 +179,8 @@ impl Pins {
         left
     }
 
-    pub fn shape(&self) -> Shape {
-        let mut shape = Shape::default();
+    pub fn match_mask(&self) -> MatchMask {
+        let mut match_mask = MatchMask::default();
         let mut at = 0;
         while at + 8 <= INPUT {
             if self.input[at] == 0 {
@@ -189,15 +189,15 @@ impl Pins {
             }
             let mut word = [0; 8];
             word.copy_from_slice(&self.input[at..at + 8]);
-            shape.words.push((at as u32, u64::from_be_bytes(word)));
+            match_mask.words.push((at as u32, u64::from_be_bytes(word)));
             at += 8;
         }
         for (index, mask) in self.initial.iter().enumerate() {
             if *mask != 0 {
-                shape.initial.push((index as u32, *mask));
+                match_mask.initial.push((index as u32, *mask));
             }
         }
-        shape
+        match_mask
     }
 }
 
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn a_length_that_decided_is_required() {
-        let (mut graph, mut pins) = (Graph::default(), Pins::new(0));
+        let (mut graph, mut matched) = (Graph::default(), MatchedBits::new(0));
         let len = graph.leaf(Node::Len, 100, 32);
-        pins.pin(&mut graph, len, u128::MAX);
-        let required = pins.requirements(&graph);
+        matched.pin(&mut graph, len, u128::MAX);
+        let required = matched.requirements(&graph);
         let right = graph.number(100);
         let equal = Node::Compare {
             op: CmpOp::Eq,

@@ -1,14 +1,14 @@
-//! Does what a recorded path left to do.
+//! Does what a trace left to do.
 
 use super::node::Ground;
-use super::path::{Call, Emit, Exit, Instr, Number, PLACES, Path, PlaceIx, Put, WIDE};
-use super::{Entrance, INPUT, Input};
+use super::trace::{Call, Emit, Exit, Instr, Number, Put, Trace, VALUES, ValueIx, WIDE};
+use super::{INPUT, Input, PassStart};
 use crate::bitstream::mask;
 use crate::hash;
+use crate::interpreter::{Interpreter, LaneScratch, Objects};
 use crate::layout::Layout;
-use crate::machine::{Machine, Objects, Own};
 use crate::packet::Packet;
-use crate::work::{Signals, Work};
+use crate::packet_state::{PacketState, Signals};
 
 /// What a run works with.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub struct Scratch {
 
 #[derive(Debug)]
 struct Numbers {
-    narrow: Box<[u64; PLACES]>,
-    wide: Box<[u128; PLACES]>,
+    narrow: Box<[u64; VALUES]>,
+    wide: Box<[u128; VALUES]>,
 }
 
 impl Default for Scratch {
@@ -29,8 +29,8 @@ impl Default for Scratch {
         Scratch {
             input: [0; INPUT + 8],
             numbers: Numbers {
-                narrow: Box::new([0; PLACES]),
-                wide: Box::new([0; PLACES]),
+                narrow: Box::new([0; VALUES]),
+                wide: Box::new([0; VALUES]),
             },
             effects: Vec::new(),
         }
@@ -39,7 +39,7 @@ impl Default for Scratch {
 
 impl Scratch {
     #[inline]
-    pub fn number(&self, at: PlaceIx) -> u128 {
+    pub fn number(&self, at: ValueIx) -> u128 {
         self.numbers.any(at)
     }
 }
@@ -47,15 +47,15 @@ impl Scratch {
 /// Remainders are the places themselves, and tell the compiler that they exist.
 impl Numbers {
     #[inline(always)]
-    fn narrow(&self, at: PlaceIx) -> u64 {
-        self.narrow[usize::from(at) % PLACES]
+    fn narrow(&self, at: ValueIx) -> u64 {
+        self.narrow[usize::from(at) % VALUES]
     }
 
     #[inline(always)]
-    fn any(&self, at: PlaceIx) -> u128 {
+    fn any(&self, at: ValueIx) -> u128 {
         match at & WIDE {
             0 => self.narrow(at).into(),
-            _ => self.wide[usize::from(at) % PLACES],
+            _ => self.wide[usize::from(at) % VALUES],
         }
     }
 }
@@ -63,43 +63,43 @@ impl Numbers {
 pub enum Replayed {
     /// Nothing has been done.
     Unmet,
-    /// All but the path's end has been done.
+    /// All but the trace's end has been done.
     Done,
     /// Done as far as this exit.
     Exited(usize),
 }
 
 pub fn replay(
-    path: &Path,
+    trace: &Trace,
     scratch: &mut Scratch,
-    entrance: &Entrance,
-    machine: &mut Machine,
-    work: &mut Work,
+    start: &PassStart,
+    interpreter: &mut Interpreter,
+    packet: &mut PacketState,
 ) -> Replayed {
     let Scratch {
         input,
         numbers,
         effects,
     } = scratch;
-    let len = work.ingress_len;
-    if effects.len() < path.effects {
-        effects.resize(path.effects, 0);
+    let len = packet.ingress_len;
+    if effects.len() < trace.effects {
+        effects.resize(trace.effects, 0);
     }
-    for (constant, at) in path.constants.iter().zip((0..PLACES).rev()) {
+    for (constant, at) in trace.constants.iter().zip((0..VALUES).rev()) {
         numbers.narrow[at] = *constant;
     }
-    for (constant, at) in path.wide_constants.iter().zip((0..PLACES).rev()) {
+    for (constant, at) in trace.wide_constants.iter().zip((0..VALUES).rev()) {
         numbers.wide[at] = *constant;
     }
     let (mut next, mut next_wide) = (0, 0);
-    for instr in &path.code {
-        let of = |at: PlaceIx| numbers.narrow(at);
+    for instr in &trace.code {
+        let of = |at: ValueIx| numbers.narrow(at);
         let sum = |count: u16, first: u32, by: i64| {
-            let terms = &path.terms[first as usize..first as usize + usize::from(count)];
+            let terms = &trace.terms[first as usize..first as usize + usize::from(count)];
             let terms = terms.iter().map(|at| of(*at));
             terms.fold(by as u64, u64::wrapping_add)
         };
-        let compute = |at: u32| compute(path, at, input, entrance, len, effects, numbers);
+        let compute = |at: u32| compute(trace, at, input, start, len, effects, numbers);
         let value = match *instr {
             Instr::Input {
                 first,
@@ -107,7 +107,7 @@ pub fn replay(
                 width,
             } => eight(input, first) >> (right & 63) & u64::MAX >> ((64 - width) & 63),
             Instr::Len => len as u64,
-            Instr::Initial(index) => entrance.initial[usize::from(index)] as u64,
+            Instr::Initial(index) => start.initial[usize::from(index)] as u64,
             Instr::Effect(index) => effects[usize::from(index)] as u64,
             Instr::Words { at, len } => {
                 hash::words_sum(&input[usize::from(at)..usize::from(at) + usize::from(len)])
@@ -121,7 +121,7 @@ pub fn replay(
             Instr::ShrBy { left, by } => of(left) >> (by & 63),
             Instr::Compute(at) => compute(at) as u64,
             Instr::Wide(at) => {
-                numbers.wide[next_wide % PLACES] = compute(at);
+                numbers.wide[next_wide % VALUES] = compute(at);
                 next_wide += 1;
                 continue;
             }
@@ -147,11 +147,11 @@ pub fn replay(
                 false => return Replayed::Exited(exit.into()),
             },
             Instr::Trim(headers) => {
-                work.payload.trim_front(headers as usize);
+                packet.payload.trim_front(headers as usize);
                 continue;
             }
             Instr::Count { counter, index } => {
-                machine.count(counter as usize, numbers.any(index), len);
+                interpreter.count(counter as usize, numbers.any(index), len);
                 continue;
             }
             Instr::ReadRegister {
@@ -159,7 +159,7 @@ pub fn replay(
                 index,
                 effect,
             } => {
-                let cells = &machine.objects.registers[register as usize];
+                let cells = &interpreter.objects.registers[register as usize];
                 let index = numbers.any(index) as usize;
                 effects[effect as usize] = cells.read(index).unwrap_or(0);
                 continue;
@@ -170,15 +170,21 @@ pub fn replay(
                 value,
             } => {
                 let (index, value) = (numbers.any(index), numbers.any(value));
-                machine.write_register(register as usize, index, value);
+                interpreter.write_register(register as usize, index, value);
                 continue;
             }
             Instr::Call(at) => {
-                call(&path.calls[at as usize], machine, numbers, effects, work);
+                call(
+                    &trace.calls[at as usize],
+                    interpreter,
+                    numbers,
+                    effects,
+                    packet,
+                );
                 continue;
             }
         };
-        numbers.narrow[next % PLACES] = value;
+        numbers.narrow[next % VALUES] = value;
         next += 1;
     }
     Replayed::Done
@@ -187,21 +193,21 @@ pub fn replay(
 /// Apart, so that what it needs is not made ready for every instruction.
 #[inline(never)]
 fn compute(
-    path: &Path,
+    trace: &Trace,
     at: u32,
     input: &Input,
-    entrance: &Entrance,
+    start: &PassStart,
     len: usize,
     effects: &[u128],
     numbers: &Numbers,
 ) -> u128 {
     let ground = Ground {
         input,
-        initial: &entrance.initial,
+        initial: &start.initial,
         len,
         effects,
     };
-    path.nodes[at as usize].eval(&ground, |at| numbers.any(at as PlaceIx))
+    trace.nodes[at as usize].eval(&ground, |at| numbers.any(at as ValueIx))
 }
 
 #[inline]
@@ -212,15 +218,15 @@ fn eight(input: &Input, first: u8) -> u64 {
 
 fn call(
     call: &Call,
-    machine: &mut Machine,
+    interpreter: &mut Interpreter,
     numbers: &Numbers,
     effects: &mut [u128],
-    work: &mut Work,
+    packet: &mut PacketState,
 ) {
     let Objects {
         externs, methods, ..
-    } = machine.objects;
-    let Own { args, args_of, .. } = &mut *machine.own;
+    } = interpreter.objects;
+    let LaneScratch { args, args_of, .. } = &mut *interpreter.lane_scratch;
     let args = &mut args[call.site];
     for (at, Number { from, width }) in &call.numbers {
         args[*at as usize].fill(*width, numbers.any(*from));
@@ -238,10 +244,10 @@ fn call(
             }
         }
     }
-    let before = work.payload.len();
-    let instance = machine.ir.calls[call.site].instance;
-    let mut packet = Packet::of(&mut work.payload);
-    externs[instance].call(methods[call.site], args, &mut packet, machine.now);
+    let before = packet.payload.len();
+    let instance = interpreter.ir.calls[call.site].instance;
+    let mut view = Packet::of(&mut packet.payload);
+    externs[instance].call(methods[call.site], args, &mut view, interpreter.now);
     debug_assert!(
         args.iter()
             .zip(0..)
@@ -251,10 +257,10 @@ fn call(
     for (arg, effect) in &call.results {
         effects[*effect as usize] = args[*arg as usize].as_u128();
     }
-    effects[call.grown as usize] = (work.payload.len() as u128).wrapping_sub(before as u128);
+    effects[call.grown as usize] = (packet.payload.len() as u128).wrapping_sub(before as u128);
 }
 
-/// Fills the headers in that a path ends with, where their template stands at the front of `out`.
+/// Fills the headers in that a trace ends with, where their template stands at the front of `out`.
 #[inline]
 pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
     for copied in &headers.copies {
@@ -273,7 +279,7 @@ pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
         }
     }
     for put in &headers.puts {
-        let of = |value: PlaceIx| scratch.number(value);
+        let of = |value: ValueIx| scratch.number(value);
         let mut store = |at: u32, bytes: &[u8]| {
             out[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         };
@@ -303,40 +309,40 @@ fn copy<const LEN: usize>(from: &[u8], to: &mut [u8]) {
 
 /// Gives the packet the headers and metadata that the interpreter goes on with.
 pub fn restore(
-    path: &Path,
+    trace: &Trace,
     exit: &Exit,
     scratch: &Scratch,
-    entrance: &Entrance,
+    start: &PassStart,
     layout: &Layout,
-    work: &mut Work,
+    packet: &mut PacketState,
 ) {
     let ground = Ground {
         input: scratch.input.as_slice(),
-        initial: &entrance.initial,
-        len: work.ingress_len,
+        initial: &start.initial,
+        len: packet.ingress_len,
         effects: &scratch.effects,
     };
-    let mut values: Vec<u128> = Vec::with_capacity(path.graph.len());
-    for node in &path.graph {
+    let mut values: Vec<u128> = Vec::with_capacity(trace.graph.len());
+    for node in &trace.graph {
         values.push(node.eval(&ground, |id| values[id as usize]));
     }
-    work.phv.reset(layout);
+    packet.phv.reset(layout);
     for header in &exit.valid {
-        work.phv.validate(layout, *header);
+        packet.phv.validate(layout, *header);
     }
     for header in &exit.stale {
-        work.phv.will_write(*header);
+        packet.phv.will_write(*header);
     }
     for (slot, node) in &exit.slots {
-        work.phv.slots[*slot as usize] = values[*node as usize];
+        packet.phv.slots[*slot as usize] = values[*node as usize];
     }
     for wide in &exit.wide {
-        let field = &mut work.phv.wide[wide.offset..wide.offset + wide.len];
+        let field = &mut packet.phv.wide[wide.offset..wide.offset + wide.len];
         crate::parse::read_bytes(&scratch.input, wide.at, wide.width, field);
     }
-    work.phv.next.copy_from_slice(&exit.next);
-    work.len = values[exit.len as usize] as usize;
-    work.signals = Signals {
+    packet.phv.next.copy_from_slice(&exit.next);
+    packet.len = values[exit.len as usize] as usize;
+    packet.signals = Signals {
         recirculate: exit.recirculate,
         ..Signals::default()
     };

@@ -5,9 +5,9 @@ use super::record::{Recorded, RecordedArg, RecordedCall, Recorder, Step, Unrecor
 use crate::bits;
 use crate::cond::CmpOp;
 use crate::expr::{Args, BinOp};
+use crate::interpreter::DROP_PORT;
 use crate::ir::{Op, Place, Source, Target};
 use crate::layout::{HeaderIx, Home};
-use crate::machine::DROP_PORT;
 
 impl Recorder<'_> {
     pub(super) fn place(&mut self, target: &Target, args: &Args) -> Recorded<Option<Place>> {
@@ -172,7 +172,7 @@ impl Recorder<'_> {
                 } => {
                     let index = self.num(index, args)?;
                     let cells = self.ir.registers[*register].size as u128;
-                    // Outside the array nothing is read: a path holds reads alone.
+                    // Outside the array nothing is read: a trace holds reads alone.
                     if self.graph.constant(index).is_none_or(|at| at >= cells) {
                         return Err(Unrecorded);
                     }
