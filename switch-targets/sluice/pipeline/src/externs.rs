@@ -13,7 +13,7 @@ pub trait Extern: Send + Sync {
     /// which makes the program unloadable.
     fn method(&self, name: &str, arity: usize) -> Option<usize>;
 
-    /// Whether a method may ask for [`Packet::whole`]. Such a call is never left to a trace, which keeps no headers.
+    /// Whether a method may ask for [`Packet::whole`]. No trace holds such a call, because a trace keeps no headers.
     fn sees_headers(&self) -> bool {
         false
     }

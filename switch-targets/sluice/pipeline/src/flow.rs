@@ -1,4 +1,4 @@
-//! A packet's way through a pipeline: branches, statements, tables.
+//! Runs a packet through one pipeline's flow: branches, statements, tables.
 
 use crate::calculation;
 use crate::expr::{Args, Scope};

@@ -1,4 +1,4 @@
-//! Runs actions: one operation after the other on a packet and on the program's objects.
+//! Interprets actions: applies operations to a packet and to the program's objects.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub const DROP_PORT: u128 = 511;
 /// Jumps back that one run of an action may make.
 const MAX_LOOPS: usize = 1 << 16;
 
-/// What lives longer than a packet, but for the tables. All lanes share it.
+/// State that outlives a packet, without tables. All lanes share it.
 pub struct Objects {
     pub counters: Vec<Box<[Counter]>>,
     pub registers: Vec<Register>,
@@ -38,7 +38,7 @@ pub struct Objects {
     pub value_sets: Vec<ValueSet>,
 }
 
-/// What each lane has of its own.
+/// Buffers of one lane.
 #[derive(Debug, Default)]
 pub struct LaneScratch {
     /// For each call site.
@@ -64,7 +64,7 @@ pub struct Interpreter<'a> {
     pub ir: &'a Ir,
     pub objects: &'a Objects,
     pub lane_scratch: &'a mut LaneScratch,
-    /// No other lane runs packets through this program.
+    /// Only this lane runs packets through the program.
     pub is_alone: bool,
     /// Registers whose steps the running action holds.
     pub holds: &'a [usize],
@@ -73,7 +73,7 @@ pub struct Interpreter<'a> {
     /// Since the switch started.
     pub now: Duration,
     pub log: &'a mut Log,
-    /// Where the packet's way is written down, if anywhere.
+    /// Records the program's steps for this packet; `None` records nothing.
     pub journal: Option<Box<Journal<'a>>>,
 }
 

@@ -1,4 +1,4 @@
-//! A packet's way through the program, step by step, in the program's words. Off, it costs a look at a null pointer.
+//! The journal: a packet's steps through the program, named as in the program. While it is off, it costs a null check.
 
 use crate::bits::Bits;
 use crate::bound::call_of;

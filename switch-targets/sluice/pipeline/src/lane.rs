@@ -1,4 +1,4 @@
-//! A thread's way through a switch that several threads share.
+//! A lane: the buffers with which one thread runs packets through a switch that several threads share.
 //!
 //! ```text
 //!   lane 0: buffers, traces, tallies ─┐      ┌─ tables, profiles, registers, meters, extern objects
@@ -21,7 +21,7 @@ use crate::program::Program;
 use crate::switch::Switch;
 use crate::trace_cache::{Log, TraceCache};
 
-/// What a lane keeps from packet to packet.
+/// A lane's state from packet to packet.
 pub struct LaneState {
     pub packet: PacketState,
     pub buffers: Buffers,
@@ -74,7 +74,7 @@ impl<'a> Lane<'a> {
         self.run(ingress_port, bytes, now, out, false);
     }
 
-    /// As [`Lane::process`], with all that it changes, and tells the packet's way.
+    /// Runs a packet as [`Lane::process`] does, and returns the program's steps.
     pub fn explain(
         &mut self,
         ingress_port: u16,

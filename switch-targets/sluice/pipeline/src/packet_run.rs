@@ -1,4 +1,4 @@
-//! A packet's way through the switch, as simple_switch defines it.
+//! Runs a packet through the switch, in simple_switch's order.
 //!
 //! ```text
 //!             ┌────────── resubmit: as it came ──────────┐
@@ -75,11 +75,11 @@ pub struct Buffers {
     pub scratch: Scratch,
 }
 
-/// Where a packet goes next.
+/// The packet's next stage.
 pub enum NextStage {
     /// Through [`Buffers::start`].
     Enter,
-    /// With headers and metadata that are ready.
+    /// Ingress, with headers and metadata already set.
     Ingress,
     Egress(u16),
     End,
@@ -133,7 +133,7 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// Writes a step of the packet's way down, if anyone asks.
+    /// Adds a step to the journal, if there is one.
     #[inline]
     fn note(&mut self, step: impl FnOnce() -> Step) {
         if let Some(journal) = &mut self.interpreter.journal {

@@ -1,4 +1,4 @@
-//! One packet on its way: headers, payload, and what the program has asked to be done with it.
+//! The state of one packet in the pipeline: headers, payload, and the program's requests.
 
 use crate::layout::{HeaderIx, Layout};
 use crate::payload::Payload;
@@ -19,7 +19,7 @@ pub struct PacketState {
     pub passes: u32,
 }
 
-/// What a pipeline has asked for. The last request of a kind counts.
+/// Requests of a pipeline. The last request of each kind counts.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     /// Ends the pipeline.

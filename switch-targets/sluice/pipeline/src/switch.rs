@@ -23,7 +23,7 @@ use crate::program::Program;
 use crate::spec::ProfileSpec;
 use crate::table::Table;
 
-/// One in so many packets that no trace takes is recorded: a recording costs as much as interpreting some tens.
+/// One in so many packets that match no trace is recorded: a recording costs as much as interpreting some tens of packets.
 const RECORD_EVERY: u32 = 16;
 
 /// Program, tables, counters, registers, extern objects, and a lane for each thread that runs packets.
@@ -94,7 +94,7 @@ impl Switch {
         }
     }
 
-    /// One in `every` packets that no trace takes is recorded (see `traces`); 0: every packet is interpreted.
+    /// Records one in `every` packets that match no trace (see `trace_cache`); 0 interprets every packet.
     pub fn record_paths(&mut self, every: u32) {
         self.settle();
         self.record_every = every;
@@ -103,7 +103,7 @@ impl Switch {
         }
     }
 
-    /// Traces in use.
+    /// The number of traces in all lanes' caches.
     pub fn traces(&self) -> usize {
         self.lanes.iter().map(|lane| lane.lock().traces.len()).sum()
     }

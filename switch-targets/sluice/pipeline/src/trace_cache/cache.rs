@@ -1,10 +1,10 @@
-//! The traces, found by the bits that decide between them.
+//! Finds traces by the packet bits that decide between them: tuple space search, as for megaflows.
 //!
 //! ```text
-//!   start ─► the trace taken last ─► its bits?
-//!            └► masks, those in use first ─► hash of the packet's bits under the mask ─► traces of these bits
+//!   start ─► the trace replayed last ─► do its bits match?
+//!            └► masks, most used first ─► hash of the packet's bits under the mask ─► traces with these bits
 //! ```
-//! A candidate still has requirements of its own, which its replay checks.
+//! A trace can have more requirements; its replay checks them.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
@@ -16,32 +16,32 @@ use super::trace::{MatchMask, Trace};
 use super::{Input, PassStart};
 use crate::table::Table;
 
-/// Traces at once. When there are more, all are forgotten: those in use come back soon.
+/// Most traces in the cache. Beyond it the cache is emptied; traces in use are recorded again soon.
 const MAX_TRACES: usize = 4096;
-/// Masks of one start, each of which may have to be tried.
+/// Most masks of one start: a search may have to try each.
 const MAX_MASKS: usize = 32;
-/// Traces of the same bits, which differ in what they require.
+/// Most traces with the same bits, which differ in their requirements.
 const MAX_ALIKE: usize = 8;
-/// A trace that is left so often in the middle is forgotten, and may be recorded anew.
+/// Guard failures after which a trace is removed; it may be recorded again.
 const MAX_EXITS: u32 = 64;
 
-/// A trace with the values of its mask's bits.
+/// A trace with the values of the bits under its mask.
 #[derive(Debug)]
 struct CachedTrace {
     start: usize,
     match_mask: MatchMask,
     hash: u64,
-    /// As the mask's.
+    /// The mask's words with their values.
     words: Box<[Word]>,
     initial: Box<[(u32, u128, u128)]>,
     trace: Trace,
-    /// The state of the tables when the trace was last known to hold.
+    /// The tables' version at which the trace was last known to be valid.
     checked: u64,
     exits: u32,
     tally: Tally,
 }
 
-/// Packets that have taken a trace to its end and that its tables do not know of yet.
+/// Packets that replayed a trace to its end and are not yet counted in its tables.
 #[derive(Debug, Default)]
 struct Tally {
     packets: u64,
@@ -61,7 +61,7 @@ impl CachedTrace {
         }
     }
 
-    /// Whether the packet has the trace's bits.
+    /// Whether the packet's bits under the mask equal the trace's.
     #[inline]
     fn fits(&self, start: &PassStart, input: &Input, len: usize) -> bool {
         let word = |it: &Word| load(input, it.at.into()) & it.mask == it.value;
@@ -72,7 +72,7 @@ impl CachedTrace {
     }
 }
 
-/// What eight bytes of a packet are under a mask.
+/// Eight bytes of a packet under a mask.
 #[derive(Debug)]
 struct Word {
     at: u8,
@@ -89,11 +89,11 @@ struct MaskTable {
 #[derive(Debug, Default)]
 struct StartTraces {
     mask_tables: Vec<MaskTable>,
-    /// The trace taken last.
+    /// The trace replayed last.
     recent: u32,
 }
 
-/// A trace's number, and where the search for others goes on.
+/// A trace's index, and the position from which a search for other traces continues.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceRef {
     index: u32,
@@ -114,7 +114,7 @@ pub struct TraceCache {
 }
 
 impl TraceCache {
-    /// One in `every` packets that no trace takes is recorded; 0: none is, and no trace is cached. None has a tally.
+    /// Records one in `every` packets that match no trace; 0 records none and empties the cache. No trace may have a tally.
     pub fn record_every(&mut self, every: u32) {
         self.every = every;
         if every == 0 {
@@ -126,7 +126,7 @@ impl TraceCache {
         self.every > 0
     }
 
-    /// Whether to record the packet that no trace takes.
+    /// Whether to record this packet, which matches no trace.
     pub fn is_due(&mut self) -> bool {
         self.missed += 1;
         let due = self.missed >= self.every;
@@ -136,8 +136,8 @@ impl TraceCache {
         due
     }
 
-    /// Has the tables count what traces have found in them. It comes before every read and write of a table, so that a trace
-    /// with a tally holds.
+    /// Adds the traces' tallies to the tables' counters. Call it before each read and write of a table, so that every trace with a
+    /// tally is valid.
     #[inline]
     pub fn settle(&mut self, tables: &[Table]) {
         while let Some(index) = self.tallied.pop() {
@@ -156,7 +156,7 @@ impl TraceCache {
         cached.map(|cached| &cached.trace)
     }
 
-    /// The next candidate for a packet behind `last`. Traces whose tables have changed since are forgotten on the way.
+    /// The next trace after `last` whose bits match the packet. Removes traces whose tables have changed.
     #[inline]
     pub fn find(
         &mut self,
@@ -193,7 +193,7 @@ impl TraceCache {
         (tables, version): (&[Table], u64),
         last: Option<TraceRef>,
     ) -> Option<TraceRef> {
-        // The trace taken last has no place in the order: the search behind it begins at the front.
+        // The trace replayed last is outside of the search order: a search after it begins at the front.
         let (from, skip) = last.map_or((0, 0), |at| (at.mask_table, at.nth));
         let mut stale = None;
         let mut found = None;
@@ -240,7 +240,7 @@ impl TraceCache {
         Some(at)
     }
 
-    /// A packet of `len` bytes has taken a trace to its end: it and its mask are tried earlier from now on.
+    /// Counts a packet of `len` bytes that replayed a trace to its end, and moves the trace and its mask forward in the search.
     #[inline]
     pub fn used(&mut self, start: usize, at: TraceRef, len: usize, now: Duration) {
         if let Some(Some(cached)) = self.cached.get_mut(at.index as usize) {
@@ -265,7 +265,7 @@ impl TraceCache {
         }
     }
 
-    /// A trace has been left in the middle.
+    /// Counts a failed guard of a trace.
     pub fn exited(&mut self, at: TraceRef, tables: &[Table]) {
         if let Some(Some(cached)) = self.cached.get_mut(at.index as usize) {
             cached.exits += 1;
@@ -383,7 +383,7 @@ impl TraceCache {
         }
     }
 
-    /// Forgets the mask of a start_traces that was of use least, with its traces, which have no tally.
+    /// Removes the least used mask of a start, with its traces, which have no tally.
     fn forget_mask(&mut self, start_traces: usize) {
         if let Some(mask_table) = self.starts[start_traces].mask_tables.pop() {
             for index in mask_table.traces {

@@ -7,7 +7,7 @@ use super::trace::Copied;
 use crate::bitstream::Writer;
 use crate::layout::Home;
 
-/// The headers that the pass ends with.
+/// The headers at the end of the pass.
 #[derive(Default)]
 pub struct Headers {
     /// As they were for this packet.

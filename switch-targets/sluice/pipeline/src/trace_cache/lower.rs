@@ -32,7 +32,7 @@ struct Lowering<'a> {
     terms: Vec<ValueIx>,
 }
 
-/// A trace, from a recorder that has recorded a whole pass. `None`: it is too long.
+/// Lowers a recorded pass to a trace. `None`: the trace would be too long.
 pub fn lower(recorder: Recorder, end: SymbolicEnd, next_call: &mut u64) -> Option<Trace> {
     let requirements = recorder.matched.requirements(&recorder.graph);
     let graph = &recorder.graph;

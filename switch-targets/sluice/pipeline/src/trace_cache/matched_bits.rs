@@ -1,4 +1,4 @@
-//! What a trace takes for granted of the packet: bits that decided it, and conditions that bits alone do not express.
+//! The packet bits that decided a trace, and its requirements: conditions that single bits do not express.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ pub struct MatchedBits {
     initial: Vec<u128>,
     /// Conditions on the packet and whether they hold.
     pub required: Vec<(NodeId, bool)>,
-    /// Nodes of which every bit is taken for granted.
+    /// Nodes all of whose bits are matched.
     fixed: HashSet<NodeId>,
 }
 
@@ -36,7 +36,7 @@ impl MatchedBits {
         self.fixed.insert(id);
     }
 
-    /// Takes it for granted that a condition on the packet holds, or that it does not.
+    /// Makes it part of the match that a condition on the packet holds, or that it does not hold.
     pub fn assume(&mut self, graph: &mut Graph, cond: NodeId, holds: bool) {
         match graph.node(cond) {
             Node::Const(_) => {}
@@ -79,7 +79,7 @@ impl MatchedBits {
         }
     }
 
-    /// Takes the bits of a value under `wanted` for granted.
+    /// Adds the bits of a value under `wanted` to the match.
     pub fn pin(&mut self, graph: &mut Graph, id: NodeId, wanted: u128) {
         let wanted = wanted & mask(graph.bits(id));
         if wanted == 0 || self.is_fixed(id) {
@@ -138,7 +138,7 @@ impl MatchedBits {
         }
     }
 
-    /// Whether the pinned bits alone decide a value.
+    /// Whether the matched bits alone decide a value.
     fn decides(&self, graph: &Graph, id: NodeId) -> bool {
         let node = graph.node(id);
         let mut operands = node.operands().peekable();

@@ -1,14 +1,15 @@
-//! Traces: a pass of the pipeline, folded into what is left to do for packets that take the same way.
+//! The trace cache: a trace records one pass of the pipeline and replays it for packets that take the same branches.
 //!
 //! ```text
-//!  packet ─► cache ─┬─ a trace's bits and requirements are met ─► replay ─┬─ its end: dropped, sent, recirculated
-//!                   │                                                    └─ a guard fails: the interpreter goes on
-//!                   └─ none ─► interpreter, which now and then logs what its effects gave
+//!  packet ─► cache ─┬─ a trace's mask and requirements match ─► replay ─┬─ its end: dropped, sent, recirculated
+//!                   │                                                   └─ a guard fails: the interpreter continues
+//!                   └─ none ─► interpreter, which logs the results of its effects for a sample of packets
 //!                                      └─► record (symbols) ─► lower ─► cache
 //! ```
-//! The interpreter defines what a program does; a trace is a faster way to the same. What a trace can't hold (clones,
-//! digests, multicast, meters, varbits that are not empty …) is interpreted. After a recording, what the trace would have sent is
-//! compared with what the interpreter has sent.
+//! The interpreter defines the program's behaviour; a trace must give the same result faster. The interpreter alone runs clones,
+//! digests, multicast, meters and varbits that are not empty. A new trace is kept only if its output equals the interpreter's.
+//!
+//! Terms are those of tracing compilers (trace, guard, exit) and of flow caches (mask: the bits that decide, as of a megaflow).
 
 mod cache;
 mod headers;
@@ -35,23 +36,23 @@ use record::Recorder;
 use record_pass::SymbolicEnd;
 use trace::{MatchMask, Trace};
 
-/// Bytes of a packet that a trace may look at. Headers are shorter.
+/// Bytes of a packet that a trace may read, from the first on. Headers are shorter.
 pub const INPUT: usize = 256;
 
-/// A packet's first bytes, what is behind its end arbitrary; with room to read eight bytes at any of them.
+/// A packet's first bytes. Bytes behind its end are arbitrary. Eight bytes can be read from any offset below [`INPUT`].
 pub type Input = [u8; INPUT + 8];
 
-/// How a packet comes into a pass: from a port, or recirculated.
+/// Where a pass starts: a packet from a port, or a recirculated packet.
 #[derive(Debug, Default)]
 pub struct PassStart {
-    /// The list of the fields that a recirculation kept.
+    /// The field list that a recirculation kept; `None` for a packet from a port.
     pub list: Option<usize>,
     /// Microseconds since the start, then the ingress port or the kept fields.
     pub initial: Vec<u128>,
 }
 
 impl PassStart {
-    /// Whether a recirculation that keeps the fields of a list can be a start: all are narrow metadata.
+    /// Whether a recirculation with this field list can start a trace: all its fields must be narrow metadata.
     pub fn takes(ir: &Ir, list: usize) -> bool {
         ir.field_lists[list].iter().all(|place| {
             matches!(place.home, Home::Slot(_)) && ir.layout.headers[place.header].metadata
@@ -81,20 +82,20 @@ impl PassStart {
         }
     }
 
-    /// Its number among the program's starts.
+    /// The start's index among the program's starts.
     pub fn index(&self) -> usize {
         self.list.map_or(0, |list| list + 1)
     }
 }
 
-/// What the effects of a pass gave, in their order.
+/// The results of a pass's effects (register reads, extern calls), in their order.
 #[derive(Debug, Default)]
 pub struct Log {
     pub is_on: bool,
-    /// The pass did what no trace can hold.
+    /// The pass did something that no trace can hold.
     pub is_spoiled: bool,
     pub results: Vec<u128>,
-    /// Calls in all traces so far.
+    /// Extern calls in all traces so far.
     calls: u64,
 }
 
@@ -115,7 +116,7 @@ pub enum PassEnd<'a> {
     Recirculated { list: usize, headers: &'a [u8] },
 }
 
-/// The trace of a pass that the interpreter has just made. `None`: no trace can hold it.
+/// Records the pass that the interpreter has just run. `None`: no trace can hold it.
 pub fn record(
     ir: &Ir,
     tables: &[Table],

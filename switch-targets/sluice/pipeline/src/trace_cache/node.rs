@@ -1,4 +1,4 @@
-//! What a trace computes: a graph of numbers modulo 2¹²⁸, each beside the value that it had when it was recorded.
+//! The values that a trace computes: a graph of numbers modulo 2¹²⁸, each with its value in the recorded pass.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub enum Node {
         at: u32,
         width: u32,
     },
-    /// What the pass began with beside the packet: see [`super::PassStart`].
+    /// A value of [`super::PassStart::initial`].
     Initial(u32),
     /// Bytes of the packet as the pass began with it.
     Len,
@@ -129,7 +129,7 @@ pub fn compare(op: CmpOp, signed: bool, left: u128, right: u128) -> bool {
     }
 }
 
-/// What is known of a node while a trace is recorded.
+/// A node with the facts that the recorder knows.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     node: Node,

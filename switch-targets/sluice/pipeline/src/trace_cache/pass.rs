@@ -1,4 +1,4 @@
-//! A pass on a trace: found, replayed, finished, or left for the interpreter.
+//! Runs one pass: finds a trace and replays it, or interprets the pass and may record it.
 
 use super::cache::TraceRef;
 use super::replay::{Replayed, fill_in, replay, restore};
@@ -9,11 +9,11 @@ use crate::packet_run::{Buffers, NextStage, PacketRun};
 use crate::packet_state::PacketState;
 
 impl PacketRun<'_> {
-    /// A pass on a trace, or through the interpreter.
+    /// Runs a pass by replay or by interpretation.
     pub fn enter(&mut self, packet: &mut PacketState) -> NextStage {
         let now = self.now();
         self.buffers.start.initial[0] = now;
-        // A trace has no steps to tell.
+        // A journal needs the interpreter: a trace has no program steps.
         let records = self.traces.is_on() && self.interpreter.journal.is_none() && {
             self.begin_replay(packet);
             if let Some(next) = self.replay(packet) {
@@ -73,7 +73,7 @@ impl PacketRun<'_> {
         }
     }
 
-    /// The end of a replayed pass.
+    /// Ends a replayed pass.
     fn finish(&mut self, at: TraceRef, packet: &mut PacketState) -> NextStage {
         let Buffers { start, scratch, .. } = &mut *self.buffers;
         match self.traces.trace(at).map(|trace| &trace.end) {
@@ -106,7 +106,7 @@ impl PacketRun<'_> {
         }
     }
 
-    /// Leaves a trace for the interpreter.
+    /// Continues in the interpreter after a failed guard.
     fn resume(&mut self, at: TraceRef, exit: usize, packet: &mut PacketState) -> NextStage {
         let ir = self.interpreter.ir;
         let Buffers { start, scratch, .. } = &mut *self.buffers;
@@ -133,7 +133,7 @@ impl PacketRun<'_> {
         }
     }
 
-    /// A pass through the interpreter that may leave a trace behind.
+    /// Interprets a pass and records a trace of it where one can hold it.
     fn record(&mut self, packet: &mut PacketState) -> NextStage {
         let out = &self.interpreter.out;
         let (sent, digests, queued) = (out.sent.len(), out.digests.len(), self.buffers.queue.len());

@@ -1,11 +1,11 @@
-//! Records a trace: runs a pass on symbols, with the packet at hand to decide every branch.
+//! Records a trace: runs a pass symbolically; the packet's values decide each branch.
 //!
 //! ```text
 //!   decision on the packet alone ──► a bit of the mask, or a requirement checked before anything is done
-//!   decision on an effect's result ► a guard with an exit, from which the interpreter goes on
-//!   table lookup ──────────────────► the key bits that any entry looks at, decided as above; the entry found is fixed
+//!   decision on an effect's result ► a guard with an exit, from which the interpreter continues
+//!   table lookup ──────────────────► the key bits that any entry reads, decided as above; the entry found is fixed
 //! ```
-//! Effects have been done by the interpreter, which handled this packet; their results are read from its log.
+//! The interpreter has run this packet's effects; their results are read from its log.
 
 use super::matched_bits::MatchedBits;
 use super::node::{Graph, Node, NodeId};
@@ -18,13 +18,13 @@ use crate::expr::Args;
 use crate::ir::{Ir, Source};
 use crate::table::{Found, Table};
 
-/// The pass does something that no trace can hold. It is interpreted, as ever.
+/// The pass does something that no trace can hold; such passes are interpreted.
 #[derive(Debug)]
 pub struct Unrecorded;
 
 pub type Recorded<T> = Result<T, Unrecorded>;
 
-/// What is done in order; node ids are those of the graph.
+/// One step with a side effect or a guard, in program order; node ids are the graph's.
 #[derive(Debug)]
 pub enum Step {
     Guard {
@@ -59,7 +59,7 @@ pub struct Snapshot {
     pub next: Vec<usize>,
     pub len: NodeId,
     pub recirculate: Option<usize>,
-    /// How many lookups and how many steps came before it.
+    /// Lookups and steps before this exit.
     pub counted: usize,
     steps: usize,
 }
@@ -92,17 +92,17 @@ pub struct Recorder<'a> {
     pub valid: Vec<bool>,
     pub wide: Vec<WideInput>,
     pub(super) next: Vec<usize>,
-    /// Bytes that the parser has passed.
+    /// Bytes that the parser has read.
     pub cursor: usize,
     pub min_len: usize,
-    /// As `PacketState::len`.
+    /// The node of `PacketState::len`.
     pub len: NodeId,
     pub recirculate: Option<usize>,
     pub(super) exit: bool,
-    /// Where an effect's result that decides something leads when it is another.
+    /// Where the interpreter continues if a decision on an effect's result fails.
     pub resume: Option<Resume>,
     pub steps: Vec<Step>,
-    /// What lookups have found in tables that count.
+    /// Lookups in tables with direct counters, and the entries found.
     pub counted: Vec<(usize, Found)>,
     pub calls: Vec<RecordedCall>,
     pub exits: Vec<Snapshot>,
@@ -181,7 +181,7 @@ impl<'a> Recorder<'a> {
         self.set(slot, value);
     }
 
-    /// What is in a slot; a constant where that is known by now.
+    /// A slot's node; a constant where its value is already fixed.
     pub fn slot(&mut self, slot: usize) -> NodeId {
         let id = self.slots[slot];
         match self.matched.is_fixed(id) {
@@ -193,7 +193,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether a condition holds, which the trace takes for granted from here on.
+    /// Whether a condition holds; the trace depends on it from here on.
     pub fn decide(&mut self, cond: NodeId) -> Recorded<bool> {
         let holds = self.graph.value(cond) != 0;
         if self.graph.constant(cond).is_some() {
@@ -207,7 +207,7 @@ impl<'a> Recorder<'a> {
         Ok(holds)
     }
 
-    /// Takes the bits of a value under `mask` for granted.
+    /// Makes the trace depend on the bits of a value under `mask`.
     pub fn fix(&mut self, value: NodeId, mask: u128) -> Recorded<()> {
         if self.graph.constant(value).is_some() || mask == 0 {
             return Ok(());
@@ -234,7 +234,7 @@ impl<'a> Recorder<'a> {
             .rev()
             .take_while(|step| matches!(step, Step::Guard { .. }));
         let acted = self.steps.len() - acted.count();
-        // Nothing has been done since: what came between is done again from there.
+        // No side effect since the last exit: its steps can be repeated from there.
         let reuse = self.exits.last().is_some_and(|last| last.steps >= acted);
         if !reuse {
             self.exits.push(Snapshot {
@@ -266,7 +266,7 @@ impl<'a> Recorder<'a> {
         Ok((index, node))
     }
 
-    /// Every effect was read.
+    /// Whether all logged effects have been read.
     pub fn is_complete(&self) -> bool {
         self.taken == self.log.len()
     }
@@ -275,7 +275,7 @@ impl<'a> Recorder<'a> {
         self.log.len()
     }
 
-    /// Looks a table up. Returns the row, and fixes what decided it.
+    /// Looks a table up. Returns the entry found, and fixes the key bits that decided it.
     pub fn lookup(&mut self, table: usize) -> Recorded<Found> {
         let keys = &self.ir.tables[table].key;
         let mut packed = vec![0; self.ir.tables[table].key_len];

@@ -1,4 +1,4 @@
-//! Does what a trace left to do.
+//! Replays a trace: runs its instructions on a packet.
 
 use super::node::Ground;
 use super::trace::{Call, Emit, Exit, Instr, Number, Put, Trace, VALUES, ValueIx, WIDE};
@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::packet::Packet;
 use crate::packet_state::{PacketState, Signals};
 
-/// What a run works with.
+/// Buffers of a replay.
 #[derive(Debug)]
 pub struct Scratch {
     pub input: Input,
@@ -44,7 +44,7 @@ impl Scratch {
     }
 }
 
-/// Remainders are the places themselves, and tell the compiler that they exist.
+/// The remainder equals the index; it lets the compiler drop the bounds check.
 impl Numbers {
     #[inline(always)]
     fn narrow(&self, at: ValueIx) -> u64 {
@@ -61,11 +61,11 @@ impl Numbers {
 }
 
 pub enum Replayed {
-    /// Nothing has been done.
+    /// A requirement failed; nothing has changed.
     Unmet,
-    /// All but the trace's end has been done.
+    /// All instructions have run; the trace's end remains.
     Done,
-    /// Done as far as this exit.
+    /// A guard failed; its exit's index.
     Exited(usize),
 }
 
@@ -190,7 +190,7 @@ pub fn replay(
     Replayed::Done
 }
 
-/// Apart, so that what it needs is not made ready for every instruction.
+/// A function of its own, so that the instruction loop does not set up its arguments.
 #[inline(never)]
 fn compute(
     trace: &Trace,
@@ -260,7 +260,7 @@ fn call(
     effects[call.grown as usize] = (packet.payload.len() as u128).wrapping_sub(before as u128);
 }
 
-/// Fills the headers in that a trace ends with, where their template stands at the front of `out`.
+/// Fills the copied and computed fields into a header template at the front of `out`.
 #[inline]
 pub fn fill_in(headers: &Emit, scratch: &Scratch, out: &mut [u8]) {
     for copied in &headers.copies {

@@ -1,4 +1,4 @@
-//! A trace: what is left to do for a packet that takes the same way through one pass.
+//! A trace: straight-line code for packets that take the same branches in one pass.
 
 use super::node::{Node, NodeId};
 use crate::cond::CmpOp;
@@ -6,21 +6,21 @@ use crate::externs::ExternArg;
 use crate::layout::HeaderIx;
 use crate::table::Found;
 
-/// Numbers of a run at once, of at most 64 bits and of more; a power of two.
+/// Most values of a replay, of at most 64 bits and of more each; a power of two.
 pub const VALUES: usize = 1024;
 
-/// A place in the numbers of a run: what is computed from the first on, in order; constants from the last back.
+/// A value's index in a replay: computed values from the first on, in order; constants from the last back.
 pub type ValueIx = u16;
 
-/// Marks the places of numbers that may have more than 64 bits: they are apart.
+/// Marks the index of a value that may have more than 64 bits: these have an array of their own.
 pub const WIDE: ValueIx = 1 << 15;
 
-/// One thing to do. Comparisons are of numbers without sign. From [`Instr::Input`] on each computes a number, of numbers of at
-/// most 64 bits where it does not say otherwise. `by` is a constant.
+/// One instruction. Comparisons are unsigned. From [`Instr::Input`] on, each computes a value, from values of at most 64 bits
+/// unless it says otherwise. `by` is a constant.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Instr {
-    /// Fails before anything has changed: the packet takes another way.
+    /// Fails before anything has changed: another trace or the interpreter takes the packet.
     Require {
         op: CmpOp,
         left: ValueIx,
@@ -31,7 +31,7 @@ pub enum Instr {
         left: ValueIx,
         by: u64,
     },
-    /// Fails after something has changed: the interpreter goes on from the exit.
+    /// Fails after something may have changed: the interpreter continues from the exit.
     Guard {
         op: CmpOp,
         left: ValueIx,
@@ -44,7 +44,7 @@ pub enum Instr {
         exit: u16,
         by: u64,
     },
-    /// Leaves the parsed headers behind.
+    /// Removes the parsed headers from the payload.
     Trim(u32),
     Count {
         counter: u32,
@@ -67,7 +67,7 @@ pub enum Instr {
         right: u8,
         width: u8,
     },
-    /// Of [`Trace::nodes`]; operands of any size.
+    /// Evaluates one of [`Trace::nodes`]; operands of any size.
     Compute(u32),
     /// The same, for a number that may have more than 64 bits.
     Wide(u32),
@@ -78,7 +78,7 @@ pub enum Instr {
         at: u8,
         len: u8,
     },
-    /// Of `count` of [`Trace::terms`] and a constant.
+    /// Adds `count` of [`Trace::terms`] and a constant.
     Sum {
         count: u16,
         first: u32,
@@ -116,16 +116,16 @@ pub enum Instr {
 /// A call of an extern.
 #[derive(Debug)]
 pub struct Call {
-    /// Unlike that of every other call: the arguments of the call before may be its own.
+    /// Unique among all calls: if the previous call had the same id, its constant arguments are still in place.
     pub id: u64,
     /// In [`crate::ir::Ir::calls`].
     pub site: usize,
-    /// With the argument's index.
+    /// Each argument's index and value.
     pub numbers: Box<[(u32, Number)]>,
     pub constants: Box<[Option<ExternArg>]>,
-    /// Argument and effect: what the extern changed goes there.
+    /// Argument and effect: the extern's result in the argument becomes the effect's value.
     pub results: Box<[(u32, u32)]>,
-    /// Which effect tells by how many bytes the payload grew, modulo 2¹²⁸.
+    /// The effect that holds the payload's growth in bytes, modulo 2¹²⁸.
     pub grown: u32,
 }
 
@@ -151,7 +151,7 @@ pub enum End {
     },
 }
 
-/// Headers as they go out: a template, what is copied of the packet as it came, and the fields that are computed.
+/// Headers to send: a template, byte ranges copied from the received packet, and computed fields.
 #[derive(Debug, Default)]
 pub struct Emit {
     pub template: Box<[u8]>,
@@ -176,7 +176,7 @@ pub enum Put {
     Bits { value: ValueIx, at: u32, width: u32 },
 }
 
-/// Where the interpreter goes on.
+/// Where the interpreter continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     Ingress(usize),
@@ -184,13 +184,13 @@ pub enum Resume {
     Update { port: u16 },
 }
 
-/// What the interpreter finds there, in terms of [`Trace::graph`].
+/// The state that the interpreter continues with, in terms of [`Trace::graph`].
 #[derive(Debug)]
 pub struct Exit {
     pub resume: Resume,
     /// Slots that are not 0.
     pub slots: Box<[(u32, NodeId)]>,
-    /// Beside the metadata.
+    /// Valid headers, without metadata.
     pub valid: Box<[HeaderIx]>,
     /// Invalid headers with values.
     pub stale: Box<[HeaderIx]>,
@@ -198,11 +198,11 @@ pub struct Exit {
     pub next: Box<[usize]>,
     pub len: NodeId,
     pub recirculate: Option<usize>,
-    /// So many of [`Trace::counted`] came before it.
+    /// The number of [`Trace::counted`] lookups before this exit.
     pub counted: usize,
 }
 
-/// A wide field that is as it was extracted.
+/// A wide field with its value as extracted.
 #[derive(Clone, Copy, Debug)]
 pub struct WideInput {
     pub offset: usize,
@@ -211,34 +211,34 @@ pub struct WideInput {
     pub width: u32,
 }
 
-/// The bits that decided the way: packets that agree in them take it too, as far as [`Instr::Require`] holds.
+/// The bits that decided the branches: packets equal in them take the same branches if each [`Instr::Require`] holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatchMask {
     /// Eight bytes from an offset, big-endian, and their mask.
     pub words: Vec<(u32, u64)>,
-    /// Of [`super::PassStart::initial`].
+    /// Indexes and masks of [`super::PassStart::initial`].
     pub initial: Vec<(u32, u128)>,
 }
 
 #[derive(Debug)]
 pub struct Trace {
-    /// A packet has this many bytes at least.
+    /// Least length in bytes of a packet that matches.
     pub min_len: usize,
-    /// At the last places.
+    /// Values at the last indexes.
     pub constants: Box<[u64]>,
     pub wide_constants: Box<[u128]>,
     pub code: Box<[Instr]>,
-    /// With places as operands.
+    /// Nodes whose operands are value indexes.
     pub nodes: Box<[Node]>,
     pub terms: Box<[ValueIx]>,
     pub calls: Box<[Call]>,
     pub end: End,
     pub exits: Box<[Exit]>,
-    /// For exits: every node, operands first.
+    /// All nodes, operands first; for exits.
     pub graph: Box<[Node]>,
     pub effects: usize,
-    /// The tables that were looked into, and their versions.
+    /// The tables that were looked up, and their versions.
     pub tables: Box<[(usize, u64)]>,
-    /// What the lookups in tables that count have found.
+    /// Lookups in tables with direct counters, and the entries found.
     pub counted: Box<[(usize, Found)]>,
 }

@@ -7,7 +7,7 @@ use crate::trace_cache::node::{Node, NodeId};
 use crate::trace_cache::trace::{Instr, VALUES, ValueIx, WIDE};
 
 impl Lowering<'_> {
-    /// The place where a node's value is from now on. Places beyond the last make the trace too long.
+    /// The value index of a node from here on. More than [`VALUES`] values make the trace too long.
     pub(super) fn need(&mut self, id: NodeId) -> ValueIx {
         if let Some(place) = self.places.get(&id) {
             return *place;
