@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,14 @@ class TestPacketOut:
         await switch.write([fy.P4PacketOut(it, egress_port=2, submit_to_ingress=0, unused=0) for it in sent])
         for expected in sent:
             assert bytes(lan.receive() or b"") == expected
+
+    async def test_metadata_may_come_in_any_order(self, switch: fy.Switch, lan: Wire) -> None:
+        client: Any = switch._p4client
+        for order in itertools.permutations([(1, b"\2"), (2, b"\0"), (3, b"\0")]):
+            metadata = [p4r.PacketMetadata(metadata_id=at, value=value) for at, value in order]
+            packet = p4r.PacketOut(payload=frame(), metadata=metadata)
+            await client.send(p4r.StreamMessageRequest(packet=packet))
+            assert bytes(lan.receive() or b"") == frame()
 
     async def test_padding_may_be_left_out_and_other_metadata_not(self, switch: fy.Switch, lan: Wire) -> None:
         def packet(*fields: tuple[int, bytes], payload: bytes = frame()) -> p4r.PacketOut:
