@@ -66,6 +66,11 @@ def told(profile: agent_pb2.Profile) -> dict[str, tuple[str, str]]:
     return {it.name: (it.inner_address, it.inner_address6) for it in profile.gateways if it.inner_address}
 
 
+def gateways(profile: agent_pb2.Profile) -> dict[str, list[str]]:
+    """Those of each resource, in the order in which its tunnel tries them."""
+    return {it.name: list(it.gateways) for it in profile.resources}
+
+
 async def test_a_profile_tells_the_addresses_that_tunnels_will_have(world: World, switch: Switch) -> None:
     port, lan = free_port(), (await world.rest("GET", "/gateways/gw-berlin"))["lan"]
     lan |= {"address6": "2001:db8:20::1", "prefix6": 64}
@@ -75,21 +80,16 @@ async def test_a_profile_tells_the_addresses_that_tunnels_will_have(world: World
         await world.add_resource("mail", ["gw-paris", "gw-berlin"], address="10.20.0.10")
         device = await proven(world)
         events = device.watch()
-        profile = await profile_that(events, lambda it: len(it.resources) == 2)
-        assert {it.name: list(it.gateways) for it in profile.resources} == {
-            "mail": ["gw-paris", "gw-berlin"],
-            "wiki": ["gw-berlin"],
-        }
+        # On a computer under load, a gateway counts as offline for a moment.
+        reached = {"mail": ["gw-paris", "gw-berlin"], "wiki": ["gw-berlin"]}
+        profile = await profile_that(events, lambda it: gateways(it) == reached)
         assert told(profile) == {"gw-berlin": ("10.99.1.1", ""), "gw-paris": ("10.99.2.1", "2001:db8:99::1")}
         for name in ("wiki", "mail"):
             tunnel = (await device.open(f"{name}.corp.example")).tunnel
             assert told(profile)[tunnel.gateway.name] == (tunnel.inner_address, tunnel.inner_address6)
     # Where its first gateway is offline, a resource is reached through the next.
-    profile = await profile_that(events, lambda it: not it.gateways[1].online)
-    assert {it.name: list(it.gateways) for it in profile.resources} == {
-        "mail": ["gw-berlin"],
-        "wiki": ["gw-berlin"],
-    }
+    led = {"mail": ["gw-berlin"], "wiki": ["gw-berlin"]}
+    await profile_that(events, lambda it: not it.gateways[1].online and gateways(it) == led)
 
 
 async def test_a_gateways_other_pool_is_told_to_devices_that_watch(world: World, switch: Switch) -> None:
