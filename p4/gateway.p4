@@ -40,14 +40,14 @@
 
 control GatewayIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Admit() admit;
-    Local() local;
-    Open() open;
-    Opened() opened;
-    Policy() policy;
-    Seal() seal;
-    Routing() routing;
-    Hop() hop;
-    Frame() frame;
+    AnswerLocal() local;
+    Decrypt() open;
+    AfterDecrypt() opened;
+    OutboundPolicy() policy;
+    Encrypt() seal;
+    Route() routing;
+    NextHop() hop;
+    WriteLinkHeader() frame;
     IcmpDeserved() icmp_deserved;
     IcmpError() icmp_error;
     @name("drops") counter(DROP_CAUSES, CounterType.packets_and_bytes) drops;

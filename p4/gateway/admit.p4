@@ -3,8 +3,16 @@
 control Admit(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     IpCheck() check;
 
-    action set_wan(bit<16> interface_id, mac_t mac) { meta.role = Role.WAN; meta.interface_id = interface_id; meta.our_mac = mac; }
-    action set_lan(bit<16> interface_id, mac_t mac) { meta.role = Role.LAN; meta.interface_id = interface_id; meta.our_mac = mac; }
+    action set_wan(bit<16> interface_id, @format(MAC_ADDRESS) mac_t mac) {
+        meta.role = Role.WAN;
+        meta.interface_id = interface_id;
+        meta.our_mac = mac;
+    }
+    action set_lan(bit<16> interface_id, @format(MAC_ADDRESS) mac_t mac) {
+        meta.role = Role.LAN;
+        meta.interface_id = interface_id;
+        meta.our_mac = mac;
+    }
     action no_role() { meta.drop_cause = Drop.NO_ROLE; }
 
     @name("port_role")

@@ -1,8 +1,8 @@
 // From the WAN: ESP for this gateway is opened; what comes out must match its SA (RFC 4301 section 5.2).
 
-control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
-    EspEngine(65536) opener;
-    Arrived() arrived;
+control Decrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    EspEngine(SAS) opener;
+    LearnPeer() arrived;
     RateLimit(256, 1000000, 3000000) strangers; // four at once, then one a second, by source
     bit<8> verdict = Verdict.OK;
     bit<1> newest = 0;
@@ -26,6 +26,8 @@ control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                     hard_packets, hard_bytes, hard_seconds, meta.esp_len, newest, verdict);
     }
 
+    // RFC 4303 section 2.1: SPIs up to 255 are reserved.
+    @entry_restriction("spi > 255")
     @name("sad_in")
     table sad_in {
         key = {
@@ -35,7 +37,7 @@ control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         actions = { open; @defaultonly bad_spi; }
         const default_action = bad_spi();
         counters = sad_in_counter;
-        size = 65536;
+        size = SAS;
     }
 
     apply {
@@ -77,7 +79,7 @@ control Open(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 }
 
 // The second pass: the inner packet.
-control Opened(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control AfterDecrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     IpCheck() check;
     RecallPorts() recall;
     KeepPorts() keep;
@@ -93,6 +95,7 @@ control Opened(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         meta.drop_cause = Drop.SELECTOR;
     }
 
+    @entry_restriction("protocol::mask == 0 || protocol::mask == 255")
     @name("spd_in")
     table spd_in {
         key = {
@@ -106,7 +109,7 @@ control Opened(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         actions = { permit; @defaultonly selector_mismatch; }
         const default_action = selector_mismatch();
         counters = spd_in_counter;
-        size = 65536;
+        size = POLICIES;
     }
 
     apply {

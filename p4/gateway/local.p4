@@ -1,6 +1,6 @@
 // The gateway's own addresses: ARP (RFC 826), Neighbor Solicitation (RFC 4861), ping (RFC 792, 4443) and ESP. Nothing else is offered.
 
-control Local(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control AnswerLocal(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     PayloadTail() tail;
     bit<1> is_ours = 0;
 

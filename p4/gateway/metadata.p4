@@ -45,6 +45,11 @@ enum bit<8> Drop {
 }
 const bit<32> DROP_CAUSES = 32;
 
+// SAs of one direction: slots of an engine, and entries of sad_in and of sad_out. the controller has the same number in gateways/sa.py.
+const bit<32> SAS = 65536;
+// Entries of spd_in and of spd_out.
+const bit<32> POLICIES = 65536;
+
 // What a packet keeps when it is recirculated: DETOUR_FIELDS about itself, ERROR_FIELDS for the error about it.
 const bit<8> DETOUR_FIELDS = 1;
 const bit<8> ERROR_FIELDS  = 2;

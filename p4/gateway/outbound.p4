@@ -1,6 +1,6 @@
 // Towards the WAN: the policy says protect, bypass or discard; what it protects is sealed or dropped, never sent in clear.
 
-control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control OutboundPolicy(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     RecallPorts() recall;
     KeepPorts() keep;
     direct_counter(CounterType.packets_and_bytes) spd_out_counter;
@@ -11,7 +11,7 @@ control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
     action bypass() { spd_out_counter.count(); }
 
-    action protect(bit<32> sa_id, bit<16> inner_mtu) {
+    action protect(@refers_to("sad_out", "sa_id") bit<32> sa_id, bit<16> inner_mtu) {
         spd_out_counter.count();
         meta.sa_id = sa_id;
         meta.inner_mtu = inner_mtu;
@@ -19,6 +19,7 @@ control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         meta.detour = 1;
     }
 
+    @entry_restriction("protocol::mask == 0 || protocol::mask == 255")
     @name("spd_out")
     table spd_out {
         key = {
@@ -32,7 +33,7 @@ control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         actions = { protect; bypass; discard; }
         const default_action = discard();
         counters = spd_out_counter;
-        size = 65536;
+        size = POLICIES;
     }
 
     apply {
@@ -55,9 +56,9 @@ control Policy(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 }
 
 // The second pass: the payload is the inner packet, and there is no header yet.
-control Seal(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
-    EspEngine(65536) sealer;
-    Whereto() whereto;
+control Encrypt(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    EspEngine(SAS) sealer;
+    PeerEndpoint() whereto;
     RateLimit(1024, 1000000, 2000000) acquires; // three at once, then one a second, by SA
     bit<8> verdict = Verdict.OK;
     bit<16> esp_len = 0;
@@ -96,7 +97,7 @@ control Seal(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         actions = { seal; @defaultonly acquire; }
         const default_action = acquire();
         counters = sad_out_counter;
-        size = 65536;
+        size = SAS;
     }
 
     action outer_udp() {

@@ -1,7 +1,7 @@
 // What a forwarded packet changes: one hop of its life, the MSS of a SYN, ECN out of the tunnel, the frame around it.
 // All of it comes after the last check, so that an ICMP error quotes a packet as it came.
 
-control Hop(inout headers_t hdr, inout metadata_t meta) {
+control NextHop(inout headers_t hdr, inout metadata_t meta) {
     MssClamp() clamp;
 
     apply {
@@ -16,7 +16,7 @@ control Hop(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-control Frame(inout headers_t hdr, inout metadata_t meta) {
+control WriteLinkHeader(inout headers_t hdr, inout metadata_t meta) {
     apply {
         if (meta.detour == 1) {
             hdr.ethernet.setInvalid();

@@ -1,11 +1,11 @@
 // Where each peer is: the outer addresses of its newest authenticated packet (as RFC 4555 section 3.5 and WireGuard have it).
 //
-//  open: newest ──► Arrived ──► registers[endpoint] = tag, peer, port, local ──► Whereto ◄── seal
+//  open: newest ──► LearnPeer ──► registers[endpoint] = tag, peer, port, local ──► PeerEndpoint ◄── seal
 //
 // Both generations of a tunnel share an endpoint; the tag tells an endpoint's next tenant from its last.
 // An endpoint's fields are written together: in v1model a packet has the ingress for itself.
 
-const bit<32> ENDPOINTS = 65536;
+const bit<32> ENDPOINTS = SAS; // one for each tunnel
 
 register<bit<128>>(ENDPOINTS) peer_address;
 register<bit<128>>(ENDPOINTS) local_address;
@@ -13,7 +13,7 @@ register<bit<48>>(ENDPOINTS)  peer_tag_port; // 32 bits of tag, 16 of UDP port; 
 register<bit<8>>(ENDPOINTS)   peer_told;     // packets sealed since the controller was told, modulo 256
 
 // An authenticated newest packet.
-control Arrived(in headers_t hdr, in metadata_t meta, in bit<32> endpoint, in bit<32> tag) {
+control LearnPeer(in headers_t hdr, in metadata_t meta, in bit<32> endpoint, in bit<32> tag) {
     ip_addr_t peer;
     ip_addr_t local;
     bit<48> tag_port;
@@ -33,7 +33,7 @@ control Arrived(in headers_t hdr, in metadata_t meta, in bit<32> endpoint, in bi
 }
 
 // A packet to be sent: replaces where its entry says it goes.
-control Whereto(in metadata_t meta, in bit<32> endpoint, in bit<32> tag,
+control PeerEndpoint(in metadata_t meta, in bit<32> endpoint, in bit<32> tag,
                 inout ip_addr_t src, inout ip_addr_t dst, inout bit<16> sport, inout bit<16> dport) {
     ip_addr_t peer;
     ip_addr_t local;

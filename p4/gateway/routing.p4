@@ -1,12 +1,14 @@
 // Where a packet leaves: longest prefix to a next hop or to one of a group (RFC 2992), next hop to a port and two MAC addresses.
 
-control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     bit<1> grouped = 0;
 
     action no_route() { meta.drop_cause = Drop.NO_ROUTE; }
     action no_nexthop() { meta.drop_cause = Drop.NO_NEXTHOP; }
-    action via(bit<16> nexthop_id) { meta.nexthop_id = nexthop_id; }
-    action via_group(bit<16> group_id, bit<16> members) {
+    action via(@refers_to("nexthop", "id") bit<16> nexthop_id) {
+        meta.nexthop_id = nexthop_id;
+    }
+    action via_group(@refers_to("ecmp_member", "group_id") bit<16> group_id, bit<16> members) {
         grouped = 1;
         meta.group_id = group_id;
         meta.members = members;
@@ -31,7 +33,8 @@ control Routing(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         size = 4096;
     }
 
-    action set_nexthop(bit<8> role, bit<9> port, bit<12> vlan, mac_t src_mac, mac_t dst_mac, bit<16> mtu) {
+    action set_nexthop(bit<8> role, bit<9> port, bit<12> vlan,
+                       @format(MAC_ADDRESS) mac_t src_mac, @format(MAC_ADDRESS) mac_t dst_mac, bit<16> mtu) {
         meta.nexthop_role = role;
         meta.nexthop_mtu = mtu;
         meta.next_vlan = vlan;

@@ -19,7 +19,7 @@ from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
 from culvert_service.gateways.limits import Limits, hard
-from culvert_service.gateways.sa import Endpoint, draw, draw_tag
+from culvert_service.gateways.sa import ENDPOINTS, SLOTS, Endpoint, draw, draw_tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
@@ -49,6 +49,12 @@ SITE = Site(
 
 
 WIKI = (Selector("10.20.0.10/32"), Selector("10.20.8.0/24", 6, (443, 443)))
+
+
+def test_the_controller_and_the_program_have_the_same_sizes() -> None:
+    schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
+    assert {schema.tables[name].size for name in ("sad_in", "sad_out")} == {SLOTS}
+    assert schema.registers["peer_address"].size == ENDPOINTS
 
 
 def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:

@@ -14,7 +14,7 @@ Tag = NewType("Tag", int)
 
 # RFC 4303 section 2.1: 0 to 255 are reserved.
 SPI_MIN = 256
-# EspEngine(65536) in p4/gateway: slots of one direction.
+# SAS in p4/gateway/metadata.p4: slots of one direction.
 SLOTS = 65536
 # The register of endpoints in p4/gateway.
 ENDPOINTS = 65536
