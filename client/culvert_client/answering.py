@@ -37,7 +37,7 @@ class Tunnels(Protocol):
 
 
 class Answering:
-    """`post` passes the results to the core. `reach` gives the address of a host in this network (ways.py)."""
+    """`post` passes the results to the core. `reach` gives the address of a host in this network (nat64_reach.py)."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config, DatapathChoice
-from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import (
     Address,
     Limits,
@@ -107,10 +107,10 @@ class _Backend(Generic[Inner]):
         self._carried: frozenset[tuple[str | None, str | None, tuple[str, ...]]] = frozenset()
         self._removal_told = -REMOVAL_TOLD_EVERY
 
-    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
         def take() -> None:
             for limit in self._inner.take_soft_limits():
-                told(SaWorn(TunnelId(limit.tunnel_id), limit.spi))
+                told(SoftLimitReached(TunnelId(limit.tunnel_id), limit.spi))
 
         asyncio.get_running_loop().add_reader(self._inner.fileno(), take)
 

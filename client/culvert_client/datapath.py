@@ -7,7 +7,7 @@ from typing import Protocol
 
 from culvert_proto import CulvertError
 
-from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, TunnelId
 
 
@@ -17,7 +17,7 @@ class Datapath(Protocol):
         """Empty while none is open."""
         ...
 
-    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
         """Call `told` on the loop, once for each SA that comes near a limit."""
         ...
 

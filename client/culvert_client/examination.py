@@ -38,7 +38,7 @@ async def examine(
     *,
     probe: tuple[str, str] | None,
 ) -> local_pb2.ExamineResponse:
-    """`tunnels` as the datapath has them; `reach` gives the address that stands for a gateway's here (ways.py).
+    """`tunnels` as the datapath has them; `reach` gives the address that stands for a gateway's here (nat64_reach.py).
 
     `probe` is a name and its address, which the stub alone knows; None when names are only watched.
     """

@@ -3,7 +3,7 @@
 DNS stub, Watch ──► whose name ──┐
 packet trap ──► whose address ───┼──► Organisation ──► what it wants ──► Union ──► the datapath's whole state
 SAs, counters ──► whose tunnel ──┘    (one or several)
-tray, CLI ──► Several ──────────────────┘
+tray, CLI ──► LocalApi ─────────────────┘
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from culvert_proto import CulvertError, Reason, local_pb2_grpc
 from culvert_client import config
 from culvert_client.config import Endpoint
 from culvert_client.controller.agent import CALL_TIMEOUT
-from culvert_client.core import several
+from culvert_client.core import organisations
 from culvert_client.core.activity import Log
 from culvert_client.core.claims import LocalNetwork
 from culvert_client.core.client_events import (
@@ -36,22 +36,23 @@ from culvert_client.core.client_events import (
     PacketTrapped,
     QueryHeld,
     Reply,
-    SaWorn,
+    SoftLimitReached,
     Stopping,
     TunnelLost,
     Woke,
 )
+from culvert_client.core.datapath_union import DatapathUnion, owner_of, shared_id, split_by_organisation
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.local_networks import Shared, share
 from culvert_client.core.profile import Profile
-from culvert_client.core.union import Union, owner_of, parted, shared_id
 from culvert_client.datapath import Datapath
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import LIMITS, Front
+from culvert_client.local.local_api import LocalApi
 from culvert_client.local.servicer import LocalServicer
-from culvert_client.local.several import Several
 from culvert_client.moves import Sleep, follow
 from culvert_client.name_service import NameService
+from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.organisation import STOP_PATIENCE, Organisation
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
@@ -61,7 +62,6 @@ from culvert_client.system_dns import SystemDns, resolved
 from culvert_client.tasks import Tasks
 from culvert_client.uplinks import local_networks
 from culvert_client.watch.sniffer import Sniffer
-from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 
@@ -89,8 +89,8 @@ class Daemon:
         front: Front | None = None,
     ) -> None:
         self.settings, self._datapath, self._enrolments = settings, path, enrolments
-        self.ways = Ways(lambda query: self.upstream.exchange(query))
-        self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=self.ways.reach)
+        self.nat64 = Nat64Reach(lambda query: self.upstream.exchange(query))
+        self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=self.nat64.reach)
         self.log = Log()
         self.resolver = Resolver(
             self.upstream,
@@ -98,8 +98,8 @@ class Daemon:
             self._profile_beside,
             self._is_open,
             self._post_dns,
-            lambda: self.ways.translator,
-            lambda label: several.full_name(self.profiles(), label),
+            lambda: self.nat64.translator,
+            lambda label: organisations.find_full_name(self.profiles(), label),
             self._addresses_of,
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
@@ -120,12 +120,12 @@ class Daemon:
             number: Organisation(number, state, self) for number, state in enrolments.all().items()
         }
         # What any of them protects stays blocked while the first of them begins.
-        self._union = Union(
+        self._union = DatapathUnion(
             {number: Desired(frozenset(it.protected_prefixes)) for number, it in self.profiles().items()}
         )
         self._networks: frozenset[LocalNetwork] = frozenset()
         self._shared = Shared()
-        self._several = Several(self, enrolments)
+        self._local_api = LocalApi(self, enrolments)
         self.blocked_by: CulvertError | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -139,7 +139,7 @@ class Daemon:
             organisation.start()
         # What is protected is blocked before anything can be asked.
         await self._wishes.join()
-        servicer = LocalServicer(self._several, self._front.uid_of, self)
+        servicer = LocalServicer(self._local_api, self._front.uid_of, self)
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
         try:
@@ -189,21 +189,21 @@ class Daemon:
         return {number: it.client.profile for number, it in self.organisations.items()}
 
     def _profile(self) -> Profile:
-        return several.united(it.client.profile for it in self._all())
+        return organisations.merge_profiles(it.client.profile for it in self._all())
 
     def _profile_beside(self, fqdn: str) -> Profile:
         profiles = self.profiles()
-        profiles.pop(several.of_name(profiles, fqdn) or 0, None)
-        return several.united(profiles.values())
+        profiles.pop(organisations.find_by_name(profiles, fqdn) or 0, None)
+        return organisations.merge_profiles(profiles.values())
 
     def _addresses_of(self, fqdn: str) -> Collection[Address]:
         profiles = self.profiles()
-        number = several.of_name(profiles, fqdn)
+        number = organisations.find_by_name(profiles, fqdn)
         return profiles[number].addresses_of(fqdn) if number is not None else ()
 
     def _is_open(self, fqdn: str) -> bool:
         self.see_awake()
-        of = self.organisations.get(several.of_name(self.profiles(), fqdn) or 0)
+        of = self.organisations.get(organisations.find_by_name(self.profiles(), fqdn) or 0)
         return of is not None and of.client.is_open(fqdn)
 
     def _post_to(self, number: int | None, event: Event) -> None:
@@ -218,17 +218,17 @@ class Daemon:
     def _post_dns(self, event: Event) -> None:
         match event:
             case QueryHeld(fqdn=fqdn) | NameSeen(fqdn) | AnswerSeen(fqdn):
-                self._post_to(several.of_name(self.profiles(), fqdn), event)
+                self._post_to(organisations.find_by_name(self.profiles(), fqdn), event)
             case _:
                 # The answer to a query: whoever holds it knows.
                 self._post_to_all(event)
 
     def _trapped(self, event: PacketTrapped) -> None:
-        self._post_to(several.of_address(self.profiles(), event.address), event)
+        self._post_to(organisations.find_by_address(self.profiles(), event.address), event)
 
-    def _worn(self, event: SaWorn) -> None:
+    def _worn(self, event: SoftLimitReached) -> None:
         number, tunnel_id = owner_of(event.tunnel_id)
-        self._post_to(number, SaWorn(tunnel_id, event.spi))
+        self._post_to(number, SoftLimitReached(tunnel_id, event.spi))
 
     # ── what they share ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -312,12 +312,12 @@ class Daemon:
 
     async def _apply_wish(self, organisation: Organisation, wish: Apply) -> CulvertError | None:
         number, before = organisation.number, self._union
-        union = before.with_wish(number, wish.desired)
+        union = before.with_desired(number, wish.desired)
         error = await self._apply(union)
         if error is None:
             # Another one may have left meanwhile, or this one.
             if self._is_here(organisation):
-                self._union = self._union.with_wish(number, wish.desired)
+                self._union = self._union.with_desired(number, wish.desired)
         elif before.without(number).parts:
             # What one wants and cannot have must take nothing from the others.
             await self._apply(before)
@@ -326,10 +326,10 @@ class Daemon:
     def _is_here(self, organisation: Organisation) -> bool:
         return self.organisations.get(organisation.number) is organisation
 
-    async def _apply(self, union: Union) -> CulvertError | None:
+    async def _apply(self, union: DatapathUnion) -> CulvertError | None:
         try:
             shared = self._share(union)
-            await self._datapath.apply(self.ways.over(shared.desired))
+            await self._datapath.apply(self.nat64.over(shared.desired))
         except CulvertError as error:
             self._refused(error)
             return error
@@ -368,7 +368,7 @@ class Daemon:
                 self._behind = True
                 self._look.set()
 
-    def _share(self, union: Union) -> Shared:
+    def _share(self, union: DatapathUnion) -> Shared:
         resources = (it for profile in self.profiles().values() for it in profile.resources)
         return share(union.whole, (prefix for it in resources for prefix in it.prefixes), self._networks)
 
@@ -430,7 +430,7 @@ class Daemon:
         except CulvertError as error:
             log.error("%s", error)
             return None
-        for number, part in parted(measured).items():
+        for number, part in split_by_organisation(measured).items():
             self._post_to(number, part)
         return measured
 
@@ -443,7 +443,7 @@ class Daemon:
 
     async def _look_around_forever(self) -> None:
         while True:
-            if await self.ways.look():
+            if await self.nat64.look():
                 self._behind = True
                 self._reconnect()
                 self._measure_anew()
@@ -452,7 +452,7 @@ class Daemon:
                     self._behind = await self._apply(self._union) is not None
                 with suppress(CulvertError):
                     await self._datapath.moved()
-            cut_off = self.ways.is_without_ipv4 and self.ways.translator is None
+            cut_off = self.nat64.is_without_ipv4 and self.nat64.translator is None
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN if self._behind or cut_off else None):
                     await self._look.wait()

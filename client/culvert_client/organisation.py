@@ -6,7 +6,7 @@ calls        ──┼───────► core.Client ───────
 counters     ──┤         (pure)                 ├──► files
 tray, CLI    ──┘                                └──► replies to tray and CLI
 
-It shares the name service, the datapath and the local API with the others: its Host.
+It shares the name service, the datapath and the local API with the others: its SharedParts.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
 from culvert_client.latency import Latencies
 from culvert_client.local.requests import Requests
+from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.path_mtus import PathMtus
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
 from culvert_client.stub.upstream import Upstream
 from culvert_client.tasks import Tasks
-from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 VERSION = version("culvert-client")
@@ -84,11 +84,11 @@ ENROLMENT_PATIENCE = 5.0
 Value = TypeVar("Value")
 
 
-class Host(Protocol):
+class SharedParts(Protocol):
     """What the organisations share."""
 
     settings: Config
-    ways: Ways
+    nat64: Nat64Reach
     upstream: Upstream
     log: Log
 
@@ -106,7 +106,7 @@ class Host(Protocol):
 class Organisation:
     """`number` tells it from the others. Enrolled or not: a computer that is not has one, without an identity."""
 
-    def __init__(self, number: int, state: StateDir, host: Host) -> None:
+    def __init__(self, number: int, state: StateDir, host: SharedParts) -> None:
         self.number = number
         self._state, self._host = state, host
         identity = state.identity()
@@ -128,7 +128,7 @@ class Organisation:
             self.client.unreadable[fault.fields["path"]] = fault
         if found.consent is None and identity is not None:
             self._keep("consent.json", lambda: state.keep_consent(answers))
-        self.latencies = Latencies(host.ways.reach)
+        self.latencies = Latencies(host.nat64.reach)
         self._tasks = Tasks()
         self.connection = Connection(
             state,
@@ -139,15 +139,15 @@ class Organisation:
             self._tasks.start,
             VERSION,
             self,
-            host.ways.reach,
+            host.nat64.reach,
             portal_probe=host.settings.portal_probe,
         )
         self.requests = Requests(
             self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
         )
-        self._answering = Answering(self.client, self.latencies, self, self.post, self._now, host.ways.reach)
+        self._answering = Answering(self.client, self.latencies, self, self.post, self._now, host.nat64.reach)
         self.paths = PathMtus(
-            self.client, self.post, lambda: self.connection.agent, self._now, host.ways.reach
+            self.client, self.post, lambda: self.connection.agent, self._now, host.nat64.reach
         )
         self._asks: dict[str, asyncio.Task[None]] = {}
         self._activity = Activity(host.log, number)

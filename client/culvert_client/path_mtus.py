@@ -51,7 +51,7 @@ class _Told:
 
 
 class PathMtus:
-    """`post` passes results to the core. `reach` gives the address of a host in this network (ways.py)."""
+    """`post` passes results to the core. `reach` gives the address of a host in this network (nat64_reach.py)."""
 
     def __init__(
         self,

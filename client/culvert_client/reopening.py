@@ -17,7 +17,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.backend import Kernel, Userspace, open_datapath
 from culvert_client.config import Config
-from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, Network, Sas, TunnelId
 
 log = logging.getLogger("culvertd")
@@ -42,7 +42,7 @@ class Reopening:
         """Empty while none is open."""
         return self._inner.name if self._inner is not None else ""
 
-    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
         self._hook(lambda inner: inner.on_soft_limit(told))
 
     def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:

@@ -15,7 +15,7 @@ import dns.exception
 import dns.message
 import grpc.aio
 from culvert_client.config import Config, DnsMode, Endpoint
-from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SaWorn
+from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.enrolments import Enrolments
 from culvert_client.loop import Daemon
@@ -32,7 +32,7 @@ class RememberingDatapath:
     refuses: Callable[[Desired], bool] = lambda _: False
     _last: Desired | None = None
 
-    def on_soft_limit(self, told: Callable[[SaWorn], None]) -> None:
+    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
         self.worn = told
 
     def on_lost(self, told: Callable[[CulvertError], None]) -> None:

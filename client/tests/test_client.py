@@ -31,8 +31,8 @@ from culvert_client.core.client_events import (
     ProfileReceived,
     QueryHeld,
     Reply,
-    SaWorn,
     Settle,
+    SoftLimitReached,
     Stopping,
     Ticked,
     TunnelLost,
@@ -370,9 +370,9 @@ def test_only_a_worn_sa_of_the_pair_in_use_is_renewed() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(SaWorn(TunnelId("t1"), 999))
+    world.post(SoftLimitReached(TunnelId("t1"), 999))
     assert world.take(Call) == []
-    world.post(SaWorn(TunnelId("t1"), pair().outbound.spi))
+    world.post(SoftLimitReached(TunnelId("t1"), pair().outbound.spi))
     [call] = world.take(Call)
     assert isinstance(call.command, on.RenewSa)
 

@@ -11,7 +11,7 @@ import pytest
 from culvert_client.core import dns_answer, dns_wire, nat64
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Sas
-from culvert_client.ways import Ways
+from culvert_client.nat64_reach import Nat64Reach
 
 from .granted import pair, tunnel
 
@@ -45,7 +45,7 @@ async def test_the_translator_is_used_where_there_is_no_ipv4() -> None:
         return answer.to_wire()
 
     ipv4 = True
-    found = Ways(ask, lambda _: ipv4)
+    found = Nat64Reach(ask, lambda _: ipv4)
     assert not await found.look()
     assert found.reach("198.51.100.2") == "198.51.100.2"
     assert found.translator == IPv6Network("2001:db8::/96")
@@ -79,7 +79,7 @@ async def test_where_ipv4_comes_back_nothing_is_asked_through_the_translator() -
         answer.answer.append(dns.rrset.from_text("ipv4only.arpa.", 60, "IN", "AAAA", "64:ff9b::c000:aa"))
         return answer.to_wire()
 
-    found = Ways(ask, lambda _: ipv4)
+    found = Nat64Reach(ask, lambda _: ipv4)
     assert await found.look()
     ipv4 = True
     assert await found.look()
@@ -90,7 +90,7 @@ async def test_without_an_answer_addresses_stay_as_they_are() -> None:
     async def silent(_query: bytes) -> None:
         return None
 
-    found = Ways(silent, lambda _: False)
+    found = Nat64Reach(silent, lambda _: False)
     assert not await found.look()
     assert found.reach("198.51.100.2") == "198.51.100.2"
 

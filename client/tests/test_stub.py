@@ -363,7 +363,7 @@ import asyncio, socket, subprocess, sys
 from ipaddress import ip_address
 from pathlib import Path
 import dns.asyncquery, dns.message
-from culvert_client import ways
+from culvert_client import nat64_reach
 from culvert_client.config import Endpoint, load
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.ping import Ping, ping
@@ -395,8 +395,8 @@ async def main():
     assert reply is not None
     assert await Upstream(Endpoint("fe80::53%no-such", 53)).exchange(QUERY.to_wire()) is None
     address = ip_address("fe80::53%culvert-dns0")
-    assert ways.leads_to(address)
-    assert not ways.leads_to(ip_address("fe80::53%no-such"))
+    assert nat64_reach.leads_to(address)
+    assert not nat64_reach.leads_to(ip_address("fe80::53%no-such"))
     one = Ping(address)
     assert set(await ping([one, Ping(ip_address("fe80::53%no-such"))])) == {one}
     await stub.close()

@@ -10,7 +10,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from culvert_client.backend import Kernel, Userspace, open_datapath
 from culvert_client.config import Config, DatapathChoice, Endpoint
-from culvert_client.core.client_events import Desired, Measured, SaWorn
+from culvert_client.core.client_events import Desired, Measured, SoftLimitReached
 from culvert_client.core.grant import Limits, Sa, Sas, Spi, Tunnel, TunnelId
 from culvert_client.moves import follow
 from culvert_lab.netns import Inside
@@ -57,7 +57,7 @@ def test_the_kernel_carries_unless_forbidden_also_after_a_crash(
         assert path.name == ("userspace" if choice is DatapathChoice.USERSPACE else "kernel")
         usage = measured.usage[TUNNEL]
         assert (usage.packets_in, usage.packets_out) == (3, 3)
-        assert worn == SaWorn(TUNNEL, pair.spi_in)
+        assert worn == SoftLimitReached(TUNNEL, pair.spi_in)
         controller.delete(entries)
 
 
@@ -112,7 +112,7 @@ async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event)
         await path.close()
 
 
-async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, SaWorn]:
+async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, SoftLimitReached]:
     path = await open_datapath(_settings(choice), print)
     try:
         worn = asyncio.get_running_loop().create_future()

@@ -20,7 +20,7 @@ _NO_CHECK_TIME = 0x200000
 async def clock_ahead(controller: str, ca_pem: bytes, reach: Callable[[str], str] = str) -> int | None:
     """Seconds from this computer's clock to the controller's (RFC 9110 section 6.6.1); None when that is silent.
 
-    `reach` gives the address that stands for a host on this network (ways.py).
+    `reach` gives the address that stands for a host on this network (nat64_reach.py).
     """
     try:
         return await asyncio.to_thread(_ask, controller, ca_pem, reach)

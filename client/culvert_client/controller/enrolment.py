@@ -45,7 +45,7 @@ async def enrol(
 ) -> Enrolment:
     """`key` is the device's. Raises CulvertError; then nothing has changed on this computer.
 
-    `reach` gives the address that stands for a host on this network (ways.py).
+    `reach` gives the address that stands for a host on this network (nat64_reach.py).
     """
     reached = reach(invitation.host)
     context, ca_der = await trust(invitation, reached)

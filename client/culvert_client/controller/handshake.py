@@ -42,7 +42,7 @@ class _DeviceRefusedError(Exception):
 async def refusal(identity: Identity, device: str, reach: Callable[[str], str] = str) -> CulvertError | None:
     """The fault of the TLS connection. None when there is no fault, or when only the network is at fault.
 
-    `device` is this device's name. `reach` gives the address of a host in this network (ways.py).
+    `device` is this device's name. `reach` gives the address of a host in this network (nat64_reach.py).
     """
     try:
         return await _refusal(identity, device, reach)

@@ -33,7 +33,7 @@ class Answer:
 
 
 class HttpsConnection(http.client.HTTPSConnection):
-    """`reached` stands for `host` on this network (ways.py); the certificate is still the host's."""
+    """`reached` stands for `host` on this network (nat64_reach.py); the certificate is still the host's."""
 
     def __init__(
         self, host: str, port: int | None, reached: str, context: ssl.SSLContext, timeout: float

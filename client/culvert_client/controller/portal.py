@@ -18,7 +18,7 @@ _NETWORK_AUTHENTICATION_REQUIRED = 511
 async def stands_before(controller: str, reach: Callable[[str], str] = str) -> bool:
     """Whether something else answers in the place of `controller`, which is "host:port", and leads elsewhere.
 
-    `reach` gives the address that stands for a host on this network (ways.py).
+    `reach` gives the address that stands for a host on this network (nat64_reach.py).
     Nothing of this device is told, and what is answered opens nothing: it is only said to the person.
     """
     host = controller.rpartition(":")[0].strip("[]")

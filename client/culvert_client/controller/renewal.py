@@ -96,7 +96,7 @@ class LateRenewal:
 
 
 async def renew_late(identity: Identity, code: str, reach: Callable[[str], str]) -> LateRenewal:
-    """Renew a certificate that has expired. `reach` gives the address that stands for a host on this network (ways.py).
+    """Renew a certificate that has expired. `reach` gives a host's address on this network (nat64_reach.py).
 
     Raises CulvertError; then the identity is as good as before. Without a code it is CODE_NEEDED where a code would do.
     """

@@ -52,8 +52,8 @@ from culvert_client.core.client_events import (
     QueryHeld,
     Reply,
     SaExpiring,
-    SaWorn,
     Settle,
+    SoftLimitReached,
     Stopping,
     Ticked,
     TunnelLost,
@@ -303,7 +303,7 @@ class Client:
                 return self._to_tunnels(tunnel.GatewayMoved(tunnel_id), now, self._name_of(tunnel_id))
             case SaExpiring(tunnel_id, generation):
                 return self._to_tunnels(tunnel.SoftLimit(generation), now, self._name_of(tunnel_id))
-            case SaWorn(tunnel_id, spi):
+            case SoftLimitReached(tunnel_id, spi):
                 return self._sa_worn(tunnel_id, spi, now)
             case CodeProven(valid_until):
                 self.profile = self.profile.with_code(valid_until)

@@ -138,7 +138,7 @@ class SaExpiring:
 
 
 @dataclass(frozen=True, slots=True)
-class SaWorn:
+class SoftLimitReached:
     """This side's datapath tells that an SA comes near a limit of packets or bytes."""
 
     tunnel_id: TunnelId
@@ -226,7 +226,7 @@ class Ticked:
 Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
     | GatewaySelected | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | TunnelLost | TunnelMoves
-    | SaExpiring | SaWorn | CodeProven | Measured | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left
+    | SaExpiring | SoftLimitReached | CodeProven | Measured | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left
     | PauseAsked | PauseEnded | Stopping | Ticked
 )  # fmt: skip
 

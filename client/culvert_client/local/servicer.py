@@ -18,7 +18,7 @@ from culvert_proto.grpc_errors import stream, unary
 
 from culvert_client.core.places import Owners, Places
 from culvert_client.core.roles import Act
-from culvert_client.local.several import Several
+from culvert_client.local.local_api import LocalApi
 from culvert_client.state_file import not_kept
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -33,8 +33,8 @@ _OF_A_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, e
 class LocalServicer(local_pb2_grpc.LocalServiceServicer):
     """`uid_of` gives the uid behind a gRPC peer, None for one that did not come through the public socket."""
 
-    def __init__(self, several: Several, uid_of: Callable[[str], int | None], owners: Owners) -> None:
-        self._several, self._uid_of = several, uid_of
+    def __init__(self, local_api: LocalApi, uid_of: Callable[[str], int | None], owners: Owners) -> None:
+        self._local_api, self._uid_of = local_api, uid_of
         self._places = Places(MOST_CALLS, MOST_OF_ONE, RESERVED, owners)
 
     @contextmanager
@@ -53,7 +53,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         except OSError as error:
             if error.errno not in _OF_A_DISK:
                 raise
-            raise not_kept(Path(error.filename or self._several.state_dir), error) from error
+            raise not_kept(Path(error.filename or self._local_api.state_dir), error) from error
         finally:
             self._places.give_back(uid)
 
@@ -62,14 +62,14 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self, request: local_pb2.GetStatusRequest, context: Context
     ) -> local_pb2.GetStatusResponse:
         with self._caller(context, Act.READ) as uid:
-            return local_pb2.GetStatusResponse(status=self._several.status(uid))
+            return local_pb2.GetStatusResponse(status=self._local_api.status(uid))
 
     @stream
     async def WatchStatus(
         self, request: local_pb2.WatchStatusRequest, context: Context
     ) -> AsyncIterator[local_pb2.WatchStatusResponse]:
         with self._caller(context, Act.READ) as uid:
-            async for status in self._several.statuses(uid):
+            async for status in self._local_api.statuses(uid):
                 yield local_pb2.WatchStatusResponse(status=status)
 
     @stream
@@ -77,32 +77,34 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self, request: local_pb2.WatchActivityRequest, context: Context
     ) -> AsyncIterator[local_pb2.WatchActivityResponse]:
         with self._caller(context, Act.ACTIVITY) as uid:
-            async for activity in self._several.activities(uid, request.follow):
+            async for activity in self._local_api.activities(uid, request.follow):
                 yield local_pb2.WatchActivityResponse(activity=activity)
 
     @unary
     async def Enroll(self, request: local_pb2.EnrollRequest, context: Context) -> local_pb2.EnrollResponse:
         with self._caller(context, Act.ENROLL) as uid:
-            return await self._several.enroll(request.link, request.device_name, uid)
+            return await self._local_api.enroll(request.link, request.device_name, uid)
 
     @unary
     async def Leave(self, request: local_pb2.LeaveRequest, context: Context) -> local_pb2.LeaveResponse:
         with self._caller(context, Act.LEAVE) as uid:
-            return local_pb2.LeaveResponse(organisation=await self._several.leave(request.organisation, uid))
+            return local_pb2.LeaveResponse(
+                organisation=await self._local_api.leave(request.organisation, uid)
+            )
 
     @unary
     async def SubmitCode(
         self, request: local_pb2.SubmitCodeRequest, context: Context
     ) -> local_pb2.SubmitCodeResponse:
         with self._caller(context, Act.CODE) as uid:
-            return await self._several.submit_code(request.code, request.organisation, uid)
+            return await self._local_api.submit_code(request.code, request.organisation, uid)
 
     @unary
     async def OpenTunnel(
         self, request: local_pb2.OpenTunnelRequest, context: Context
     ) -> local_pb2.OpenTunnelResponse:
         with self._caller(context, Act.OPEN) as uid:
-            return local_pb2.OpenTunnelResponse(tunnel=await self._several.open_tunnel(request.name, uid))
+            return local_pb2.OpenTunnelResponse(tunnel=await self._local_api.open_tunnel(request.name, uid))
 
     @unary
     async def CloseTunnel(
@@ -111,7 +113,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         with self._caller(context, Act.CLOSE) as uid:
             if not request.all and not request.name:
                 raise CulvertError(Reason.REQUEST_INVALID, why="neither a name nor all is given")
-            closed = await self._several.close_tunnel(None if request.all else request.name, uid)
+            closed = await self._local_api.close_tunnel(None if request.all else request.name, uid)
             return local_pb2.CloseTunnelResponse(closed=closed)
 
     @unary
@@ -119,32 +121,32 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
         self, request: local_pb2.SelectGatewayRequest, context: Context
     ) -> local_pb2.SelectGatewayResponse:
         with self._caller(context, Act.GATEWAY) as uid:
-            self._several.select_gateway(request.gateway, request.organisation, uid)
+            self._local_api.select_gateway(request.gateway, request.organisation, uid)
             return local_pb2.SelectGatewayResponse()
 
     @unary
     async def Pause(self, request: local_pb2.PauseRequest, context: Context) -> local_pb2.PauseResponse:
         with self._caller(context, Act.PAUSE) as uid:
-            await self._several.pause(request.until, uid)
+            await self._local_api.pause(request.until, uid)
         return local_pb2.PauseResponse()
 
     @unary
     async def Resume(self, request: local_pb2.ResumeRequest, context: Context) -> local_pb2.ResumeResponse:
         with self._caller(context, Act.PAUSE) as uid:
-            self._several.resume(uid)
+            self._local_api.resume(uid)
         return local_pb2.ResumeResponse()
 
     @unary
     async def Examine(self, request: local_pb2.ExamineRequest, context: Context) -> local_pb2.ExamineResponse:
         with self._caller(context, Act.EXAMINE) as uid:
-            return await self._several.examine(request.organisation, uid)
+            return await self._local_api.examine(request.organisation, uid)
 
     @unary
     async def AnswerClaims(
         self, request: local_pb2.AnswerClaimsRequest, context: Context
     ) -> local_pb2.AnswerClaimsResponse:
         with self._caller(context, Act.CLAIMS) as uid:
-            await self._several.answer_claims(
+            await self._local_api.answer_claims(
                 request.prefixes, request.organisation, uid, agreed=request.agreed
             )
         return local_pb2.AnswerClaimsResponse()

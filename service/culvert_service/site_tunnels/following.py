@@ -17,7 +17,7 @@ from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.database import clock
 from culvert_service.site_tunnels import fit, repository
-from culvert_service.site_tunnels.hands import Hands
+from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import flows_at, parse, place_of, wanted_limits, wanted_suite
 
 # What each tunnel that carries a resource carried before a change of it.
@@ -25,8 +25,8 @@ Carried = Mapping[uuid.UUID, object]
 
 
 class Following:
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, programming: Programming) -> None:
+        self._programming = programming
 
     async def hold(self, session: AsyncSession, resource_id: int) -> Carried:
         """Before the locked resource is changed, and before anything of devices is locked."""
@@ -66,7 +66,7 @@ class Following:
 
         async def finish() -> None:
             for record in records:
-                await self._hands.follow(record)
+                await self._programming.follow(record)
 
         return finish
 

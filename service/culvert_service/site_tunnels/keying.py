@@ -21,8 +21,8 @@ from culvert_service.gateways.key_wrap import new_sa_key
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.periodic import Periodic
 from culvert_service.site_tunnels import repository
-from culvert_service.site_tunnels.hands import Hands
 from culvert_service.site_tunnels.keys import Forget, Renew, Switch, next_step
+from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import SiteTunnelRecord
 
 _log = logging.getLogger(__name__)
@@ -37,13 +37,13 @@ class Keying:
         self,
         database: Database,
         fleet: Fleet,
-        hands: Hands,
+        programming: Programming,
         instruments: Instruments,
         drain: datetime.timedelta,
     ) -> None:
         self._database = database
         self._fleet = fleet
-        self._hands = hands
+        self._programming = programming
         self._instruments = instruments
         self._drain = drain
         self._asked: dict[uuid.UUID, int] = {}
@@ -112,21 +112,21 @@ class Keying:
 
     async def _forget(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
         # Their numbers are taken as long as a gateway may hold them.
-        removed = await self._hands.remove(record, generations)
+        removed = await self._programming.remove(record, generations)
         async with self._database.begin() as session:
             await repository.delete_generations(session, record.id, generations)
         if not removed:
             # A reconciler may have looked at the rows before they went.
-            await self._hands.reconcile(record)
+            await self._programming.reconcile(record)
 
     async def _switch(self, record: SiteTunnelRecord, before: Collection[int]) -> None:
-        await _both(*(self._hands.switch(record, end) for end in record.ends))
+        await _both(*(self._programming.switch(record, end) for end in record.ends))
         generation = record.keys.current
         async with self._database.begin() as session:
             done = await repository.switched(session, record, before, self._drain)
         if not done:
             # What was written may be of a former description.
-            await self._hands.reconcile(record)
+            await self._programming.reconcile(record)
             return
         if before:
             self._instruments.rekeys.labels("gateways").inc()
@@ -149,14 +149,14 @@ class Keying:
         to_one, to_other = new_sa_key(suite), new_sa_key(suite)
         try:
             await _both(
-                self._hands.install(numbered, one, generation, to_one, to_other),
-                self._hands.install(numbered, other, generation, to_other, to_one),
+                self._programming.install(numbered, one, generation, to_one, to_other),
+                self._programming.install(numbered, other, generation, to_other, to_one),
             )
         except CulvertError:
             await self._forget(numbered, {generation})
             raise
         if not await self._make_current(numbered, generation):
-            await self._hands.remove(numbered, {generation})
+            await self._programming.remove(numbered, {generation})
             return
         _log.info("site tunnel keyed", extra={"site_tunnel": record.name, "generation": generation})
 

@@ -39,8 +39,8 @@ from culvert_service.rest.version import MayMatch
 from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.fit import named
 from culvert_service.site_tunnels.following import Following
-from culvert_service.site_tunnels.hands import Hands
 from culvert_service.site_tunnels.keying import Keying
+from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import (
     SiteTunnelRecord,
     parse,
@@ -68,11 +68,11 @@ class SiteTunnels:
         """`drain` is that of Tunnels."""
         self._database = database
         self._fleet = fleet
-        self._hands = Hands(database, fleet, calls, remote)
-        self._keying = Keying(database, fleet, self._hands, instruments, drain)
-        self.following = Following(self._hands)
+        self._programming = Programming(database, fleet, calls, remote)
+        self._keying = Keying(database, fleet, self._programming, instruments, drain)
+        self.following = Following(self._programming)
         self.hear = self._keying.look_soon
-        self.serving = self._hands.serving
+        self.serving = self._programming.serving
         self.start = self._keying.start
         self.stop = self._keying.stop
 
@@ -126,7 +126,7 @@ class SiteTunnels:
             # With the version that the change has made.
             [row] = await repository.rows(session, None, SiteTunnel.id == row.id)
             record = parse(row, await clock(session))
-        await self._hands.follow(record)
+        await self._programming.follow(record)
         return await self.get(name)
 
     async def delete(self, name: str, seen: MayMatch) -> None:
@@ -141,7 +141,7 @@ class SiteTunnels:
             audit.tell(session, Line("site-tunnel.delete", _object(name)))
             await repository.tell(session)
         # A cancelled call does not stop the removal half-way; the reconcilers remove the rest after a crash.
-        await asyncio.shield(asyncio.create_task(self._hands.clear(record)))
+        await asyncio.shield(asyncio.create_task(self._programming.clear(record)))
 
     async def desired(self, database: Database, gateway_id: int) -> Sequence[DesiredTunnel]:
         """For the reconciler."""

@@ -27,7 +27,7 @@ def leads_to(address: Address) -> bool:
     return True
 
 
-class Ways:
+class Nat64Reach:
     """`ask` answers DNS queries in wire format, with None when the servers are silent.
 
     `translator` is the prefix of this network's NAT64, None without one. It is used where there is no IPv4.

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _INSTALL, _SWITCH, _PERMIT = "site-tunnel.install", "site-tunnel.switch", "site-tunnel.permit"
 
 
-class Hands:
+class Programming:
     def __init__(self, database: Database, fleet: Fleet, calls: Calls, remote: Remote) -> None:
         self._database = database
         self._fleet = fleet

@@ -8,7 +8,7 @@ from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 
 
-def united(profiles: Iterable[Profile]) -> Profile:
+def merge_profiles(profiles: Iterable[Profile]) -> Profile:
     """For what treats all alike: which names are held, and which addresses are protected."""
     all_of_them = list(profiles)
     if len(all_of_them) == 1:
@@ -19,7 +19,7 @@ def united(profiles: Iterable[Profile]) -> Profile:
     )
 
 
-def of_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
+def find_by_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
     """One alone is asked about every name: it knows itself which are its own."""
     if len(profiles) == 1:
         return next(iter(profiles))
@@ -28,16 +28,16 @@ def of_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
     return next(managing, next(knowing, None))
 
 
-def full_name(profiles: Mapping[int, Profile], label: str) -> str | None:
+def find_full_name(profiles: Mapping[int, Profile], label: str) -> str | None:
     """As `Profile.full_name`; the organisation that was enrolled first has the name."""
     names = (it.full_name(label) for it in profiles.values())
     return next((it for it in names if it is not None), None)
 
 
-def of_address(profiles: Mapping[int, Profile], address: Address) -> int | None:
+def find_by_address(profiles: Mapping[int, Profile], address: Address) -> int | None:
     return next((number for number, it in profiles.items() if it.protects(address)), None)
 
 
-def meant(profiles: Mapping[int, Profile], name: str) -> list[int]:
+def find_by_resource(profiles: Mapping[int, Profile], name: str) -> list[int]:
     """Those that a person can mean by a resource's name or a name in DNS."""
     return [number for number, it in profiles.items() if it.fqdn_of(name) is not None]

@@ -6,12 +6,12 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 from culvert_client.core.client_events import Desired, Measured
+from culvert_client.core.datapath_union import DatapathUnion, owner_of, split_by_organisation
 from culvert_client.core.grant import Sas, Source, TunnelId, Usage
 from culvert_client.core.merged_status import merged
+from culvert_client.core.organisations import find_by_address, find_by_name, find_by_resource, merge_profiles
 from culvert_client.core.profile import Profile, Resource
-from culvert_client.core.several import meant, of_address, of_name, united
 from culvert_client.core.status import redacted
-from culvert_client.core.union import Union, owner_of, parted
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, pair, tunnel
@@ -27,32 +27,36 @@ BOTH = {1: PROFILE, 4: BETA}
 
 
 def test_a_name_and_an_address_are_one_organisations_or_nobodys() -> None:
-    assert [of_name(BOTH, it) for it in (WIKI, "x.beta.example", "www.example.org")] == [1, 4, None]
+    assert [find_by_name(BOTH, it) for it in (WIKI, "x.beta.example", "www.example.org")] == [1, 4, None]
     # The organisation with the zone comes before one with a matching wildcard.
     greedy = replace(BETA, resources=(Resource("all", "*.example", ()),))
-    assert of_name({1: greedy, 4: PROFILE}, WIKI) == 4
+    assert find_by_name({1: greedy, 4: PROFILE}, WIKI) == 4
     # One alone sorts its own out itself.
-    assert of_name({4: BETA}, "www.example.org") == 4
-    found = [of_address(BOTH, ip_address(it)) for it in ("10.20.0.1", "10.30.0.1", "192.0.2.1")]
+    assert find_by_name({4: BETA}, "www.example.org") == 4
+    found = [find_by_address(BOTH, ip_address(it)) for it in ("10.20.0.1", "10.30.0.1", "192.0.2.1")]
     assert found == [1, 4, None]
     # Both call one of theirs "wiki".
-    assert [meant(BOTH, it) for it in ("wiki", "wiki.beta.example", "nothing")] == [[1, 4], [4], []]
+    assert [find_by_resource(BOTH, it) for it in ("wiki", "wiki.beta.example", "nothing")] == [
+        [1, 4],
+        [4],
+        [],
+    ]
 
 
 def test_for_names_and_blocking_they_are_one() -> None:
-    together = united(BOTH.values())
+    together = merge_profiles(BOTH.values())
     assert together.manages(WIKI)
     assert together.manages("new.beta.example")
     assert together.protects(ip_address("10.20.0.1"))
     assert together.protects(ip_address("10.30.0.1"))
-    assert united([PROFILE]) is PROFILE
+    assert merge_profiles([PROFILE]) is PROFILE
 
 
 def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
     sas = Sas(tunnel(), (pair().inbound,), pair().outbound)
     first = Desired(frozenset({ip_network("10.20.0.0/16")}), (sas,), (tunnel("closed"),))
     second = Desired(frozenset({ip_network("10.30.0.0/16")}), (replace(sas, inbound=()),))
-    union = Union().with_wish(1, first).with_wish(4, second)
+    union = DatapathUnion().with_desired(1, first).with_desired(4, second)
     ids = [it.tunnel.tunnel_id for it in union.whole.tunnels]
     assert len(set(ids)) == 2
     assert [owner_of(it) for it in ids] == [(1, "t1"), (4, "t1")]
@@ -60,17 +64,17 @@ def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
     assert union.without(1).whole.blocked == second.blocked
     assert (union.whole.closed, union.without(1).whole.closed) == (first.closed, ())
     # No order of events changes what a tunnel is called, or its keys would begin anew.
-    assert union.with_wish(1, Desired()).with_wish(1, first).whole == union.whole
+    assert union.with_desired(1, Desired()).with_desired(1, first).whole == union.whole
 
     # An address of the one in a network of the other would hide a host there.
     inner = tuple(map(ip_address, ("10.30.0.2", "10.99.0.2")))
     sourced = replace(first, sources=(Source((ip_network("10.20.0.0/16"),), inner),))
-    assert union.with_wish(1, sourced).whole.sources == (Source((ip_network("10.20.0.0/16"),), inner[1:]),)
-    assert union.with_wish(1, sourced).without(4).whole.sources == sourced.sources
+    assert union.with_desired(1, sourced).whole.sources == (Source((ip_network("10.20.0.0/16"),), inner[1:]),)
+    assert union.with_desired(1, sourced).without(4).whole.sources == sourced.sources
 
     usage, drops = Usage(1), {"icv": 2}
     counted = Measured({ids[0]: usage, ids[1]: Usage(5)}, {ids[0]: drops}, {"icv": 3})
-    assert parted(counted) == {
+    assert split_by_organisation(counted) == {
         1: Measured({TunnelId("t1"): usage}, {TunnelId("t1"): drops}, {"icv": 3}),
         4: Measured({TunnelId("t1"): Usage(5)}, {}, {"icv": 3}),
     }

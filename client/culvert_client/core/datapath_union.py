@@ -1,6 +1,6 @@
 """One datapath for several organisations: it is told the union of what each wants, with tunnels under distinct ids. Pure.
 
-what one wants ─► with_wish ─► the whole ─► applied ─► the union from now on
+what one wants ─► with_desired ─► the whole ─► applied ─► the union from now on
                                         └─► refused ─► the union before it, so that the others keep what they have
 """
 
@@ -17,17 +17,17 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class DatapathUnion:
     """`parts` by the organisations' numbers."""
 
     parts: Mapping[int, Desired] = field(default_factory=dict[int, Desired])
 
-    def with_wish(self, number: int, desired: Desired) -> Union:
+    def with_desired(self, number: int, desired: Desired) -> DatapathUnion:
         own = replace(desired, tunnels=tuple(_renamed(number, sas) for sas in desired.tunnels))
-        return Union({**self.parts, number: own})
+        return DatapathUnion({**self.parts, number: own})
 
-    def without(self, number: int) -> Union:
-        return Union({other: desired for other, desired in self.parts.items() if other != number})
+    def without(self, number: int) -> DatapathUnion:
+        return DatapathUnion({other: desired for other, desired in self.parts.items() if other != number})
 
     @property
     def whole(self) -> Desired:
@@ -58,7 +58,7 @@ def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:
     return int(number), TunnelId(own)
 
 
-def parted(measured: Measured) -> dict[int, Measured]:
+def split_by_organisation(measured: Measured) -> dict[int, Measured]:
     """What was counted, by organisation."""
     usage, drops = _by_owner(measured.usage), _by_owner(measured.drops)
     return {number: Measured(usage[number], drops.get(number, {}), measured.all_drops) for number in usage}

@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
 
 from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
-from culvert_client.core import several
+from culvert_client.core import organisations
 from culvert_client.core.activity import Log
 from culvert_client.core.client_events import Desired, PauseAsked
 from culvert_client.core.invitation import Invitation, parse_invitation
@@ -26,11 +26,11 @@ from culvert_client.core.roles import ROOT_UID, Act, Role, may, role_of
 from culvert_client.core.status import redacted
 from culvert_client.enrolments import Enrolments
 from culvert_client.examination import examine
+from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.organisation import LOOK_AGAIN, Organisation
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
-from culvert_client.ways import Ways
 
 log = logging.getLogger("culvertd")
 
@@ -43,7 +43,7 @@ Value = TypeVar("Value")
 class Daemon(Protocol):
     settings: Config
     upstream: Upstream
-    ways: Ways
+    nat64: Nat64Reach
     log: Log
     resolver: Resolver
     organisations: dict[int, Organisation]
@@ -62,7 +62,7 @@ class Daemon(Protocol):
     def claims_changed(self, organisation: Organisation) -> None: ...
 
 
-class Several:
+class LocalApi:
     """Each method but those that read raises CulvertError: LOCAL_PERMISSION where the uid may not with any organisation,
     ORGANISATION_UNCLEAR where it may with more than one and does not say which."""
 
@@ -124,10 +124,10 @@ class Several:
         _, identity = of.connection.check()
         held = (it.desired() for it in of.client.machines.values() if it.is_up)
         sas = Desired(frozenset(), tuple(of.client.fitted(it) for it in held if it is not None))
-        up = [it.tunnel for it in self._daemon.ways.over(sas).tunnels]
+        up = [it.tunnel for it in self._daemon.nat64.over(sas).tunnels]
         watches = self._daemon.settings.dns_mode is DnsMode.WATCH
         probe = None if watches else self._daemon.resolver.new_probe()
-        upstream, reach = self._daemon.upstream, self._daemon.ways.reach
+        upstream, reach = self._daemon.upstream, self._daemon.nat64.reach
         return await examine(identity, of.client.profile, up, upstream, reach, probe=probe)
 
     # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +204,7 @@ class Several:
             of = self._invited_before(invitation)
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
-            name, reach = device_name or socket.gethostname(), self._daemon.ways.reach
+            name, reach = device_name or socket.gethostname(), self._daemon.nat64.reach
             with self._enrolments.room():
                 # Kept before it is shown to the controller: a lost answer can be asked for again.
                 key = self._enrolments.key_for(invitation.token)
@@ -289,7 +289,7 @@ class Several:
 
     def _meant(self, among: Sequence[Organisation], name: str) -> Organisation:
         """By a resource's name or a name in DNS. One that nobody knows is refused by whoever is asked."""
-        numbers = several.meant({it.number: it.client.profile for it in among}, name)
+        numbers = organisations.find_by_resource({it.number: it.client.profile for it in among}, name)
         return self._one([it for it in among if it.number in numbers] or among[:1], "")
 
     def _shown_name(self, of: Organisation) -> str:
