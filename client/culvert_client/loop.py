@@ -104,9 +104,9 @@ class Daemon:
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
         use = None if settings.dns_upstream else self._use
-        ear = Sniffer(self._post_dns, use) if watches else Listener(self.resolver, self)
+        source = Sniffer(self._post_dns, use) if watches else Listener(self.resolver, self)
         self._names = NameService(
-            settings, ear, system_dns, lambda: self._profile().managed_zones, self._use, self.changed
+            settings, source, system_dns, lambda: self._profile().managed_zones, self._use, self.changed
         )
         self._front = front or Front(settings.socket)
         self._grpc = grpc.aio.server(options=LIMITS)

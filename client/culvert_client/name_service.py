@@ -25,7 +25,7 @@ log = logging.getLogger("culvertd")
 TRY_AGAIN = 5.0
 
 
-class Ear(Protocol):
+class QuerySource(Protocol):
     async def open(self, endpoint: Endpoint, /) -> None:
         """Raises OSError, and may be called again then."""
         ...
@@ -39,13 +39,13 @@ class NameService:
     def __init__(
         self,
         settings: Config,
-        ear: Ear,
+        source: QuerySource,
         system_dns: SystemDns | None,
         zones: Callable[[], tuple[str, ...]],
         use: Callable[[tuple[Endpoint, ...]], None],
         changed: Callable[[], None],
     ) -> None:
-        self._settings, self._ear, self._system_dns = settings, ear, system_dns
+        self._settings, self._source, self._system_dns = settings, source, system_dns
         self._zones, self._use, self._changed = zones, use, changed
         self._fault: CulvertError | None = None
         self._listens = False
@@ -74,7 +74,7 @@ class NameService:
             await asyncio.wait([self._trying])
         if self._system_dns is not None:
             await self._system_dns.stop()
-        await self._ear.close()
+        await self._source.close()
 
     async def _try_again(self) -> None:
         while True:
@@ -105,10 +105,10 @@ class NameService:
             return
         endpoint = self._settings.dns_listen
         try:
-            await self._ear.open(endpoint)
+            await self._source.open(endpoint)
             self._listens = True
         except OSError as error:
-            await self._ear.close()
+            await self._source.close()
             if self._settings.dns_mode is DnsMode.WATCH:
                 raise CulvertError(Reason.DNS_WATCH_FAILED, why=error.strerror or error) from error
             told = error.strerror or str(error)
