@@ -14,6 +14,7 @@ TARGET ?= sluice
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo env PATH=$$PATH CULVERT_TARGET=$(TARGET))
 # Looked up when used: set-up may have just installed it.
 CARGO   = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" cargo
+CARGO_NICELY = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" nice -n 19 cargo
 
 export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
@@ -34,18 +35,19 @@ demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: e
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
 
 ifeq ($(TARGET),sluice)
-test: setup-test test-fast test-rust test-parts test-system test-chaos ## Every test (TARGET=bmv2: those that a gateway's switch passes)
+test: setup-test test-fast test-parts test-system test-chaos ## Every test (TARGET=bmv2: those that a gateway's switch passes)
 else
 test: setup-test test-target test-e2e
 endif
 test-fast: ## Pure and small tests, under a minute
 	$(PYTEST) -n 2 -m 'not slow' $(PARTS) tests
 	service/console/with-node npm test --silent
+# It compiles for minutes, beside tests with time limits.
 test-rust: ## The Rust crates' tests
-	CARGO_INCREMENTAL=0 $(CARGO) test -q --locked --workspace --lib --bins --tests
+	CARGO_INCREMENTAL=0 $(CARGO_NICELY) test -q --locked --workspace --lib --bins --tests
 # They wait more than they compute.
-test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays
-	+@$(MAKE) -j2 --no-print-directory --output-sync=target test-controller test-others
+test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays; Rust's tests beside them
+	+@$(MAKE) -j3 --no-print-directory --output-sync=target test-rust test-controller test-others
 test-controller: ## Of these, the controller, its database and its DNS
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
