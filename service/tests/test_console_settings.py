@@ -150,7 +150,7 @@ async def test_owners_are_told_what_others_do_until_they_dismiss_it(world: World
         page, dialog = shown.page, shown.page.get_by_role("dialog")
         await shown.open("settings?part=administrators")
         await shown.sign_in(olga)
-        notices = page.get_by_role("status").filter(has_text="Access to your account")
+        notices = page.get_by_role("status").filter(has_text="Access to this controller")
         await expect(page.get_by_role("table", name="Administrators")).to_contain_text("bob")
         await expect(notices).to_have_count(0)
         asked: list[tuple[str, str, object]] = [

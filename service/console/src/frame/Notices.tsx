@@ -32,7 +32,7 @@ export function Notices({ name }: { name: string }) {
       variant="light"
       mb="md"
       icon={<IconShieldExclamation />}
-      title="Access to your account has changed, or someone tried to get in"
+      title="Access to this controller has changed, or someone tried to get in"
       role="status"
     >
       <Stack gap="xs" align="flex-start">

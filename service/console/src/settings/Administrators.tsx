@@ -202,7 +202,7 @@ function OpenInvitations() {
   });
   if (found.length === 0) return null;
   return (
-    <Card title="Open invitations" about="Whoever has the link makes the account.">
+    <Card title="Open invitations" about="A person with the link makes the account.">
       {withdraw.error && <ProblemNote error={withdraw.error} />}
       <Table aria-label="Open invitations">
         <Table.Tbody>
