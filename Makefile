@@ -42,7 +42,7 @@ endif
 test-fast: ## Pure and small tests, under a minute
 	$(PYTEST) -n 2 -m 'not slow' $(PARTS) tests
 	service/console/with-node npm test --silent
-# It compiles for minutes, beside tests with time limits.
+# Rust compiles for minutes: its priority is lowest, so that the tests beside it keep their time limits.
 test-rust: ## The Rust crates' tests
 	CARGO_INCREMENTAL=0 $(CARGO_NICELY) test -q --locked --workspace --lib --bins --tests
 # They wait more than they compute.

@@ -131,7 +131,7 @@ class Daemon:
     async def run(self, stopped: asyncio.Event) -> None:
         """Until `stopped` is set. Raises OSError when the local socket is taken."""
         self._front.claim()
-        self._datapath.on_soft_limit(self._worn)
+        self._datapath.on_soft_limit(self._post_soft_limit)
         self._datapath.on_trapped(self._trapped)
         self._datapath.on_lost(self._lost)
         self._tasks.start(self._apply_forever())
@@ -226,7 +226,7 @@ class Daemon:
     def _trapped(self, event: PacketTrapped) -> None:
         self._post_to(organisations.find_by_address(self.profiles(), event.address), event)
 
-    def _worn(self, event: SoftLimitReached) -> None:
+    def _post_soft_limit(self, event: SoftLimitReached) -> None:
         number, tunnel_id = owner_of(event.tunnel_id)
         self._post_to(number, SoftLimitReached(tunnel_id, event.spi))
 
