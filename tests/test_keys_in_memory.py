@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import secrets
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from gateway_authority import Authority
 from gateway_target import CLIENT_NAME, infrastructure
 from gateway_wires import PREFIX, connect, namespaces
@@ -42,11 +42,6 @@ class Start:
     command: list[str]
     key_file: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def sluice(folder: Path, stack: ExitStack) -> Start:

@@ -13,8 +13,7 @@ import dns.exception
 import dns.message
 import dns.query
 from culvert_client.config import Endpoint
-
-from .running import free_port
+from culvert_lab.free_port import free_port
 
 HEAD = """$TTL 60
 @ SOA ns hostmaster 1 3600 600 86400 60

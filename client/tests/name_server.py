@@ -11,6 +11,7 @@ import dns.flags
 import dns.message
 import dns.rrset
 from culvert_client.config import Endpoint
+from culvert_lab.free_port import free_port
 
 Records = dict[tuple[str, str], list[str]]
 # The datagrams with which a query is answered, in order.
@@ -65,11 +66,11 @@ async def name_server(
         writer.close()
 
     asked: list[bytes] = []
+    port = port or free_port()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(
         lambda: _Server(answer, asked), local_addr=(host, port)
     )
-    port = transport.get_extra_info("sockname")[1]
     server = await asyncio.start_server(on_connection, host, port) if over_tcp is not None else None
     try:
         yield Endpoint(host, port), asked

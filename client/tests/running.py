@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from culvert_client.core.grant import Address, TunnelId
 from culvert_client.enrolments import Enrolments
 from culvert_client.loop import Daemon
 from culvert_client.system_dns import SystemDns
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 
 
@@ -100,17 +100,6 @@ class Running:
                 if condition(pushed.status):
                     return pushed.status
         raise AssertionError("the stream ended")
-
-
-def free_port() -> int:
-    """Free for UDP and TCP at the time of asking."""
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
-            udp.bind(("127.0.0.1", 0))
-            port: int = udp.getsockname()[1]
-            with contextlib.suppress(OSError):
-                tcp.bind(("127.0.0.1", port))
-                return port
 
 
 FIRST = Path("organisations/1")

@@ -9,11 +9,11 @@ import pytest
 from culvert_client.controller import agent as agents
 from culvert_client.controller.agent import Agent
 from culvert_client.state_dir import Identity
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from .controller import Controller, serving
 from .pki import Authority
-from .running import free_port
 
 # Seconds that a packet takes over a satellite, one way.
 ONE_WAY = 0.35

@@ -16,13 +16,14 @@ from culvert_client.cli.hops import txt
 from culvert_client.core.path_mtu import UNMEASURED
 from culvert_client.core.sealed import outer_length
 from culvert_client.ping import Ping, ping
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2, local_pb2
 
 from .controller import CODE, Controller, serving
 from .enrolment_server import accepts, enrolment_server
 from .name_server import Records, from_records, name_server
 from .pki import Authority
-from .running import Running, free_port, running
+from .running import Running, running
 
 WIKI = "wiki.corp.example"
 RECORDS: Records = {(WIKI, "A"): ["10.20.0.10"], (WIKI, "TXT"): ['"ipsec-tunneling:yes"']}

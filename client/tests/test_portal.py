@@ -12,10 +12,11 @@ import dns.rcode
 import pytest
 from culvert_client.controller import portal
 from culvert_client.controller.portal import stands_before
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, local_pb2
 
 from .name_server import from_records, name_server
-from .running import free_port, running
+from .running import running
 from .test_daemon import WIKI, Lab, given, why
 
 PORTAL = "198.51.100.80"

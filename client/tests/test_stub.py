@@ -24,10 +24,11 @@ from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.stub import listener
 from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
+from culvert_lab.free_port import free_port
 
 from .bind import serving_zones
 from .name_server import Answer, Records, from_records, name_server, respond, truncated
-from .running import free_port, running
+from .running import running
 
 WIKI = "wiki.corp.example"
 RECORDS: Records = {(WIKI, "A"): ["10.20.0.10"]}

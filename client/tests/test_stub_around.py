@@ -14,9 +14,10 @@ from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import CANARY, addresses_in
 from culvert_client.stub.upstream import Upstream
+from culvert_lab.free_port import free_port
 
 from .name_server import Records, from_records, name_server, respond
-from .running import Running, free_port, running
+from .running import Running, running
 
 ELSEWHERE = "www.example.org"
 RECORDS: Records = {(ELSEWHERE, "A"): ["203.0.113.80"]}

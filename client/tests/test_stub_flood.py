@@ -15,9 +15,8 @@ from culvert_client.core.faults import CONTROLLER, REFUSALS_KEPT, Faults
 from culvert_client.stub import listener
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.sender_filter import LAST_LEVEL, SENDERS_AT_MOST, SenderFilter
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
-
-from .running import free_port
 
 HOSTS = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 SENT = 500

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from culvert_db.embedded import binaries
+from culvert_lab.free_port import free_port
 
 DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1:]
 RELEASES = [*DEBIAN, binaries()]
@@ -18,11 +18,6 @@ PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/s
 # None of these programs runs as root.
 _NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534", "--") if os.geteuid() == 0 else ()
 _STOP_SECONDS = 30.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 async def _run(*argv: str) -> None:

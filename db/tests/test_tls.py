@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from culvert_db import Tls, UntrustedDatabaseError, create_engine
+from culvert_lab.free_port import free_port
 from sqlalchemy import make_url, text
 
 HOST = "database.example"
@@ -63,8 +64,7 @@ def issue(folder: Path, name: str) -> None:
 @asynccontextmanager
 async def serving(folder: Path, *options: str) -> AsyncGenerator[int]:
     """Run a Postgres on loopback. Gives its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     # Postgres refuses to run as root.
     nobody = ("unshare", "--user", "--map-user=65534", "--map-group=65534", "--") if os.geteuid() == 0 else ()
     data = folder / "data"

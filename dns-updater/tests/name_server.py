@@ -7,7 +7,6 @@ import base64
 import secrets
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
@@ -24,6 +23,7 @@ import dns.rdatatype
 import dns.rrset
 import dns.tsig
 import dns.update
+from culvert_lab.free_port import free_port
 
 KEY_NAME = "culvert-dns"
 ZONE = "corp.example"
@@ -51,7 +51,7 @@ class NameServer(abc.ABC):
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.address = "127.0.0.1"
-        self.port = _free_port()
+        self.port = free_port()
         self.key_dir = directory / "keys"
         self.key_dir.mkdir(parents=True)
         self.key_file = self.key_dir / f"{KEY_NAME}.key"
@@ -346,10 +346,3 @@ class PowerDnsWithTypes(PowerDns):
         script.write_text("function updatepolicy(input) return input:getQType() ~= pdns.AAAA end")
         with (self.directory / "pdns.conf").open("a") as conf:
             conf.write(f"lua-dnsupdate-policy-script={script}\n")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

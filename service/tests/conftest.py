@@ -9,7 +9,6 @@ import functools
 import gc
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -32,6 +31,7 @@ from culvert_db import Database, create_engine
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_db.migrate import upgrade
 from culvert_lab import netns
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
@@ -57,12 +57,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def make_csr(curve: ec.EllipticCurve | None = None) -> tuple[ec.EllipticCurvePrivateKey, str]:

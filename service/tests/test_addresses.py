@@ -8,11 +8,12 @@ import uuid
 
 import pytest
 from culvert_db import Device, Gateway
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
 from culvert_service.tunnels import repository
 from sqlalchemy import select
 
-from .conftest import World, free_port, next_event, profile_that, refused, serving
+from .conftest import World, next_event, profile_that, refused, serving
 from .switch import Switch
 from .test_changes import change
 from .test_drain import proven

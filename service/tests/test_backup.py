@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 from culvert_db import Admin, Totp, create_engine, embedded
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2_grpc
 from culvert_service.audit import verifier
 from culvert_service.config import ConfigurationError
@@ -25,7 +26,7 @@ from pyotp import parse_uri
 from sqlalchemy import text, update
 
 from .authenticator import Authenticator
-from .conftest import free_port, make_csr, refused, running, settings_in
+from .conftest import make_csr, refused, running, settings_in
 from .test_admins import PASSWORD, browser, refusal, signed_in
 
 pytestmark = pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.suite import Suite
@@ -16,7 +17,7 @@ from culvert_service.tunnels import repository
 from culvert_service.tunnels.pool import Inner
 from sqlalchemy import text
 
-from .conftest import Device, World, free_port, next_event, refused, until
+from .conftest import Device, World, next_event, refused, until
 from .switch import Switch
 from .test_versions import etag, refusal
 

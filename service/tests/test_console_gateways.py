@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from playwright.async_api import Browser, expect
 
-from .conftest import World, free_port, serving
+from .conftest import World, serving
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 

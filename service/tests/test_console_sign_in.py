@@ -8,9 +8,10 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
+from culvert_lab.free_port import free_port
 from playwright.async_api import Browser, expect
 
-from .conftest import World, free_port, running, settings_in
+from .conftest import World, running, settings_in
 from .console_page import BUILT, Console, administrator, chromium_running, console
 from .oidc_server import CLIENT, SECRET
 from .test_oidc import issuer

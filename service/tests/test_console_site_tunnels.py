@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from culvert_lab.console import NARROW, WIDE
+from culvert_lab.free_port import free_port
 from playwright.async_api import Browser, expect
 
 from . import two_sites
-from .conftest import World, free_port, serving
+from .conftest import World, serving
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 from .test_changes import change

@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from culvert_db import DnsRecord, DnsState
+from culvert_lab.free_port import free_port
 from playwright.async_api import Browser, expect
 
-from .conftest import World, free_port, serving
+from .conftest import World, serving
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import finsy
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import Settings
 from sqlalchemy import text
@@ -29,7 +30,6 @@ from .conftest import (
     World,
     administering,
     authority,
-    free_port,
     next_event,
     profile_that,
     refused,

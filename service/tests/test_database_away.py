@@ -17,6 +17,7 @@ import pytest
 from asyncpg import DataError, PostgresError
 from culvert_db import create_engine, dns_role, why_away
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service import controller
 from culvert_service.database import connect, repeated
@@ -29,7 +30,6 @@ from .conftest import (
     PATIENCE_SECONDS,
     Device,
     World,
-    free_port,
     next_event,
     running,
     serving,

@@ -11,13 +11,14 @@ from urllib.parse import quote
 
 import pytest
 from culvert_db import create_engine
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import ConfigurationError
 from culvert_service.controller import open_database
 from postgres_servers import DEBIAN, PGBOUNCER, RELEASES, Server, pair, pgbouncer, switch_over
 from sqlalchemy import text
 
-from .conftest import Device, World, free_port, next_event, running, serving, settings_in, until
+from .conftest import Device, World, next_event, running, serving, settings_in, until
 from .copying import copy
 from .switch import Switch
 from .test_database_away import by_driver, ready, under_use

@@ -11,9 +11,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 
-from .conftest import World, free_port, running, settings_in, until
+from .conftest import World, running, settings_in, until
 from .gateway_process import SLUICE, sluice, unpack
 from .test_controllers import owned, owners
 from .test_failover import gateway_of_tunnel, heard

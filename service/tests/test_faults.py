@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import func, select
 
@@ -28,7 +29,6 @@ from .conftest import (
     Device,
     World,
     administering,
-    free_port,
     refused,
     running,
     settings_in,

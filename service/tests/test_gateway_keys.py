@@ -15,11 +15,12 @@ import grpc.aio
 import pytest
 from cryptography import x509
 from culvert_db import IdempotencyKey
+from culvert_lab.free_port import free_port
 from culvert_service.gateways import kek_rotation
 from finsy.proto import p4r_grpc
 from sqlalchemy import select, update
 
-from .conftest import World, authority, free_port, running, settings_in, until
+from .conftest import World, authority, running, settings_in, until
 from .gateway_process import unpack
 from .switch import Switch
 from .test_admins import signed_in

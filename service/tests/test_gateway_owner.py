@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from finsy.proto import p4r
 from sqlalchemy import text
 
-from .conftest import World, free_port, refused, serving, until
+from .conftest import World, refused, serving, until
 from .switch import Switch
 
 pytestmark = pytest.mark.slow

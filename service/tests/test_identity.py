@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from culvert_db import Invitation
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2, agent_pb2_grpc
 from sqlalchemy import update
 
-from .conftest import Device, World, authority, free_port, make_csr, refused, running, settings_in
+from .conftest import Device, World, authority, make_csr, refused, running, settings_in
 
 pytestmark = pytest.mark.slow
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.resources.target import Target, selectors
@@ -20,7 +21,7 @@ from culvert_service.tunnels.pool import free_address
 from culvert_service.tunnels.roaming import Peer
 from pydantic import ValidationError
 
-from .conftest import World, free_port, serving
+from .conftest import World, serving
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .switch import Switch

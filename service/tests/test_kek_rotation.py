@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_service.gateways import kek_rotation
 from culvert_service.gateways.key_wrap import KeyWrap
@@ -23,7 +24,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from . import two_sites
 from .agreement import agreed
-from .conftest import Device, World, authority, free_port, running, settings_in, until
+from .conftest import Device, World, authority, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .test_gateway_keys import bundle, keys, settled

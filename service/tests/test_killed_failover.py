@@ -15,11 +15,12 @@ from pathlib import Path
 import httpx
 import pytest
 from culvert_db import Gateway, Tunnel, bind_database, create_engine
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, agent_pb2
 from sqlalchemy import select
 
 from .agreement import agreed
-from .conftest import Device, World, administering, free_port, settings_in, until
+from .conftest import Device, World, administering, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .mortal_controller import Fuse
 from .test_failover import Relay, heard

@@ -12,12 +12,13 @@ from typing import Any
 import httpx
 import pytest
 from culvert_db import Gateway, bind_database, create_engine
+from culvert_lab.free_port import free_port
 from culvert_service.config import Settings
 from sqlalchemy import update
 
 from . import two_sites
 from .agreement import agreed
-from .conftest import World, administering, free_port, running, settings_in, until
+from .conftest import World, administering, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .mortal_controller import Fuse
 from .test_controllers import owned, owners, process

@@ -12,12 +12,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.tunnels.leading import MOVE_WITHIN, Serving, behind
 from culvert_service.tunnels.roaming import Peer
 from sqlalchemy import text
 
-from .conftest import Device, World, free_port, next_event, serving, until
+from .conftest import Device, World, next_event, serving, until
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp
 from .switch import Switch

@@ -15,11 +15,12 @@ import httpx
 import pytest
 import requests
 import schemathesis
+from culvert_lab.free_port import free_port
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from .conftest import World, free_port, running, settings_in
+from .conftest import World, running, settings_in
 from .test_rest import GATEWAY, WIKI
 
 pytestmark = pytest.mark.slow

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_lab.free_port import free_port
 from culvert_service import controller
 from culvert_service.config import ConfigurationError
 from culvert_service.operation import administration, commands
@@ -22,7 +23,7 @@ from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.authority import Authority
 from sqlalchemy import text
 
-from .conftest import World, free_port, serving, settings_in
+from .conftest import World, serving, settings_in
 from .switch import Switch
 
 pytestmark = pytest.mark.slow

@@ -6,11 +6,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
 from culvert_service.config import Settings
 
 from .agreement import agreed
-from .conftest import Device, World, free_port, refused, running, serving, settings_in, until
+from .conftest import Device, World, refused, running, serving, settings_in, until
 from .gateway_process import needs_root
 from .switch import Switch
 from .test_controllers import behind, owned

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.gateways.suite import Suite
 
-from .conftest import World, free_port
+from .conftest import World
 from .switch import Switch
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 import pytest
+from culvert_lab.free_port import free_port
 
-from .conftest import World, free_port
+from .conftest import World
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import agent_pb2, agent_pb2_grpc
 from culvert_service.tunnels.roaming import Peer
 
-from .conftest import World, free_port, running, settings_in, until
+from .conftest import World, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp
 from .wire import Wires, frame, next_udp, udp

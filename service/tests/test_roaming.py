@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service.gateways import mapped
 from culvert_service.tunnels.roaming import Newest, Peer
 
-from .conftest import Device, World, free_port, until
+from .conftest import Device, World, until
 from .gateway_process import Start, gateways, needs_root, unpack
 from .sealed import esp
 from .switch import Switch

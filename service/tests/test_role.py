@@ -10,12 +10,13 @@ import finsy
 import grpc
 import grpc.aio
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service.gateways.role import objects_of
 from culvert_service.gateways.session import Credentials
 from culvert_service.operation.commands import issue_reader
 from finsy.proto import p4r, p4r_grpc, stratum
 
-from .conftest import authority, free_port, running, settings_in
+from .conftest import authority, running, settings_in
 from .gateway_process import BMV2, SLUICE, bmv2, sluice, unpack
 from .wire import Wires
 

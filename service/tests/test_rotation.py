@@ -15,13 +15,14 @@ import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
+from culvert_lab.free_port import free_port
 from culvert_proto import agent_pb2, agent_pb2_grpc
 from culvert_service.operation.commands import rotate_device_ca, rotate_infrastructure_ca
 from culvert_service.pki import issuance
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
 
-from .conftest import Device, World, free_port, make_csr, next_event, running, settings_in, until
+from .conftest import Device, World, make_csr, next_event, running, settings_in, until
 from .gateway_process import needs_root, sluice, unpack
 from .switch import Switch
 from .wire import Wires

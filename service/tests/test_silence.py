@@ -8,13 +8,14 @@ import uuid
 from pathlib import Path
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.tunnels import silence
 from culvert_service.tunnels.roaming import Peer
 from culvert_service.tunnels.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
 
 from .agreement import agreed
-from .conftest import World, free_port, until
+from .conftest import World, until
 from .gateway_process import Start, gateways, needs_root, unpack
 from .sealed import esp
 from .switch import Switch

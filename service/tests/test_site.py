@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service.gateways.schemas import GatewayIn
 from pydantic import ValidationError
 
-from .conftest import World, free_port
+from .conftest import World
 from .gateway_process import needs_root, sluice, unpack
 from .wire import Wires, ip
 

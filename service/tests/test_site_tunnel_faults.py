@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from culvert_db import SecurityAssociation
+from culvert_lab.free_port import free_port
 from finsy.proto import p4r
 from sqlalchemy import select
 
 from . import two_sites
-from .conftest import World, free_port, serving, until
+from .conftest import World, serving, until
 from .switch import Switch
 from .two_sites import BERLIN, NUMBERS, PARIS, Sites, described, grow_old
 

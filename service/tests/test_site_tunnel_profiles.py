@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.suite import Suite
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from . import two_sites
-from .conftest import World, free_port, until
+from .conftest import World, until
 from .gateway_process import needs_root
 from .test_changes import change, put
 from .two_sites import BERLIN, NUMBERS, PARIS, Sites, described, host

@@ -7,11 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service.operation import administration
 from culvert_service.operation.rest_client import CallRefusedError
 
 from . import two_sites
-from .conftest import World, free_port
+from .conftest import World
 from .test_changes import put
 from .two_sites import BERLIN, NUMBERS, PARIS, Sites, described
 

@@ -12,13 +12,14 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.config import Settings
 from finsy import P4Schema
 from finsy.proto import p4r, p4r_grpc
 
 from .agreement import agreed
-from .conftest import Device, World, authority, free_port, next_event, until
+from .conftest import Device, World, authority, next_event, until
 from .gateway_process import needs_root, sluice, unpack
 from .wire import ip
 

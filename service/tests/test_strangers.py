@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_service import servers
 
-from .conftest import PATIENCE_SECONDS, World, free_port, running, settings_in
+from .conftest import PATIENCE_SECONDS, World, running, settings_in
 from .test_live import watching
 
 # More connections than one address may have.

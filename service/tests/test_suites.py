@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from culvert_ipsec.esp import Inbound, Outbound
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.gateways.suite import Suite, inner_mtu
 from culvert_service.tunnels.roaming import Peer
 
-from .conftest import World, free_port
+from .conftest import World
 from .gateway_process import needs_root, sluice, unpack
 from .wire import Wires, frame, next_udp, udp
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from culvert_lab.free_port import free_port
 from culvert_proto import agent_pb2
 from culvert_service.gateways import mapped
 from culvert_service.gateways.selector import Selector
@@ -20,7 +21,7 @@ from culvert_service.resources.target import Target, hosts, selectors
 from culvert_service.tunnels.roaming import Peer
 from pydantic import ValidationError
 
-from .conftest import Device, World, free_port
+from .conftest import Device, World
 from .gateway_process import needs_root, sluice, unpack
 from .sealed import esp, opened
 from .switch import Switch

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 import uvicorn
+from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.tracing import span as tracing
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from .conftest import World, free_port, refused, running, serving, settings_in
+from .conftest import World, refused, running, serving, settings_in
 from .log_watch import LogWatch
 from .switch import Switch
 

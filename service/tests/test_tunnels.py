@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from culvert_db import SecurityAssociation
+from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.tunnels import restoring_rows
 from sqlalchemy import update
@@ -20,7 +21,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from .conftest import (
     Device,
     World,
-    free_port,
     next_event,
     profile_that,
     refused,

@@ -6,8 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from culvert_lab.free_port import free_port
 
-from .conftest import World, free_port
+from .conftest import World
 from .switch import Switch
 from .test_tunnels import tunnel_entries
 

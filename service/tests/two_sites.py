@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from culvert_db import SecurityAssociation
+from culvert_lab.free_port import free_port
 from culvert_service.site_tunnels import repository
 from sqlalchemy import update
 
-from .conftest import World, free_port
+from .conftest import World
 from .gateway_process import ROOT, sluice, unpack
 from .wire import ip
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from culvert_lab import topology as net
 from culvert_lab.console import BUILT, Console, chromium_running, person
 from culvert_lab.demo import Joined, join
 from culvert_lab.expose import relay
+from culvert_lab.free_port import free_port
 from culvert_lab.lab import Lab
 from culvert_lab.process import Finished, Running
 from culvert_lab.progress import Progress
@@ -74,7 +74,7 @@ async def scene() -> AsyncGenerator[Scene]:
         lab = await stack.enter_async_context(Lab(parts.ROOT / "build/lab"))
         joined = await join(lab, Progress())
         await laptop.start_daemon(lab)
-        port = _free_port()
+        port = free_port()
         await stack.enter_async_context(relay(lab.inside(Site.CONTROLLER), port))
         browser = await person(await stack.enter_async_context(chromium_running()))
         shown = Console(await browser.new_page(), f"https://127.0.0.1:{port}")
@@ -214,9 +214,3 @@ async def test_a_revoked_device_is_cut(scene: Scene) -> None:
     assert "revoked" in refused.stderr
     assert not scene.shown.faults, scene.shown.faults
     assert not watching.faults, watching.faults
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

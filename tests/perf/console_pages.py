@@ -8,7 +8,6 @@ the moment is that of its document, on this machine's clock.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from statistics import median
@@ -17,6 +16,7 @@ from culvert_lab import laptop, parts
 from culvert_lab import topology as net
 from culvert_lab.console import Console, chromium_running, person
 from culvert_lab.expose import relay
+from culvert_lab.free_port import free_port
 from culvert_lab.office import Office, opened
 from culvert_lab.topology import Site
 from figures import Figure
@@ -89,8 +89,7 @@ async def _said(office: Office, command: str) -> None:
 
 @asynccontextmanager
 async def _overview(office: Office) -> AsyncGenerator[Console]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
     async with relay(office.lab.inside(Site.CONTROLLER), port), chromium_running() as chromium:
         context = await person(chromium)
         shown = Console(await context.new_page(), f"https://127.0.0.1:{port}")

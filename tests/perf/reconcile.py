@@ -13,7 +13,6 @@ import datetime
 import itertools
 import os
 import secrets
-import socket
 import tempfile
 import time
 import uuid
@@ -36,6 +35,7 @@ from culvert_db import (
     TunnelState,
     User,
 )
+from culvert_lab.free_port import free_port
 from culvert_service.config import Settings
 from culvert_service.controller import Controller, open_database
 from culvert_service.gateways.schemas import BundleOut, GatewayIn
@@ -56,12 +56,12 @@ async def measure() -> list[Figure]:
         directory = Path(folder)
         settings = Settings(
             state_dir=directory / "state",
-            rest_listen=f"127.0.0.1:{_free_port()}",
-            agent_listen=f"127.0.0.1:{_free_port()}",
+            rest_listen=f"127.0.0.1:{free_port()}",
+            agent_listen=f"127.0.0.1:{free_port()}",
             managed_zones=("corp.example",),
         )
         async with open_database(settings) as database, Controller(settings, database) as controller:
-            port = _free_port()
+            port = free_port()
             bundle = await _register(controller, port)
             await _tunnels(database)
             async with _sluice(directory / "gateway", bundle, ports, port):
@@ -190,12 +190,6 @@ async def _restored(database: Database) -> None:
                 return
         await asyncio.sleep(0.1)
     raise RuntimeError(f"not all tunnels are restored after {GIVE_UP_SECONDS:g} s")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
