@@ -112,7 +112,7 @@ def services(tmp_path: Path) -> Generator[dict[str, str]]:
     home = Path.home()
     cargo = Path(os.environ.get("CARGO_HOME", home / ".cargo"))
     (tmp_path / "cargo").mkdir()
-    # What has been downloaded is used; advisory databases are the test's own.
+    # Downloaded packages are used; the advisory databases are the test's own.
     (tmp_path / "cargo/registry").symlink_to(cargo / "registry")
     yield {
         "PATH": f"{cargo}/bin:{os.environ['PATH']}",

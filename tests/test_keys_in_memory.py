@@ -119,7 +119,7 @@ def started(
 
 @dataclass(frozen=True)
 class Mapping:
-    """Of a process's memory (proc_pid_smaps(5))."""
+    """The mappings of a process's memory (proc_pid_smaps(5))."""
 
     begin: int
     end: int

@@ -26,7 +26,7 @@ PROTO, CLIENT, TRAY = (
 )
 
 Texts = dict[str, list[str]]
-"""What is said in English, a plural's forms parted by NUL, to its forms in German."""
+"""English messages, a plural's forms parted by NUL, with their forms in German."""
 
 
 def said_in(part: Path) -> Iterator[str]:
@@ -77,7 +77,7 @@ def test_every_text_is_there_in_german(file: str) -> None:
 
 @pytest.mark.parametrize("file", [file for file in SPOKEN if file.endswith(".po")])
 def test_a_text_is_translated_once(file: str) -> None:
-    """Of two translations, readers show the last one."""
+    """Readers show the last of two translations of a message."""
     texts = re.findall(r'^msgid (.*(?:\n".*")*)$', (ROOT / file).read_text("utf-8"), re.MULTILINE)
     assert sorted(text for text, count in Counter(texts).items() if count > 1) == []
 
@@ -135,7 +135,7 @@ def _fields(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name} | set(re.findall("%n", text))
 
 
-# What Typer says itself, with its own fields.
+# Typer's own messages, with its own fields.
 _TYPERS = {
     "Arguments", "Options", "Commands", "Error", "Aborted.", "[default: {}]", "[env var: {}]", "[required]",
     "Try [blue]'{command_path} {help_option}'[/] for help.", "No such command {name!r}.", "Missing command.",

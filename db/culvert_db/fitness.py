@@ -1,4 +1,4 @@
-"""What a database must be before anything is written to it. The embedded one is so by itself."""
+"""Requirements that a database must meet before anything is written to it. The embedded one meets them by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnfitDatabaseError(RuntimeError):
 
 
 class _DriverConnection(Protocol):
-    """What is used of asyncpg.Connection, which has no type stubs."""
+    """The methods used of asyncpg.Connection, which has no type stubs."""
 
     def get_server_version(self) -> tuple[int, ...]: ...
     def get_settings(self) -> Any: ...

@@ -95,7 +95,7 @@ class Invitation(Base):
     invited_by: Mapped[str | None]
     expires_at: Mapped[datetime.datetime]
     used_at: Mapped[datetime.datetime | None]
-    # What it has enrolled, and the SHA-256 of that device's public key (SubjectPublicKeyInfo).
+    # The device that it has enrolled, and the SHA-256 of the device's public key (SubjectPublicKeyInfo).
     device_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("devices.id", ondelete="SET NULL"))
     key_hash: Mapped[bytes | None]
     created_at: Mapped[CreatedAt]

@@ -1,4 +1,4 @@
-"""What can be reached and through what: gateways and resources."""
+"""Gateways and the resources behind them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Resource(Base):
     soft_packets: Mapped[int] = mapped_column(BigInteger)
     soft_bytes: Mapped[int] = mapped_column(BigInteger)
     soft_seconds: Mapped[int]
-    # Of its tunnels' SAs; unset: the gateway's.
+    # The suite of its tunnels' SAs; unset: the gateway's.
     suite: Mapped[str | None]
     version: Mapped[Version]
     created_at: Mapped[CreatedAt]

@@ -30,7 +30,7 @@ def sqlstate(error: BaseException | None) -> str:
 
 
 def refusal(error: BaseException | None) -> str | None:
-    """What a server has answered, such as that the password is wrong; None when the error is another one."""
+    """The server's own answer, such as that the password is wrong; None when the error is another one."""
     while error is not None:
         if isinstance(error, PostgresError):
             return str(error)

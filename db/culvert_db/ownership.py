@@ -17,7 +17,7 @@ class LiveController(Base):
     __tablename__ = "controllers"
 
     holder: Mapped[str] = mapped_column(primary_key=True)
-    # How people call it.
+    # The name that people give it.
     name: Mapped[str]
     ends_at: Mapped[datetime.datetime]
 
@@ -39,7 +39,7 @@ class GatewayLease(Base):
 
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
     holder: Mapped[str]
-    # How people call the holder.
+    # The holder's name for people.
     holder_name: Mapped[str]
     epoch: Mapped[int] = mapped_column(BigInteger)
     ends_at: Mapped[datetime.datetime]
@@ -59,7 +59,7 @@ class GatewayHealth(Base):
     reason: Mapped[str]
     since: Mapped[datetime.datetime]
     reconciled_at: Mapped[datetime.datetime | None]
-    # Of all times, and of the last time that there was any.
+    # Counts since the beginning, and the time of the last drift.
     drifts: Mapped[int] = mapped_column(BigInteger, server_default="0")
     drifted_at: Mapped[datetime.datetime | None]
     missing: Mapped[int] = mapped_column(server_default="0")
@@ -68,7 +68,7 @@ class GatewayHealth(Base):
 
 
 class GatewaySample(Base):
-    """What a gateway's counters were at a moment: packets dropped so far, by cause; and how long an answer took."""
+    """A sample of a gateway's counters: packets dropped so far, by cause; and the duration of the answer."""
 
     __tablename__ = "gateway_samples"
 

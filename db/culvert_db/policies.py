@@ -72,7 +72,7 @@ class PolicyResource(Base):
 
 
 class PolicyVersion(Base):
-    """One row. Triggers count every change of what permissions rest on; a tunnel has the count that it was permitted at."""
+    """One row. Triggers count each change that can change a permission; a tunnel keeps the count of its permission."""
 
     __tablename__ = "policy_version"
     __table_args__ = (CheckConstraint("only_row", name="has_one_row"),)

@@ -45,7 +45,7 @@ class AdminRecoveryCode(Base):
 
 
 class AdminChallenge(Base):
-    """One that was given out, by its SHA-256, and is answered once. With `admin_id` it registers, without it signs in."""
+    """A challenge by its SHA-256, to be answered once. With `admin_id` the answer registers a key, without it signs in."""
 
     __tablename__ = "admin_challenges"
 

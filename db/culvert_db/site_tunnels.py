@@ -79,7 +79,7 @@ class SiteTunnel(Base):
 
 
 class SiteTunnelResource(Base):
-    """That a tunnel carries what a resource says, behind one of its two gateways."""
+    """A resource behind one of the tunnel's two gateways, carried by the tunnel."""
 
     __tablename__ = "site_tunnel_resources"
 

@@ -37,7 +37,7 @@ class Statement:
         compiled = statement.compile(dialect=_DIALECT)
         self._text = str(compiled)
         self._names = tuple(cast("Sequence[str]", compiled.positiontup))  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-        # What the statement says itself; None stands for what is asked for.
+        # The statement's own constants; None stands for a parameter.
         self._given = {name: value for name, value in (compiled.params or {}).items() if value is not None}
 
     async def run(self, session: AsyncSession | Direct, **values: object) -> None:

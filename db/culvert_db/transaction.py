@@ -17,7 +17,7 @@ from culvert_db.engine import Database
 
 
 class Driver(Protocol):
-    """What is asked of an asyncpg.Connection."""
+    """The methods used of asyncpg.Connection."""
 
     async def execute(self, query: str, *args: object) -> str: ...
     async def fetch(self, query: str, *args: object) -> list[Any]: ...
@@ -69,5 +69,5 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
             if driver.is_closed():
                 pooled.invalidate()
             else:
-                # One more than the pool keeps is closed, which takes a round trip.
+                # The pool closes a connection beyond its size, which takes a round trip.
                 await greenlet_spawn(pooled.close)

@@ -97,7 +97,7 @@ class Tunnel(Base):
     peer_port: Mapped[int]
     # Bytes of the largest IP packet that passes between that address and the gateway, as the device has told last.
     path_mtu: Mapped[int | None]
-    # Where the gateway keeps the peer that it has authenticated.
+    # The gateway's slot for the tunnel's authenticated peer.
     endpoint: Mapped[int]
     opened_at: Mapped[CreatedAt]
     # The gateway that it came from; its name, since it may be deleted.

@@ -1,4 +1,4 @@
-"""What devices are told, for whichever controller their streams are at, and for those that are away."""
+"""Events for devices, whichever controller holds their stream, and for devices that are offline."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from culvert_db.embedded import EmbeddedPostgres
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
-# It has no type stubs.
+# asyncpg has no type stubs.
 asyncpg: Any = importlib.import_module("asyncpg")
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from culvert_db import embedded
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_db.start_failure import Cause, PostgresFailedError, failure
 
-# It has no type stubs.
+# asyncpg has no type stubs.
 asyncpg: Any = importlib.import_module("asyncpg")
 
 slow = pytest.mark.slow

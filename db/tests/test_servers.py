@@ -58,7 +58,7 @@ async def test_only_a_server_that_takes_writes_is_used(tmp_path: Path, programs:
             await until_written(of_second)
             async with engine.connect() as connection:
                 assert await connection.scalar(text("SELECT inet_server_port()")) == second.port
-            # It answers each read, as old as that may be.
+            # A standby answers each read, however old its data is.
             with pytest.raises(DBAPIError) as standby:
                 async with alone.connect():
                     pass
@@ -102,7 +102,7 @@ async def test_a_server_that_does_not_answer_keeps_none_from_the_next(tmp_path: 
     await server.make()
     await server.start()
     try:
-        # It takes the connection and says nothing, as a stopped virtual machine's proxy.
+        # A server that accepts the connection and stays silent, as a stopped virtual machine's proxy does.
         with socket.create_server(("127.0.0.1", 0)) as silent:
             silent_port = silent.getsockname()[1]
             url = f"postgresql://culvert@127.0.0.1:{silent_port},127.0.0.1:{server.port}/postgres"

@@ -120,7 +120,7 @@ async def test_a_direct_transaction_is_whole_or_nothing(database: Database) -> N
         _ADD.run_last(session, person("alice"))
         with pytest.raises(UniqueViolationError):
             await session.commit()
-        # What has failed stays so, although Postgres takes the word without an error.
+        # A failed transaction stays failed, although Postgres accepts COMMIT without an error.
         with pytest.raises(RuntimeError, match="failed"):
             await Direct(session.driver).commit()
     async with direct(database) as session:

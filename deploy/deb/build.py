@@ -41,13 +41,13 @@ PROGRAMS = {
     "culvertd": "culvert_client.daemon:main",
     "culvert-tray": "culvert_tray.app:main",
 }
-# Where completion of each shell is looked for.
+# The folders in which each shell looks for completion.
 COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/culvert",
     "zsh": "usr/share/zsh/vendor-completions/_culvert",
     "fish": "usr/share/fish/vendor_completions.d/culvert.fish",
 }
-# Where each file goes.
+# The destination of each file.
 PLACES = {
     ROOT / "deploy/systemd/culvertd.service": "lib/systemd/system/culvertd.service",
     FILES / "culvertd.toml": "etc/culvert/culvertd.toml",

@@ -1,4 +1,4 @@
-"""What of requirements.lock the client needs: what its parts depend on, by the metadata of what is installed from it."""
+"""The client's part of requirements.lock: the dependencies of its parts, by the metadata of the installed packages."""
 
 from __future__ import annotations
 

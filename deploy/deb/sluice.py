@@ -22,7 +22,7 @@ WORK = ROOT / "build/deb-sluice"
 STAGE = WORK / "root"
 SWITCH = ROOT / "switch-targets/sluice"
 DOCUMENTS = "usr/share/doc/sluice"
-# Where each file goes, and its mode.
+# The destination of each file, and its mode.
 PLACES = {
     ROOT / "target/release/sluice": ("usr/bin/sluice", 0o755),
     SWITCH / "mininet/sluice_mininet.py": ("usr/lib/python3/dist-packages/sluice_mininet.py", 0o644),

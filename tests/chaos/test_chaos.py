@@ -136,7 +136,7 @@ class Chaos:
             return str(error)
 
     async def disagreement(self) -> object:
-        """How the tunnels in Postgres, at the gateway and at the client differ; None when they agree."""
+        """The difference between the tunnels in Postgres, at the gateway and at the client; None when they agree."""
         admin = self.office.joined.admin
         try:
             tunnels = {it["id"] for it in await admin.get("/tunnels")}

@@ -1,4 +1,4 @@
-"""One joined lab for a module; what a test stops, it starts again."""
+"""A joined lab for each module; a test starts again the parts that it has stopped."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ async def _hops(office: Office) -> set[str]:
 
 
 async def test_a_bridge_of_this_computer_inside_a_protected_network_is_told(office: Office) -> None:
-    """Where no resource is: as containers have them."""
+    """No resource is in the bridge's network, as with containers."""
     for argv in (
         "ip link add br-containers type bridge",
         "ip address add 10.20.99.1/24 dev br-containers",

@@ -55,7 +55,7 @@ async def echo(office: Office, address: str) -> AsyncGenerator[None]:
 
 
 def asked(address: str) -> bytes:
-    """What comes back for one datagram of a connected socket."""
+    """The answer to a datagram of a connected socket."""
     with socket.socket(_family(address), socket.SOCK_DGRAM) as program:
         program.settimeout(PATIENCE)
         program.connect((address, PORT))

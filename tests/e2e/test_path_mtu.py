@@ -130,7 +130,7 @@ def _udp(address: str, listens: threading.Event, over: threading.Event) -> None:
 
 
 def _echoed(address: str, length: int) -> int:
-    """How many datagrams were sent until one came back."""
+    """The number of datagrams sent until one came back."""
     with socket.socket(_family(address), socket.SOCK_DGRAM) as end:
         end.settimeout(0.5)
         end.connect((address, PORT))
@@ -144,7 +144,7 @@ def _echoed(address: str, length: int) -> int:
 
 
 async def _mtu_here(office: Office) -> int:
-    """Of a packet to the wiki, as programs are told."""
+    """The MTU of a packet to the wiki, as programs see it."""
     found = await office.lab.run(Site.LAPTOP, ["ip", "-json", "route", "get", net.WIKI_ADDRESS])
     (route,) = json.loads(found.stdout)
     device = await office.lab.run(Site.LAPTOP, ["ip", "-json", "link", "show", route["dev"]])
@@ -155,7 +155,7 @@ async def _mtu_here(office: Office) -> int:
 
 
 async def _mtu_there(office: Office) -> int:
-    """Of a packet to the laptop, as the gateway's policy says."""
+    """The MTU of a packet to the laptop, by the gateway's policy."""
     entries = (await office.joined.admin.get(f"/gateways/{parts.GATEWAY}/entries"))["entries"]
     protected = [it["params"] for it in entries if it["table"] == "spd_out" and it["params"].get("sa_id")]
     return max((int(it["inner_mtu"]) for it in protected), default=0)
@@ -172,7 +172,7 @@ async def _until(office: Office, mtu: int) -> None:
 async def test_pages_transfers_and_datagrams_pass_a_narrow_line(office: Office, mtu: int, inner: int) -> None:
     try:
         async with line(office, mtu):
-            # One that knows nothing of its paths.
+            # A client that knows nothing of its paths.
             await _restart(office)
             page = await office.lab.run(Site.LAPTOP, _page(PAGE), seconds=15.0)
             assert (page.code, page.stdout) == (0, str(PAGE)), page.stderr

@@ -1,4 +1,4 @@
-"""What a person is refused, and why: the same typed reason in DNS, on the command line and in the status."""
+"""A person's refusals: the same typed reason in DNS, on the command line and in the status."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ async def test_a_download_goes_on_where_there_is_ipv6_alone(office: Office) -> N
     async with mobile(office.lab):
         office.daemon = await laptop.start_daemon(office.lab, "culvertd-mobile", upstream=f"[{DNS64}]:53")
         assert (await office.fetch()).code == 0
-        # What still comes of the download before may have opened the other name at that address.
+        # Late packets of the earlier download may have opened the other name at that address.
         before = await laptop.tunnel(office.lab, net.WIKI_NAME)
         far = (await laptop.status(office.lab)).gateways[0].rtt_us
         another = await office.add_resource("mobile")
@@ -52,7 +52,7 @@ async def test_a_download_goes_on_where_there_is_ipv6_alone(office: Office) -> N
             await download.first_after(time.perf_counter())
             with only_mobile():
                 await download.first_after(time.perf_counter())
-                # What the network's name server makes of a name's IPv4 address would lead past the tunnel.
+                # A NAT64 address made by the network's name server would lead past the tunnel.
                 opened = await office.fetch(another)
                 assert opened.code == 0, opened.stderr
                 while (await laptop.status(office.lab)).gateways[0].rtt_us in (0, far):  # noqa: ASYNC110

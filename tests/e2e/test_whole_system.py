@@ -89,7 +89,7 @@ async def disagreement(office: Office) -> object:
         return wanted, found
     if stray := [entry for entry in entries if entry["standing"] != "held"]:
         return stray
-    # One pair of SAs each, with its policies, and with the policy for answers to probes.
+    # Each tunnel has one SA pair, its policies, and the policy for answers to probes.
     counted = sum(entry["table"].startswith(("sad_", "spd_")) for entry in entries)
     return None if counted == 5 * len(tunnels) else (tunnels, entries)
 

@@ -38,7 +38,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for report in outside.reports(item):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    # What the test before has left set up for neighbours of this one is not needed by the next.
+    # The next test does not need the neighbours that the test before has set up.
     session._setupstate.teardown_exact(nextitem)
     return True
 
@@ -60,7 +60,7 @@ def site() -> Site:
 
 @pytest.fixture(scope="session")
 def controller(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """Of a gateway that has its static entries. What sluice logged is shown when a test fails."""
+    """The controller of a gateway with its static entries. sluice's log is shown when a test fails."""
     folder = tmp_path_factory.mktemp("gateway")
     issue_certificates(folder)
     sluice = Sluice(folder)

@@ -103,7 +103,7 @@ async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event)
     try:
         await path.apply(_desired(pair))
         following = asyncio.create_task(follow(path.moved, lambda: None))
-        # It knows where it is before it can notice that it is elsewhere.
+        # The daemon must know its place before it can notice another.
         await asyncio.sleep(0.5)
         opened.set()
         await asyncio.to_thread(ended.wait)

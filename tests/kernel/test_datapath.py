@@ -68,7 +68,7 @@ def test_a_rekey_each_half_second_loses_no_packet(site: Site, laptop: Laptop) ->
     assert exchange.sent > 200
     assert exchange.answered == set(range(exchange.sent))
     (tunnel,) = laptop.counters().tunnels.values()
-    # One count over all generations.
+    # The count covers all generations.
     assert tunnel.outbound.packets >= exchange.sent
     assert ip(["xfrm state"], "peer").count("proto esp") == 2
 

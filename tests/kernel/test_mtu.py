@@ -1,4 +1,4 @@
-"""What fits a link: Linux, our ESP, and what the controller tells clients and gateways, byte for byte."""
+"""Packet sizes that fit a link: Linux, our ESP, and the controller's figures for clients and gateways, byte for byte."""
 
 from __future__ import annotations
 

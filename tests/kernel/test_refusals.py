@@ -1,4 +1,4 @@
-"""What neither side lets in: tampered, truncated, foreign and dummy packets. Linux counts them by cause."""
+"""Packets that both sides refuse: tampered, truncated, foreign and dummy ones. Linux counts them by cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEQUENCE = 4
 
 
 def damaged(esp: bytes) -> list[bytes]:
-    """One bit wrong: in the sequence number, after it (IV or payload), in the middle, in the ICV."""
+    """Packets with one wrong bit: in the sequence number, after it (IV or payload), in the middle, in the ICV."""
     offsets = (SEQUENCE + 3, SEQUENCE + 4, len(esp) // 2, len(esp) - 1)
     return [esp[:at] + bytes([esp[at] ^ 2]) + esp[at + 1 :] for at in offsets]
 

@@ -23,7 +23,7 @@ def numbered(src: str, dst: str, count: int) -> list[Ip]:
 
 
 class FromUs:
-    """One SA towards Linux; both sides have seen `after`."""
+    """An SA towards Linux; both sides have seen `after`."""
 
     def __init__(self, kernel: Kernel, suite: Suite = GCM, *, esn: bool = True, after: int = 0) -> None:
         self._kernel, self._shape = kernel, Shape(suite, esn=esn)
@@ -44,7 +44,7 @@ class FromUs:
 
 
 class FromLinux:
-    """One SA towards us; both sides have seen `after`."""
+    """An SA towards us; both sides have seen `after`."""
 
     def __init__(self, kernel: Kernel, suite: Suite = GCM, *, esn: bool = True, after: int = 0) -> None:
         self._kernel, self._shape = kernel, Shape(suite, esn=esn)

@@ -12,7 +12,7 @@ from linux_esp.xfrm import State, ip
 pytestmark = pytest.mark.slow
 
 TO_LINUX, TO_US = 0x1001, 0x2002
-# One byte; around the 4 and 16 bytes to which suites pad; the largest of an Ethernet (RFC 4303 in IPv4); a jumbo frame.
+# 1 byte; around the 4 and 16 bytes to which suites pad; the largest of an Ethernet (RFC 4303 in IPv4); a jumbo frame.
 SIZES = (1, 2, 3, 4, 7, 8, 13, 14, 15, 16, 17, 255, 1360, 1393, 1394, 1395, 1396, 1397, 1406, 9000)
 SHAPES = tuple(
     Shape(suite, outer, esn, in_udp)

@@ -47,7 +47,7 @@ async def test_a_name_opens_is_rekeyed_under_a_download_and_closes() -> None:
 
         await office.culvert("close", "--all")
         assert await asyncio.to_thread(waited, lambda: _keys() == 0)
-        # What is protected does not leave in clear instead.
+        # Protected packets do not leave in clear instead.
         refused = await office.lab.run(Site.LAPTOP, ["curl", "-sS", "-m", "2", f"http://{net.WIKI_ADDRESS}/"])
         assert refused.code != 0
 

@@ -17,7 +17,7 @@ Kind = Literal["ours", "pale", "other", "published"]
 
 WIDTH, MARGIN = 880, 32
 TITLE, PANEL, GROUP, GAP, ROW, LINE, BAR = 52, 28, 22, 12, 22, 16, 15
-# What is left for a value behind the longest bar.
+# The room for a value behind the longest bar.
 VALUE = 110
 # The width of the labels' font.
 CHARACTERS_A_PIXEL = 1 / 7.2
@@ -74,7 +74,7 @@ class Chart:
         return (bar for panel in self.panels for group in panel.groups for bar in group.bars)
 
     def render(self) -> str:
-        """One SVG document."""
+        """The chart as an SVG document."""
         self._parts.clear()
         at = self._heading()
         for panel in self.panels:

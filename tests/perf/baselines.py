@@ -1,4 +1,4 @@
-"""What Culvert's goodput is measured against: a plain veth pair, and wireguard-go over one.
+"""Baselines of Culvert's goodput: a plain veth pair, and wireguard-go over one.
 
 left ── veth ── right      iperf3 client left, server right; with wireguard-go, wg0 on both ends, over the same veth
 """

@@ -65,7 +65,7 @@ NAMES = (
 
 
 async def measure(names: list[str]) -> list[Figure]:
-    """Those figures. Baselines are measured between our own runs, so that both see the same machine."""
+    """The figures called `names`. Baselines are measured between our own runs, so that both see the same machine."""
     figures: list[Figure] = []
     if wanted := [name for name in lab.NAMES if name in names]:
         figures += await lab.measure(wanted)

@@ -44,7 +44,7 @@ async def cold_clicks(office: Office, count: int) -> Clicks:
 
 @asynccontextmanager
 async def closing(office: Office) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    """What closes every tunnel, and returns when the controller has none left."""
+    """Gives a call that closes every tunnel, and returns when the controller has none left."""
     socket = office.lab.run_directory(Site.LAPTOP) / "culvert/culvertd.sock"
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         daemon = local_pb2_grpc.LocalServiceStub(channel)

@@ -28,12 +28,12 @@ _BENCH = Path(__file__).with_name("bench.py")
 RATES = {"userspace": 2000, "kernel": 200}
 # Keys that are replaced each second cannot stay for the usual three.
 SETTINGS = {"CULVERT_DRAIN_SECONDS": "0.3"}
-# What the machine takes for boot, office, flow and end, several times over.
+# The machine's own time for boot, office, flow and end, several times over.
 MACHINE_SECONDS = 400.0
 
 
 async def measure(names: list[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises RuntimeError when a rekey was late, so that there were fewer than said."""
+    """The figures asked for, of NAMES. Raises RuntimeError when a rekey was late, so that there were fewer than planned."""
     figures: list[Figure] = []
     if "rekey_lost_userspace" in names:
         figures.append(await _measure("userspace", parts.ROOT / "build/lab"))

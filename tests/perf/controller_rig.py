@@ -50,7 +50,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Place:
-    """Where one of several rigs of a namespace is: its ports and its gateway's interfaces."""
+    """One rig of several in a namespace: its ports and its gateway's interfaces."""
 
     def __init__(self, number: int) -> None:
         self.rest, self.agent, self.p4runtime = (
@@ -60,7 +60,7 @@ class Place:
 
 
 class Rig:
-    """What serves, and the means to be a device."""
+    """A running controller, and the means to be a device."""
 
     def __init__(self, place: Place, state: Path, controller: subprocess.Popen[bytes]) -> None:
         self._place = place
@@ -123,12 +123,12 @@ class Rig:
         return int(line.split()[1]) / 1024
 
     def controller_cpu_seconds(self) -> float:
-        """Of all of its threads, so far."""
+        """The processor time of all its threads, so far."""
         fields = Path(f"/proc/{self._controller.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     def sync_ms(self) -> float:
-        """How long the disk that Postgres writes to takes for one page."""
+        """The time that the disk under Postgres takes for one page."""
         with (self._state / "page").open("r+b" if (self._state / "page").exists() else "wb") as page:
             page.write(os.urandom(8192))
             page.flush()
@@ -138,7 +138,7 @@ class Rig:
 
 
 class Client:
-    """One device's connection."""
+    """A device's connection."""
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials) -> None:
         self._address, self._credentials = address, credentials
@@ -197,7 +197,7 @@ async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGener
 
 
 def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
-    """What a program of this folder says, as one JSON object, in a namespace with the interfaces of so many rigs."""
+    """The JSON object that a program of this folder prints, in a namespace with the interfaces of so many rigs."""
     space = f"culvert-bench-{os.getpid()}-{label}"
     with namespaces(space):
         for number in range(rigs):
@@ -299,7 +299,7 @@ def _sluice(place: Place, directory: Path, bundle: dict[str, str]) -> subprocess
 
 
 def _fqdn(number: int) -> str:
-    """Of one of the RESOURCES."""
+    """The name of one of the RESOURCES."""
     return f"host-{number}.corp.example"
 
 

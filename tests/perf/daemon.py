@@ -1,4 +1,4 @@
-"""What the person waits for and what the computer pays: the daemon in the lab, all parts real.
+"""The person's wait and the computer's cost: the daemon in the lab, all parts real.
 
 `warm_dns_ms`           tunnel up: what the stub adds to the resolver's own time
 `syn_retransmits`       of CLICKS cold clicks, each a name asked and then a TCP connection
@@ -32,14 +32,14 @@ ROUND_TRIP_SECONDS = 0.040
 WARM_QUERIES = 1000
 # A cold click is two calls, and a device has 20 a second (agent_calls_per_second).
 BETWEEN_CLICKS_SECONDS = 0.1
-# What the last click left to do is done.
+# The work left over by the last click is done after this time.
 SETTLE_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 _SYN_RETRANSMITS = "TCPSynRetrans"
 
 
 async def measure(names: list[str]) -> list[Figure]:
-    """Those of NAMES that are asked for, all in one lab. Raises ProgramError, StepError, RuntimeError."""
+    """The figures asked for, of NAMES, all in one lab. Raises ProgramError, StepError, RuntimeError."""
     figures: list[Figure] = []
     async with opened() as office:
         near = await cold_clicks(office, FAR_CLICKS if "click_rtt40_p50_ms" in names else 1)

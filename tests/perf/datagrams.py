@@ -16,18 +16,18 @@ from culvert_lab.topology import Site
 
 PORT = 9999
 EVERY_SECONDS = 0.001
-# What is under way when the sender stops.
+# The packets under way when the sender stops.
 REST_SECONDS = 0.2
 
 
 @dataclass(slots=True)
 class Datagrams:
-    """Of each that arrived: when, by time.perf_counter, and its source address."""
+    """For each datagram that arrived: its time, by time.perf_counter, and its source address."""
 
     arrived: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
     async def until_from(self, prefix: str, seconds: float) -> None:
-        """One came from an address that starts so. Raises TimeoutError."""
+        """Wait for a datagram from an address that starts so. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             # A thread fills it.
             while not any(source.startswith(prefix) for _, source in self.arrived[-100:]):  # noqa: ASYNC110

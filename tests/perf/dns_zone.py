@@ -26,7 +26,7 @@ from sqlalchemy import update
 
 NAMES = [f"host-{i}.{ZONE}" for i in range(1000)]
 RUNS = 5
-# What one message of nsupdate's surely holds.
+# The number of records that surely fits a message of nsupdate's.
 BATCH = 200
 GIVE_UP_SECONDS = 120.0
 UPDATER = Path(sys.executable).with_name("culvert-dns-updater")

@@ -1,4 +1,4 @@
-"""One ICMP echo from the namespace of the calling thread, without the start of a ping."""
+"""An ICMP echo from the namespace of the calling thread, without the start of a ping."""
 
 from __future__ import annotations
 

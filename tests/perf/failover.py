@@ -19,7 +19,7 @@ from figures import Figure
 
 RUNS = 4
 _NAME = "failover"
-# Where a gateway's devices come from.
+# The prefix of a gateway's devices.
 _POOLS = {parts.GATEWAY: "10.99.0.", spare.NAME: "10.99.1."}
 
 

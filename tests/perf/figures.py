@@ -1,4 +1,4 @@
-"""One measured figure, beside a baseline of the same run, and its line in build/bench.jsonl."""
+"""A measured figure, beside a baseline of the same run, and its line in build/bench.jsonl."""
 
 from __future__ import annotations
 

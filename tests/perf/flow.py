@@ -1,4 +1,4 @@
-"""One end of a UDP flow with sequence numbers. A program of its own, so that no other work delays it:
+"""An end of a UDP flow with sequence numbers. It is a program of its own, so that no other work delays it:
 
   flow.py OWN PEER PACKETS_A_SECOND SECONDS
 
@@ -16,7 +16,7 @@ import time
 
 PORT = 5005
 SIZE = 1000
-# What is still on its way when the last packet has been sent.
+# The packets still under way when the last packet has been sent.
 DRAIN_SECONDS = 2.0
 TICK_SECONDS = 0.001
 BUFFER = 16 << 20

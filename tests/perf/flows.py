@@ -34,7 +34,7 @@ async def flowing(ends: Sequence[End], rate: float, seconds: float) -> AsyncGene
     try:
         for namespace, own, peer in ends:
             command = ["ip", "netns", "exec", namespace]
-            # One packet before: hosts then know their gateways' MAC addresses.
+            # A packet before the flow lets hosts learn their gateways' MAC addresses.
             ping = [*command, "ping", "-q", "-c", "1", "-I", own, peer]
             await (await asyncio.create_subprocess_exec(*ping, stdout=asyncio.subprocess.DEVNULL)).wait()
             command += [sys.executable, "-I", str(_FLOW), own, peer, str(rate), str(seconds)]

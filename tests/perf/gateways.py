@@ -39,7 +39,7 @@ NULL_HMAC_SHA256 = LEGACY[0]
 
 
 class Treatment(Enum):
-    """What the gateways do with a flow; the value is the hosts' last number."""
+    """The gateways' treatment of a flow; the value is the hosts' last number."""
 
     BYPASS = 11
     NULL = 12
@@ -49,7 +49,7 @@ class Treatment(Enum):
 
     @property
     def suite(self) -> Suite:
-        """Of a protected flow."""
+        """The suite of a protected flow."""
         return NULL_HMAC_SHA256 if self is Treatment.NULL else AES_GCM_256
 
     @property

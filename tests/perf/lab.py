@@ -21,7 +21,7 @@ GOODPUT_SECONDS = 5
 
 
 async def measure(names: list[str]) -> list[Figure]:
-    """Those of NAMES that are asked for, all in one lab. Raises ProgramError, StepError, RuntimeError."""
+    """The figures asked for, of NAMES, all in one lab. Raises ProgramError, StepError, RuntimeError."""
     async with opened() as office:
         # The tunnel of the others leads to the name that the clicks open.
         clicked = not {*names}.isdisjoint(CLICK_NAMES)

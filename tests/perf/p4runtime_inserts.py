@@ -1,4 +1,4 @@
-"""How fast a P4Runtime client inserts SAs, and what an SA takes of sluice's memory.
+"""SA inserts a second by a P4Runtime client, and sluice's memory for an SA.
 
   this process ── starts ──► switch, in a namespace of its own
        └── starts ──► client, in the same namespace ── mTLS, batches of BATCH updates made before the clock starts ──►
@@ -46,7 +46,7 @@ _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_len
 
 
 async def measure(names: list[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
+    """The figures asked for, of NAMES. Raises RuntimeError, CalledProcessError."""
     ours = await asyncio.to_thread(_measured, "sluice", TUNNELS)
     figures: list[Figure] = []
     if "p4rt_inserts_s" in names:
@@ -61,7 +61,7 @@ async def measure(names: list[str]) -> list[Figure]:
 
 
 def _measured(target: str, tunnels: int) -> dict[str, float]:
-    """What the client says, in the switch's namespace."""
+    """The client's output, in the switch's namespace."""
     space = f"culvert-bench-{os.getpid()}-inserts"
     with tempfile.TemporaryDirectory() as name, namespaces(space):
         folder = Path(name)

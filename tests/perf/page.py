@@ -24,7 +24,7 @@ height:1.1rem;border-radius:3px;min-width:2px}
 
 
 def render(figures: list[Figure], measured: str, machine: str) -> str:
-    """One HTML document. `measured` is the date, `machine` a line about what it ran on."""
+    """The report as an HTML document. `measured` is the date, `machine` a line about the hardware."""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Culvert: figures</title><style>{STYLE}</style><h1>Culvert, measured</h1>"

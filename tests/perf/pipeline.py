@@ -20,7 +20,7 @@ RUNS = 3
 
 
 def measure(names: list[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises CalledProcessError."""
+    """The figures asked for, of NAMES. Raises CalledProcessError."""
     build = ["cargo", "build", "-q", "--release", "--locked", "-p", "sluice", "--example", "seal"]
     subprocess.run(build, cwd=ROOT, check=True)
     runs = [_run() for _ in range(RUNS)]

@@ -38,7 +38,7 @@ class Run:
         self._figures = figures
 
     def value(self, name: str) -> float | None:
-        """Of our own switch."""
+        """The figure of our own switch."""
         # A figure of another switch names it in its unit.
         return next((it.value for it in self._figures if it.name == name and "(" not in it.unit), None)
 
@@ -158,7 +158,7 @@ def profile_of(document: str) -> dict[str, float]:
 
 
 def _bars(*bars: Bar) -> list[Bar]:
-    """Those that have a value."""
+    """The bars that have a value."""
     return [bar for bar in bars if bar.value == bar.value]
 
 

@@ -22,7 +22,7 @@ FIRST, NUMBERS = 8, 8
 
 
 async def measure(seconds: int = SECONDS) -> list[Figure]:
-    """One figure a target. Raises RuntimeError when a rekey was late, so that there were fewer than said."""
+    """A figure for each target. Raises RuntimeError when a rekey was late, so that there were fewer than planned."""
     return [await _measure(name, seconds) for name in targets()]
 
 

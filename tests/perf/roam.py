@@ -33,7 +33,7 @@ async def measure() -> list[Figure]:
                 await asyncio.sleep(FLOWS_SECONDS)
                 moved = time.perf_counter()
                 await home.move()
-                # What was already here is read within this time.
+                # Packets that are already here are read within this time.
                 took.append(await download.first_after(moved + 0.02) - moved)
     if not download.whole:
         raise RuntimeError("the download lost a part")

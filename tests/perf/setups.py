@@ -37,7 +37,7 @@ PAPER_RENEW_MS = 4.38
 
 
 async def measure(names: Sequence[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
+    """The figures asked for, of NAMES. Raises RuntimeError, CalledProcessError."""
     found = await asyncio.to_thread(in_a_namespace, __file__, "setups")
     sync = ("fdatasync", found["sync_ms"])
     figures = [

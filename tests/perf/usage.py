@@ -1,4 +1,4 @@
-"""What a process uses, as the kernel counts it."""
+"""A process's use of time and memory, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def rss_mib(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all its threads that live, finer than the 10 ms of /proc/PID/stat."""
+    """The processor time of all live threads, finer than the 10 ms of /proc/PID/stat."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((it / "schedstat").read_text().split()[0]) for it in threads) / 1e9

@@ -24,7 +24,7 @@ ROUNDS = 30
 
 
 async def measure(names: Sequence[str]) -> list[Figure]:
-    """Those of NAMES that are asked for. Raises RuntimeError, CalledProcessError."""
+    """The figures asked for, of NAMES. Raises RuntimeError, CalledProcessError."""
     found = await asyncio.to_thread(in_a_namespace, __file__, "watchers", 2)
     ratio = found["full_ms"] / found["empty_ms"]
     unit = f"{found['full_ms']:.1f} over {found['empty_ms']:.1f} ms"

@@ -212,7 +212,7 @@ class Tray(QObject):
             self._show_window()
 
     def told(self, word: str) -> None:
-        """What a second start was started for."""
+        """The purpose of a second start."""
         if word == SHOW:
             self._do(commands.ShowWindow())
         else:
@@ -298,7 +298,7 @@ class Tray(QObject):
             )
 
     def _show(self, key: str, make: Callable[[], QDialog]) -> None:
-        """One dialog of each kind at a time: a second click brings the first to the front."""
+        """A dialog of each kind exists at most once: a second click brings it to the front."""
         dialog = self._dialogs.get(key)
         if dialog is None:
             dialog = self._dialogs[key] = make()
@@ -345,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
         # Qt would end the process with a core file.
         parser.exit(1, "culvert-tray: there is no desktop here. On the command line: culvert status\n")
-    # What is longer is refused all the same, and need not travel.
+    # The daemon refuses a longer text; it need not travel.
     word = options.link[: LONGEST + 1]
     app = QApplication(["culvert-tray"])
     app.setApplicationName("culvert-tray")

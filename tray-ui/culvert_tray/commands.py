@@ -1,4 +1,4 @@
-"""What the person can ask for by a click: data that menu and window hold, and that the tray carries out."""
+"""The person's commands by a click: data that menu and window hold, and that the tray carries out."""
 
 from __future__ import annotations
 

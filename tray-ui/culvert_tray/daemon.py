@@ -143,7 +143,7 @@ class Daemon(QObject):
                     attempt = 0
                     self.happened.emit(response.activity)
             except grpc.RpcError:
-                # What is wrong with the daemon, the other stream tells. Who is not the owner is refused here.
+                # The other stream tells of a daemon's fault. A caller who is not the owner is refused here.
                 attempt += 1
             except ValueError:
                 return

@@ -1,4 +1,4 @@
-"""What the person types or decides: a code, an invitation link, public networks. And a tunnel's details.
+"""Dialogs in which the person types or decides: a code, an invitation link, public networks. And a tunnel's details.
 
 Each dialog asks the daemon, stays open with the refusal and its remedy until it is got past, and closes when it went well.
 """

@@ -34,7 +34,7 @@ class Doctor(QObject):
         self._run(["doctor", "--json"], lambda out, err: then(verdicts_in(out) or err or _not_found()))
 
     def save_report(self, path: str, then: Callable[[str, bool], None]) -> None:
-        """What there is to say, and whether it went well."""
+        """The text to show, and whether the check passed."""
         self._run(["report", path], lambda out, err: then(out or err or _not_found(), bool(out)))
 
     def _run(self, arguments: list[str], then: Callable[[str, str], None]) -> None:

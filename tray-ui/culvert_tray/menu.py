@@ -75,7 +75,7 @@ _OPENS_NOTHING = (
 )
 
 
-# Of one of several; the heading says what can be used.
+# An organisation among several that cannot be used; the heading says which resources can.
 _OUT_OF_USE = {
     local_pb2.STATE_OFFLINE: later("Offline — controller cannot be reached"),
     local_pb2.STATE_NOT_ENROLLED: later("This computer is not enrolled"),
@@ -144,7 +144,7 @@ def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Me
 
 
 def head(view: View, now: float) -> Menu:
-    """What is the matter, and what the person has to do about it."""
+    """The fault, and the person's remedy."""
     heading = Heading(_headline(view, now), icon_kind(view, now))
     if isinstance(view, Down):
         return (heading, Label(view.remedy)) if view.remedy else (heading,)

@@ -1,4 +1,4 @@
-"""What the person is told without asking: pure, from one view to the next.
+"""Notices for the person: pure, from one view to the next.
 
 A tunnel is announced the first time that its resource comes up, then never again. A refusal is told once until it
 changes or is got past. What was so before the tray started is not news, except warnings, and that a code or an answer is
@@ -197,7 +197,7 @@ def down(view: Down) -> Notice:
 
 
 def recovery_codes(left: int) -> Notice:
-    """One was used up: `left` is how many there are still."""
+    """A recovery code was used up: `left` is how many there are still."""
     if left == 0:
         text = tr("Ask your administrator for a new authenticator.")
         return Notice(tr("That was the last recovery code"), text, warning=True)

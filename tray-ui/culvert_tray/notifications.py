@@ -62,7 +62,7 @@ class Notifications(QObject):
         return self._offers is not None
 
     def show(self, notice: Notice) -> None:
-        """Where nobody shows notices, nothing happens."""
+        """Without a notification server nothing happens."""
         offers = self._offers or frozenset()
         asks_for_code = isinstance(notice.command, EnterCode)
         hints: dict[str, object] = {"desktop-entry": NAME}

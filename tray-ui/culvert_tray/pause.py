@@ -1,4 +1,4 @@
-"""How long a pause lasts."""
+"""The duration of a pause."""
 
 from __future__ import annotations
 

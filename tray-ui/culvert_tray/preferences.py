@@ -1,4 +1,4 @@
-"""What this person wants of the tray, and which names they use: kept from one start to the next, on this computer only."""
+"""This person's settings of the tray, and their recent names: kept from one start to the next, on this computer only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_RECENT = 50
 
 
 class NoticeKind(Enum):
-    """What can be told without being asked, and turned off."""
+    """The kinds of notices, each of which can be turned off."""
 
     OPENED = "opened"
     CODE = "code"
@@ -52,7 +52,7 @@ def with_notices(preferences: Preferences, kind: NoticeKind, wanted: bool) -> Pr
 
 
 def at_hand(preferences: Preferences, names: Iterable[str], most: int) -> list[str]:
-    """Of `names` those to be offered first: favourites, then the recent ones."""
+    """The `names` to be offered first: favourites, then the recent ones."""
     left = set(names)
     favourites = sorted(preferences.favourites & left)
     return [*favourites, *(it for it in preferences.recent if it in left and it not in favourites)][:most]

@@ -36,7 +36,7 @@ def write_preferences(path: Path, preferences: Preferences) -> None:
         "recent": list(preferences.recent),
         "muted": sorted(kind.value for kind in preferences.muted),
     }
-    # Where nothing can be written, they last as long as the tray.
+    # On a disk that cannot be written, preferences last as long as the tray.
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")

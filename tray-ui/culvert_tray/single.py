@@ -1,4 +1,4 @@
-"""One tray for each person: the first has a name on the session bus, and hears there what later starts are for.
+"""A single tray for each person: the first has a name on the session bus, and receives there the purposes of later starts.
 
 The desktop says the same to it when a link is clicked (Desktop Entry Specification, "D-Bus Activation"), and starts it
 for that: a link's one-time token is in no arguments of ours, which every user of the computer can read.
@@ -63,7 +63,7 @@ class _Application(QDBusAbstractAdaptor):
     @pyqtSlot("QStringList", "QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]
     def Open(self, uris: list[str], platform_data: dict[str, Any]) -> None:  # noqa: N802
         for uri in uris[:1]:
-            # What is longer is refused all the same.
+            # A longer purpose is refused.
             self._first.told.emit(uri[: LONGEST + 1])
 
     @pyqtSlot("QString", "QVariantList", "QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]

@@ -1,4 +1,4 @@
-"""What the tray says, in the desktop's language: Qt's translations, `translations/LANGUAGE.ts`.
+"""The tray's texts in the desktop's language: Qt's translations, `translations/LANGUAGE.ts`.
 
 They are read as Qt Linguist writes them; `lrelease` would only make another copy of them.
 """

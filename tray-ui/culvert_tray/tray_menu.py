@@ -20,7 +20,7 @@ class TrayMenu(QMenu):
         self._dispatch = dispatch
         self._shown: Menu = ()
         self._rows: list[QAction | TrayMenu] = []
-        # One of the entries that can be checked is; Qt draws them as radio buttons.
+        # Exactly one checkable entry is checked; Qt draws them as radio buttons.
         self._choice = QActionGroup(self)
         self.setAccessibleName("Culvert")
         # Labels are disabled actions, but they are there to be read: 4.5:1 instead of the style's pale grey.
@@ -100,7 +100,7 @@ def _plain(text: str) -> str:
 
 
 def _shape(menu: Menu) -> list[object]:
-    """What can't change in place: kinds, commands and nesting."""
+    """The properties that can't change in place: kinds, commands and nesting."""
     return [
         (Submenu, _shape(entry.entries))
         if isinstance(entry, Submenu)

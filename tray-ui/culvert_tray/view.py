@@ -1,4 +1,4 @@
-"""What the tray knows at a moment: the daemon's status, or why there is none. Input of every pure function of this part."""
+"""The daemon's status, or the cause of its absence, at a moment: input of every pure function of this part."""
 
 from __future__ import annotations
 

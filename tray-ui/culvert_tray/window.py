@@ -145,7 +145,7 @@ class _Head(QWidget):
                 case _:
                     pass
         self._layout.replaceWidget(old, self._texts)
-        # One of its buttons may be what brought us here.
+        # A button of the old widget may have caused this call.
         old.hide()
         old.deleteLater()
 

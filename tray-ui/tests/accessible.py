@@ -1,4 +1,4 @@
-"""What a screen reader is told: the names that a program offers over AT-SPI, read on the desktop's accessibility bus."""
+"""A screen reader's view: the names that a program offers over AT-SPI, read on the desktop's accessibility bus."""
 
 from __future__ import annotations
 

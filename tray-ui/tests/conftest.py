@@ -35,7 +35,7 @@ def start_tray(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(desktop: Desktop, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-        # Of one test to the next nothing is remembered.
+        # A test remembers nothing of the test before.
         (Path(desktop.env["HOME"]) / ".config/culvert/tray.json").unlink(missing_ok=True)
         tray = subprocess.Popen(
             [

@@ -132,7 +132,7 @@ class Desktop:
     def tray_icon(self) -> tuple[int, int, int, int] | None:
         """x, y, width, height of the icon that the panel has embedded."""
         _, bottom = self._size
-        # It fails when a window goes while it lists them.
+        # The call fails when a window goes while it lists them.
         tree = subprocess.run(
             ["xwininfo", "-root", "-tree"],
             env=self.env, capture_output=True, text=True, check=False, timeout=20,
@@ -189,7 +189,7 @@ class Desktop:
                         "-nolisten",
                         "tcp",
                         "-wr",
-                        # Else the server starts anew when its last client leaves, and cuts off those that are just coming.
+                        # Without it the server starts anew when its last client leaves, and cuts off new clients.
                         "-noreset",
                     ],
                     env=self.env,

@@ -81,7 +81,7 @@ def silent(*, now: float = NOW) -> local_pb2.Status:
 
 
 def narrow(*, now: float = NOW) -> local_pb2.Status:
-    """One tunnel, and only small packets pass between here and its gateway."""
+    """A tunnel on a path that carries only small packets."""
     found = status(local_pb2.STATE_PATH_NARROW, now=now)
     found.tunnels.append(tunnel("wiki", local_pb2.TUNNEL_STATE_NARROW, now=now))
     found.tunnels[0].heard_ms = int((now - 2) * 1000)
@@ -91,7 +91,7 @@ def narrow(*, now: float = NOW) -> local_pb2.Status:
 
 
 def two_organisations(*, now: float = NOW) -> local_pb2.Status:
-    """One with a tunnel up; another that needs a code, and whose gateway has the same name."""
+    """A tunnel that is up; another that needs a code, and whose gateway has the same name."""
     found = status(local_pb2.STATE_CONNECTED, now=now)
     found.tunnels.append(tunnel("wiki", local_pb2.TUNNEL_STATE_UP, now=now))
     found.gateways.append(local_pb2.Gateway(name="gw-berlin", address="203.0.113.2", online=True))
@@ -148,7 +148,7 @@ def paused(*, now: float = NOW) -> local_pb2.Status:
 
 
 def activities(*, now: float = NOW) -> list[local_pb2.Activity]:
-    """What has happened, oldest first."""
+    """Past events, oldest first."""
     error = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="bob@corp.example")
     told = [
         local_pb2.Activity(kind=local_pb2.ACTIVITY_KIND_CODE_PROVEN),

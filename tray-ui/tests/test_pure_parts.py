@@ -428,7 +428,7 @@ def test_a_notice_ends_with_its_cause_and_not_before(what: str) -> None:
     for notice in told:
         assert notice.cause is not None
         assert holds(notice.cause, before[-1], NOW)
-        # It holds again when the daemon is back: without it nothing is known.
+        # The preference holds again when the daemon is back: without the daemon nothing is known.
         assert not holds(notice.cause, not_running(), NOW)
         assert not holds(notice.cause, after, NOW)
 

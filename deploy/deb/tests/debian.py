@@ -23,7 +23,7 @@ _BOOT_SECONDS = 30.0
 # The last two are on every desktop, and know which program a link is for.
 _INCLUDE = "systemd-sysv,dbus,iproute2,libglib2.0-bin,desktop-file-utils"
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
-# What lives by itself: logs, caches, package lists, and what systemd writes at each start.
+# Files that change by themselves: logs, caches, package lists, and files that systemd writes at each start.
 _RESTLESS = (
     *("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/cache", "var/lib/apt", "var/lib/dpkg"),
     *("var/lib/systemd", "etc/machine-id", "etc/.updated", "var/.updated", "root"),
@@ -93,7 +93,7 @@ class Debian:
             time.sleep(0.2)
 
     def run(self, *command: str, check: bool = True) -> str:
-        """What it printed, stripped."""
+        """The command's output, stripped."""
         enter = ("nsenter", f"--target={self._init}", *["-m", "-n", "-p", "-u", "-i", "-C", "-r", "-w"])
         clean = ("env", "-i", _PATH, "DEBIAN_FRONTEND=noninteractive", "LANG=C.UTF-8")
         return _run(*enter, *clean, *command, check=check)

@@ -1,4 +1,4 @@
-"""What an administrator does over the controller's REST API, from a thread inside the controller's namespace."""
+"""An administrator's calls of the controller's REST API, from a thread inside the controller's namespace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from culvert_lab.netns import Inside
 from culvert_lab.topology import CONTROLLER_ADDRESS, REST_PORT
 
 POLL_SECONDS = 0.05
-# Of a gateway's causes to drop a packet, those of keys and policy.
+# The drop causes that concern keys and policy.
 TUNNEL_CAUSES = {"bad_spi", "replay", "icv", "hard_limit", "key", "selector", "policy", "no_sa"}
 
 

@@ -23,7 +23,7 @@ async def create(lab: Lab, admin: Admin) -> str:
 
 
 def code(work: Path) -> str:
-    """What the authenticator shows now; the lab's directory is `work`. Raises StepError while there is none."""
+    """The authenticator's present code; the lab's directory is `work`. Raises StepError while there is none."""
     try:
         uri = _authenticator(work).read_text()
     except FileNotFoundError:

@@ -136,7 +136,7 @@ async def _serve(lab: Lab, directory: Path) -> Running:
 
 
 def _copy_named(directory: Path) -> None:
-    """Where AppArmor confines the original by its path, it may not read this directory."""
+    """AppArmor may confine the original by its path; that profile does not let it read this directory."""
     found = shutil.which("named", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is None:
         raise FileNotFoundError("named is not installed; on Debian: apt-get install bind9")

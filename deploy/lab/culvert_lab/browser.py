@@ -36,7 +36,7 @@ FLAGS = (
     "--no-pings",
     "--disable-features=OptimizationHints,MediaRouter,DialMediaRouteProvider,Translate,NetworkTimeServiceQuerying",
 )
-# Where set-up puts Playwright's own browser, on systems that package none.
+# The place of Playwright's own browser, for systems that package none.
 OWN_BROWSERS = Path(__file__).resolve().parents[3] / "build/browsers"
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 VIEW_WIDTH, VIEW_HEIGHT = 1280, 800

@@ -34,7 +34,7 @@ SAMPLES = 8
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a capture held. A frame that crosses the router is on two interfaces; `esp` counts the gateway's wire alone."""
+    """A capture's contents. A frame that crosses the router is on two interfaces; `esp` counts the gateway's alone."""
 
     frames: int
     lost: int

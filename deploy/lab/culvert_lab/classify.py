@@ -1,4 +1,4 @@
-"""What may be seen on the internet segment: judges captured frames, one by one, from their bytes alone.
+"""Verdicts on frames captured on the internet segment, one by one, from their bytes alone.
 
 frame ─► marker or inner address in it? ──────────────────────────► cleartext
       ─► ARP, ND, MLD, IGMP, ICMP errors about what follows ──────► infrastructure

@@ -29,7 +29,7 @@ AXE = _ROOT / "service/console/node_modules/axe-core/axe.min.js"
 WIDE, NARROW = ViewportSize(width=1280, height=800), ViewportSize(width=375, height=740)
 # 3840 × 2160 points of a screen that shows each at its own size.
 LARGEST = ViewportSize(width=3840, height=2160)
-# What a browser says of an answer that a test has asked for, and of a server that it has stopped.
+# The browser's messages about an answer that a test has asked for, and about a server that the test has stopped.
 _EXPECTED = ("Failed to load resource", "net::ERR_")
 # Colours that are on their way to the other theme are neither.
 SETTLED = """() => Promise.allSettled(
@@ -37,7 +37,7 @@ SETTLED = """() => Promise.allSettled(
 # A dialog gets its name a moment after it has opened.
 NAMED = """() => [...document.querySelectorAll('[role=dialog]')].every(one =>
   one.ariaLabel || document.getElementById(one.getAttribute('aria-labelledby'))?.textContent)"""
-# Of a busy computer; what has to be quick says so itself.
+# Long enough for a busy computer; a step that must be quick has a limit of its own.
 _PATIENCE_MS = 20_000
 expect.set_options(timeout=_PATIENCE_MS)
 

@@ -175,7 +175,7 @@ async def click(lab: Lab, picture: Path) -> Timeline:
 
 
 class Rekeyed(NamedTuple):
-    """What a download under rekeys came to. TCP repeats what is late, too: `repeated` alone is no loss."""
+    """The figures of a download under rekeys. TCP repeats late data, too: `repeated` alone is no loss."""
 
     rekeys: int
     missing: int

@@ -18,7 +18,7 @@ STALL_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What came. `intact` says that every byte came, in its place."""
+    """A received file. `intact` says that every byte came, in its place."""
 
     expected: int
     received: int

@@ -1,4 +1,4 @@
-"""What can go wrong in the lab, each with what to do next."""
+"""The lab's errors, each with its remedy."""
 
 from __future__ import annotations
 

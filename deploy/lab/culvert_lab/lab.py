@@ -105,7 +105,7 @@ class Lab:
         return await process.run(command, merged, stdin=stdin, seconds=seconds)
 
     def run_directory(self, site: Site) -> Path:
-        """Where this process finds what a program of the site calls /run."""
+        """The path, for this process, of a folder that the site's programs call /run."""
         return _run_directory(self.work, site)
 
     def inside(self, site: Site) -> Inside:
@@ -228,6 +228,6 @@ def _binds(work: Path, site: Site) -> dict[str, Path]:
 
 
 def _resolver_in_run() -> Path | None:
-    """Where under /run this machine's /etc/resolv.conf points, if it does."""
+    """The target under /run of this machine's /etc/resolv.conf, if it is a link there."""
     target = Path("/etc/resolv.conf").resolve()
     return target.relative_to("/run") if target.is_relative_to("/run") else None

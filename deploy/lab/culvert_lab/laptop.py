@@ -1,4 +1,4 @@
-"""What a person does at the laptop: enrol, type a code, open a page, download a file, look at the status."""
+"""A person's actions at the laptop: enrol, type a code, open a page, download a file, look at the status."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ async def prove_code(lab: Lab, uri: str) -> None:
 
 
 def code_of(uri: str) -> str:
-    """What an authenticator shows now; `uri` is its otpauth:// one."""
+    """The authenticator's present code; `uri` is its otpauth:// one."""
     otp = pyotp.parse_uri(uri)
     assert isinstance(otp, TOTP)
     return otp.now()
 
 
 async def status(lab: Lab) -> local_pb2.Status:
-    """What the daemon says of itself. Raises StepError when it does not answer."""
+    """The daemon's status. Raises StepError when the daemon does not answer."""
     return json_format.Parse(await _culvert(lab, "status", "--json"), local_pb2.Status())
 
 

@@ -66,7 +66,7 @@ def apply(*, offloads: bool) -> None:
 
 
 class _Host:
-    """One namespace while it is being set up."""
+    """A namespace while it is being set up."""
 
     def __init__(self, site: Site) -> None:
         self._inside = Inside(site.value)

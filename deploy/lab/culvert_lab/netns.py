@@ -74,7 +74,7 @@ def _check(result: int, what: str) -> None:
 
 
 class Inside:
-    """One worker thread that lives in a namespace: sockets that it opens are the namespace's."""
+    """A worker thread that lives in a namespace: sockets that it opens are the namespace's."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(1, f"in-{name}", initializer=enter, initargs=(NETNS_DIR / name,))

@@ -39,7 +39,7 @@ class Office:
         return await self.lab.run(Site.LAPTOP, argv, seconds=seconds + 5)
 
     async def add_resource(self, name: str, **fields: object) -> str:
-        """One more name on the wiki's server, published; its FQDN."""
+        """Publish another name on the wiki's server; gives its FQDN."""
         fqdn = f"{name}.{net.ZONE}"
         await parts.create_resource(self.joined.admin, name=name, fqdn=fqdn, **fields)
         await parts.published(self.lab, self.joined.bind, fqdn)

@@ -63,7 +63,7 @@ async def start_controller(
 
 
 async def first_owner(lab: Lab) -> str:
-    """What `init` says to who makes the first account: the console's path, with a token. Raises StepError."""
+    """The console's path with the token for the first account, from `init`. Raises StepError."""
     argv = [str(PROGRAMS / "culvert-controller"), "init"]
     found = await lab.run(Site.CONTROLLER, argv, env=_controller_environment())
     if link := re.search(r"/console/setup#token=\S+", found.stdout):
@@ -112,7 +112,7 @@ async def register_gateway(lab: Lab, admin: Admin) -> None:
 
 
 async def lay_out_bundle(lab: Lab, admin: Admin, name: str, directory_name: str) -> None:
-    """What the gateway needs to start, in its site's /run. Raises StepError."""
+    """Write the files that the gateway needs to start into its site's /run. Raises StepError."""
     bundle = await admin.post(f"/gateways/{name}/bundle")
     directory = lab.run_directory(Site.GATEWAY) / directory_name
     directory.mkdir(mode=0o700)

@@ -33,7 +33,7 @@ def launch_argv(site: Site, argv: Sequence[str], binds: Mapping[str, Path], *, p
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a short-lived program ended."""
+    """The end of a short-lived program."""
 
     code: int
     stdout: str

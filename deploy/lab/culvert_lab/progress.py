@@ -1,4 +1,4 @@
-"""What a person sees while the demo works: one line a step, with its time; plain lines when piped."""
+"""The demo's progress for people: one line a step, with its time; plain lines when piped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress:
 
     @contextlib.asynccontextmanager
     async def step(self, name: str) -> AsyncGenerator[Finding]:
-        """One step: `async with progress.step("BIND 9 serves corp.example") as finding`."""
+        """Show a step: `async with progress.step("BIND 9 serves corp.example") as finding`."""
         finding = Finding()
         began = time.monotonic()
         if self.fancy:
@@ -55,7 +55,7 @@ class Progress:
 
 
 class Finding:
-    """What a step found out, shown behind its name."""
+    """A step's finding, shown behind its name."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -11,7 +11,7 @@ LONGEST_HOLD_MS = 2000.0  # DESIGN, "The life of one click", step 4
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one run measured. Times in milliseconds; packets as counted on the gateway's wire."""
+    """The figures of one run. Times in milliseconds; packets as counted on the gateway's wire."""
 
     first_page_ms: float
     dns_held_ms: float

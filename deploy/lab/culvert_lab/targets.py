@@ -20,7 +20,7 @@ BUNDLE = "/run/gateway"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How a switch is started; `name` is its kind to the controller, and its log matches `ready` once it serves.
+    """The start of a switch; `name` is its kind to the controller, and its log matches `ready` once it serves.
 
     `download_rate` is in bytes a second, below what its tunnel carries: a lost byte is then the rekey's and no queue's.
     """

@@ -48,7 +48,7 @@ class Timeline:
 
     @property
     def held_ms(self) -> float:
-        """How long the DNS answer was held."""
+        """The time for which the DNS answer was held."""
         return self.held[1] - self.held[0]
 
     @property

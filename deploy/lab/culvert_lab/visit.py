@@ -1,4 +1,4 @@
-"""What opening a page came to."""
+"""The outcome of opening a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One opened page. `timings` are wall-clock milliseconds since the epoch, by step."""
+    """An opened page. `timings` are wall-clock milliseconds since the epoch, by step."""
 
     url: str
     status: int = 0

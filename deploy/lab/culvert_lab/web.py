@@ -85,7 +85,7 @@ class Intranet(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """A connection."""
 
     protocol_version = "HTTP/1.1"
     server_version = "CorpWiki"
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(max(0.0, began + sent / rate - time.monotonic()))
 
     def _settle(self) -> Resent:
-        # What the receiver says of a repeat comes a round trip after the data's own acknowledgement.
+        # The receiver reports a repeat one round trip after it has acknowledged the data.
         deadline = time.monotonic() + SETTLE_SECONDS
         while not (state := resent(self.connection)).settled and time.monotonic() < deadline:
             time.sleep(0.005)

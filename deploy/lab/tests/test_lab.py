@@ -189,7 +189,7 @@ async def test_a_download_is_checked_byte_by_byte(lab: Lab) -> None:
 
 
 def _host() -> tuple[list[str], str, str]:
-    """What the lab must not touch: the machine's own links, addresses, forwarding."""
+    """The machine's own links, addresses and forwarding, which the lab must not touch."""
     names = sorted(entry.name for entry in Path("/sys/class/net").iterdir())
     return names, Path("/proc/net/fib_trie").read_text(), Path("/proc/sys/net/ipv4/ip_forward").read_text()
 

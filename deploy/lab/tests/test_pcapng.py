@@ -1,4 +1,4 @@
-"""What the captures write, the lab and scapy read back."""
+"""Captures are written, and read back by the lab and by scapy."""
 
 from __future__ import annotations
 

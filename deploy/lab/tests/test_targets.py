@@ -1,4 +1,4 @@
-"""How the gateway's switch is started."""
+"""The start of the gateway's switch."""
 
 from __future__ import annotations
 

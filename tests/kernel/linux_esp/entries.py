@@ -103,7 +103,7 @@ def entry(
 
 
 def site_entries() -> list[fy.P4TableEntry]:
-    """What is there before any tunnel."""
+    """The entries that exist before any tunnel."""
     entries = [
         entry("port_role", {"port": WAN, "vlan": 0}, "set_wan", interface_id=WAN, mac=WAN_MAC),
         entry("port_role", {"port": LAN, "vlan": 0}, "set_lan", interface_id=LAN, mac=LAN_MAC),
@@ -149,7 +149,7 @@ def outbound(pair: Pair) -> list[fy.P4TableEntry]:
 
 
 def policy(pair: Pair, inner_mtu: int = 0) -> list[fy.P4TableEntry]:
-    """What is sealed with it."""
+    """The entries of the traffic that the pair encrypts."""
     found: list[fy.P4TableEntry] = []
     for version in (4, 6):
         selector = {"src": _ternary(OFFICE_PREFIX[version]), "dst": _ternary(INNER[version])}

@@ -21,7 +21,7 @@ import pytest
 from linux_esp.machine import INSIDE, Machine, MachineError
 
 SILENCE_SHARE = 0.75
-"""Of pytest's own limit for a test: longer than it takes, boot included."""
+"""pytest's limit for a test: longer than the test takes, boot included."""
 ROOT = Path(__file__).parents[3]
 
 

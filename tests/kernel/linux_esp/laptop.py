@@ -87,7 +87,7 @@ class Laptop:
             self.pair = None
 
     def crash(self) -> None:
-        """What a killed process leaves: its descriptors are closed, and nothing else is done."""
+        """Close the descriptors, as the kernel does for a killed process, and nothing else."""
         self._site.peer.call(self.path._stack.close)
 
     def _give(self, opening: tuple[InboundSa, ...], sealing: OutboundSa) -> None:

@@ -44,7 +44,7 @@ class MachineError(Exception):
 
 
 class Machine:
-    """One boot, one command, run in the folder `where`. Leaving the context ends the kernel, whatever it does."""
+    """A boot with one command, run in the folder `where`. Leaving the context ends the kernel in every case."""
 
     def __init__(
         self, command: Sequence[str], where: Path, environment: dict[str, str] | None = None
@@ -95,7 +95,7 @@ class Machine:
             raise MachineError(f"The kernel ended before the command did. {self.said()}") from None
 
     def output(self) -> str:
-        """What the command has written; complete once the kernel has ended."""
+        """The command's output so far; complete once the kernel has ended."""
         path = self.folder / "output"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -146,7 +146,7 @@ def _check_installed() -> None:
 
 
 def _memory_folder() -> str:
-    """Where the kernel keeps its memory file: shared memory, unless that is too small (containers give 64 MB)."""
+    """The folder of the kernel's memory file: shared memory, unless that is too small (containers give 64 MB)."""
     shared = Path("/dev/shm")
     if shared.is_dir() and shutil.disk_usage(shared).free > 1 << 30:
         return str(shared)

@@ -1,4 +1,4 @@
-"""What hosts do: ping, TCP, numbered datagrams. Each end is a namespace."""
+"""Traffic of hosts: ping, TCP, numbered datagrams. Each end is a namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def family(address: str) -> socket.AddressFamily:
 
 
 def ping(namespace: str, address: str, *, count: int = 3, payload: int = 56) -> int:
-    """How many answers came. Packets are not to be fragmented."""
+    """The number of answers. Packets are not to be fragmented."""
     command = [
         "ping",
         "-n",

@@ -32,7 +32,7 @@ def _ports(pair: Pair) -> tuple[int, int] | None:
 
 
 class Tunnel:
-    """One that is up. `pair` is its present generation."""
+    """An open tunnel. `pair` is its present generation."""
 
     def __init__(self, controller: Controller, pair: Pair, generations: Iterator[int], mtu: int) -> None:
         self._controller, self._generations, self._mtu = controller, generations, mtu

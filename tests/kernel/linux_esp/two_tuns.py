@@ -68,7 +68,7 @@ class Tun:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What surrounds the ESP of one pair of SAs."""
+    """The bytes around the ESP of one pair of SAs."""
 
     suite: Suite
     outer: int = 4

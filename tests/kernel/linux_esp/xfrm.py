@@ -15,7 +15,7 @@ IN_MACHINE_ROOT = ""
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One SA in tunnel mode, of either direction. `after` is the last sequence number sent or received."""
+    """An SA in tunnel mode, of either direction. `after` is the last sequence number sent or received."""
 
     src: str
     dst: str
@@ -76,7 +76,7 @@ def ip(lines: Iterable[str], namespace: str = IN_MACHINE_ROOT) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What one SA has refused so far, by cause."""
+    """The number of packets that an SA has refused so far, by cause."""
 
     outside_window: int
     replayed: int

@@ -58,7 +58,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_column("security_associations", "made_at")
     op.drop_column("security_associations", "tag")
-    # What speaks ESP without UDP has no place in the older table.
+    # A tunnel that sends ESP without UDP has no place in the older table.
     op.execute("DELETE FROM tunnels WHERE peer_port = 0")
     op.drop_constraint(_PORT_CHECK, "tunnels", type_="check")
     op.create_check_constraint(_OLD_PORT_CHECK, "tunnels", "peer_port BETWEEN 1 AND 65535")

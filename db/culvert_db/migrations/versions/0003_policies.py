@@ -30,7 +30,7 @@ JOIN policies ON policies.name = users.name || ' to ' || resources.name
 """,
 )
 
-# What has conditions lets nobody in where they are not known.
+# A policy with conditions permits nobody while the conditions are unknown.
 _POLICIES_TO_GRANTS = """
 INSERT INTO grants (resource_id, user_id)
 SELECT DISTINCT policy_resources.resource_id, coalesce(policies.user_id, group_members.user_id)

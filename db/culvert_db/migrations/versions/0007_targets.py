@@ -1,4 +1,4 @@
-"""What a resource is: several targets instead of one address, a suite of its own."""
+"""A resource has several targets instead of one address, and a suite of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices are told, across controllers."""
+"""Events for devices, across controllers."""
 
 from __future__ import annotations
 

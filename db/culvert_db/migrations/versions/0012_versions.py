@@ -11,7 +11,7 @@ branch_labels = None
 depends_on = None
 
 _THINGS = ("devices", "dns_zones", "gateways", "groups", "policies", "resources", "users")
-# What a device tells of itself does not make an administrator's view of it stale.
+# A device's report about itself does not make an administrator's view of it stale.
 _OF_DEVICES = "OF user_id, name, state"
 # Which rows of these belong to which thing.
 _PARTS = (

@@ -9,7 +9,7 @@ down_revision = "0016"
 branch_labels = None
 depends_on = None
 
-# What a device's profile has of a resource.
+# The columns of a resource that a device's profile contains.
 _COUNT = """
 CREATE TRIGGER culvert_count_policy_change AFTER UPDATE OF fqdn, targets ON resources
 FOR EACH STATEMENT EXECUTE FUNCTION culvert_count_policy_change()

@@ -1,4 +1,4 @@
-"""What kind of switch a gateway is."""
+"""The kind of a gateway's switch."""
 
 from __future__ import annotations
 

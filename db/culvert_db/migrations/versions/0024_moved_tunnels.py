@@ -1,4 +1,4 @@
-"""Where a tunnel came from that a gateway's end has moved."""
+"""The gateway from which a failover has moved a tunnel."""
 
 from __future__ import annotations
 

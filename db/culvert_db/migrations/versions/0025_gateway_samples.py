@@ -1,4 +1,4 @@
-"""What gateways' counters were, for a day."""
+"""Samples of gateways' counters, kept for a day."""
 
 from __future__ import annotations
 

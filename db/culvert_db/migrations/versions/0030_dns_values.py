@@ -1,4 +1,4 @@
-"""What a record that is not live should be, and what the zone has in its place."""
+"""For a record that is not live: the wanted value, and the value in the zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an invitation has enrolled, so that the device can ask again when the answer was lost."""
+"""An invitation's device, so that the device can ask again when the answer was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large packets may be between a tunnel's device and its gateway, as the device has measured."""
+"""The path MTU between a tunnel's device and its gateway, as the device has measured it."""
 
 from __future__ import annotations
 
