@@ -40,7 +40,7 @@ def batches(changes: Iterable[Change]) -> list[Batch]:
 
 
 class Dispatch:
-    """What is still to be sent: `next` gives it, `accepted` and `refused` take the answer to it."""
+    """The changes still to be sent: `next` gives the first, `accepted` and `refused` take the answer to it."""
 
     def __init__(self, changes: Iterable[Change], *, is_welcome: bool = False) -> None:
         """`is_welcome`: the server has accepted an update of this key before."""
@@ -69,7 +69,7 @@ class Dispatch:
         return self._refused >= _HOPELESS and not self._is_welcome
 
     def untried(self) -> Batch:
-        """What is given up for now."""
+        """The changes given up for now."""
         return tuple(change for left in self._waiting for change in left) if self.is_hopeless else ()
 
 

@@ -104,7 +104,7 @@ class Change:
         return tuple(dict.fromkeys((edit.name, edit.type) for edit in self.edits))
 
     def without(self, denied: frozenset[tuple[str, str]]) -> Change | None:
-        """What can be done of the change by a key that may not write those RRsets: at least an address, or its end."""
+        """The part of the change for a key that may not write those RRsets: at least an address, or its end."""
         if self.kind == "withdraw":
             # The owner mark stays as long as anything else of ours does.
             denied |= {(owner_name(self.name), "TXT")}
@@ -118,7 +118,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a zone ends though it holds records below: another one answers there."""
+    """The end of a zone that holds records below it: another zone answers there."""
 
     name: str
     type: Literal["NS", "DNAME"]

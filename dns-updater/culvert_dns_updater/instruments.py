@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of this updater. Zones are few: names are no labels."""
+"""Metrics of this updater for Prometheus. Zones are few: names are no labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One zone, kept while its lease is held: a pass at each change, at the poll, and after a failure as scheduled.
+"""The keeper of a zone while its lease is held: a pass at each change, at the poll, and after a failure as scheduled.
 
 resources change ──┐ (not while the zone as a whole backs off)
 zones change ──────┼─► pass: intent ─► zone ─► states ─► wait
@@ -45,7 +45,7 @@ _SETTLED = frozenset({State.LIVE, State.FOREIGN, State.OCCLUDED})
 
 
 class Outcome(Enum):
-    """What a pass came to. Only FAILED is tried again sooner than the poll: others wait for a person."""
+    """The outcome of a pass. Only FAILED is tried again sooner than the poll: the others wait for a person."""
 
     LIVE = "live"
     INCOMPLETE = "incomplete"
@@ -54,7 +54,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all keepers share. `timeout` in seconds for one exchange with a name server."""
+    """The parts shared by all keepers. `timeout` in seconds for one exchange with a name server."""
 
     store: Store
     keys: Callable[[str], TsigKey]
@@ -82,7 +82,7 @@ class Keeper:
         self._wake.set()
 
     def zones_changed(self) -> None:
-        """Whatever a person has changed may be what was wrong: no backoff."""
+        """A person may have mended the cause: do not wait for the backoff."""
         self.resources_changed()
         self._hurry.set()
 
@@ -120,7 +120,7 @@ class Keeper:
             await self._wait(schedule.poll_after(poll, time.monotonic() - began))
 
     async def once(self, intent: Intent) -> Outcome | None:
-        """One pass; None when there is no such zone any more. Raises StoreError, LeaseLostError, WriteDeniedError."""
+        """Make a pass; None when there is no such zone any more. Raises StoreError, LeaseLostError, WriteDeniedError."""
         profile = next((zone for zone in intent.zones if zone.id == self.lease.zone_id), None)
         if profile is None:
             return None

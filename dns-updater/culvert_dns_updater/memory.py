@@ -1,4 +1,4 @@
-"""What a zone's earlier passes have found, for the next one: whom to ask, what to leave alone for now. Pure."""
+"""Findings of a zone's earlier passes for the next one: the servers to ask, the changes to leave alone for now. Pure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Memory:
         for change, error in refused.items():
             count = kept[change].count + 1 if change in kept else 1
             kept[change] = Refusal(error, count, now + schedule.backoff(count, chance))
-        # What was due and is not refused again is done, or another change by now.
+        # A change that was due and is not refused again is done, or another change by now.
         self._refusals = {change: it for change, it in kept.items() if it.due > now}
         self._unfinished = self._unfinished + 1 if is_unfinished else 0
         self._unfinished_due = now + schedule.backoff(self._unfinished, chance) if is_unfinished else None

@@ -1,4 +1,4 @@
-"""What a resolver is told of a name, beside what the zone holds of it. Pure.
+"""A resolver's answers for a name, beside the zone's contents. Pure.
 
 A zone holds names that its server does not serve from it: another zone answers for them, or a policy, or a cache.
 """

@@ -1,4 +1,4 @@
-"""How each record of a zone fares, as it is stored and shown. Pure."""
+"""The state of each record of a zone, as it is stored and shown. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def record_types(addresses: frozenset[Address]) -> list[str]:
 
 
 def wanted_values(addresses: frozenset[Address], record_type: str) -> tuple[str, ...]:
-    """Of a name at these addresses; nothing of one at none."""
+    """The values of a name at these addresses; none without addresses."""
     if record_type == "TXT":
         return (TUNNEL_MARK,) if addresses else ()
     return tuple(sorted(str(address) for address in addresses if rrtype(address) == record_type))

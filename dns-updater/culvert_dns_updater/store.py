@@ -118,7 +118,7 @@ class ZoneReport:
 
 
 class _DriverConnection(Protocol):
-    """What we use of asyncpg.Connection, which has no type stubs."""
+    """The methods used of asyncpg.Connection, which has no type stubs."""
 
     async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
     def add_termination_listener(self, callback: Callable[..., None]) -> None: ...
@@ -237,7 +237,7 @@ class Store:
 
 
 def _published(rows: Sequence[tuple[int, str, list[Address]]]) -> tuple[tuple[str, Address], ...]:
-    # What a wildcard stands for has other owners: they publish its names.
+    # The names that a wildcard stands for have other owners, who publish them.
     exact = [(fqdn, addresses) for _, fqdn, addresses in rows if not fqdn.startswith("*.")]
     return tuple((fqdn, address) for fqdn, addresses in exact for address in addresses)
 

@@ -139,7 +139,7 @@ class Transfer:
 
 
 class Content:
-    """What a zone holds of the needed names."""
+    """The zone's records at the needed names."""
 
     def __init__(self, needed: frozenset[bytes]) -> None:
         self._needed = needed
@@ -216,7 +216,7 @@ def _wire(name: str) -> bytes:
 
 
 def _above(name: bytes, origin: bytes) -> Iterator[bytes]:
-    """What is above a name, up to the zone's origin."""
+    """The names above a name, up to the zone's origin."""
     while name != origin and len(name) > len(origin):
         name = name[1 + name[0] :]
         yield name

@@ -63,7 +63,7 @@ class Updater:
         self._wake.set()
 
     async def run_once(self) -> Outcome:
-        """One pass over all zones. Raises StoreError; what a name server does becomes states."""
+        """A pass over all zones. Raises StoreError; a name server's faults become states."""
         leases = await self._store.claim()
         intent = await self._store.intent()
         outcomes = [await self._tell_unplaced(intent)]
@@ -110,7 +110,7 @@ class Updater:
         while not self._stopping:
             try:
                 async with self._store.changes(self._resources_changed, self._zones_changed) as lost:
-                    # What changed before we listened was not told.
+                    # Changes before we listened were not announced.
                     self._zones_changed()
                     await lost.wait()
             except StoreError:

@@ -28,7 +28,7 @@ _WHY_RCODE = {
     dns.rcode.SERVFAIL: "its log says why (SERVFAIL)",
     dns.rcode.NOTIMP: "it does not do that (NOTIMP)",
 }
-# Of these neither the key nor a policy is the cause.
+# Errors that neither the key nor a policy causes.
 _FAILED = frozenset({dns.rcode.SERVFAIL, dns.rcode.NOTIMP, dns.rcode.FORMERR})
 _WHY_TSIG: dict[type[dns.exception.DNSException], str] = {
     dns.tsig.PeerBadKey: "it does not know the TSIG key {key}, or does not let it do that (BADKEY)",
@@ -103,7 +103,7 @@ def cause(error: OSError | EOFError, timeout: float) -> str:
 
 
 def why_name(name: str) -> str:
-    """What a server may dislike about a name that the key may write, as a part of a sentence."""
+    """A server's possible objection to a name that the key may write, as a part of a sentence."""
     if "_" in name:
         return "a host's name has no “_” (in BIND: check-names)"
     return "its log says why"

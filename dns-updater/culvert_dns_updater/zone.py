@@ -1,4 +1,4 @@
-"""One zone on one name server: `apply(desired)` makes our part of it equal to the desired names.
+"""A zone on a name server: `apply(desired)` makes our part of it equal to the desired names.
 
 AXFR ──► diff ──► UPDATE, many names each ──► AXFR ──► diff ──► queries ──► state of each record
 (all over TCP with TSIG)                      what the zone holds         what the server serves of it
@@ -47,7 +47,7 @@ _LOOKS = (0.1, 0.4, 1.5)
 _QUESTIONS_AT_ONCE = 50
 _PROGRESS_SECONDS = 5.0
 
-# Of these none is there, or none that matters.
+# Values that no record has, or no record that matters.
 _NOT_THERE = {"A": "192.0.2.0", "AAAA": "2001:db8::", "TXT": '"culvert-probe"'}
 
 _FAULTS = (dns.exception.DNSException, OSError, EOFError)
@@ -77,7 +77,7 @@ class Writing:
 
 @dataclass(slots=True)
 class _Sent:
-    """What became of the changes of a pass. `accepted`: the names of those that the server says it has carried out."""
+    """The outcome of a pass's changes. `accepted`: the names of those that the server says it has carried out."""
 
     accepted: set[str] = field(default_factory=set)
     refused: dict[Change, CulvertError] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Zone:
         return content.found(), transfer.serial
 
     async def _look(self, address: str, desired: Names, accepted: set[str]) -> tuple[ZoneContent, int, Plan]:
-        """What the zone holds after an update."""
+        """Read the zone after an update."""
         pauses = iter(_LOOKS)
         while True:
             observed, serial = await self._transfer(address, desired)
@@ -216,7 +216,7 @@ class Zone:
         return sent
 
     async def _learn_limits(self, address: str, name: str, allowed: Callable[[], bool]) -> None:
-        """What a later change would be refused for. `name` is ours."""
+        """Learn why a later change would be refused. `name` is ours."""
         probe, denied = Change("replace", name, (), ()), list[str]()
         async with self._connected(address) as connection:
             for record_type in _NOT_THERE:

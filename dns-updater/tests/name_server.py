@@ -92,12 +92,12 @@ class NameServer(abc.ABC):
             self.process = None
 
     def freeze(self) -> None:
-        """It takes connections, because the kernel does, and answers nothing."""
+        """Stop the process: the kernel still accepts connections, and nobody answers."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
     def lookup(self, name: str, rtype: str, *, signed: bool = False) -> list[str]:
-        """What a resolver would be told now; or whoever has the key."""
+        """The answer to a resolver now; or the answer to the holder of the key."""
         rrsets = self._answer(name, rtype, signed=signed)
         records = [record for rrset in rrsets for record in cast(Iterable[dns.rdata.Rdata], rrset)]
         return sorted(record.to_text() for record in records)
@@ -207,7 +207,7 @@ class BindWith(Bind):
 
 
 class BindAsSecondary(Bind):
-    """It forwards updates to its primary, and looks for what has changed there once an hour."""
+    """A secondary that forwards updates to its primary, and asks for changes there once an hour."""
 
     def __init__(self, directory: Path, primary: Bind) -> None:
         self._primary = primary

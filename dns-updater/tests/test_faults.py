@@ -1,4 +1,4 @@
-"""What can go wrong between Postgres, updaters and BIND, provoked for real. In the end the zone equals the resources."""
+"""Faults between Postgres, updaters and BIND, provoked for real. In the end the zone equals the resources."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WIKI = "wiki.corp.example"
 MAIL = "mail.corp.example"
-# Of Debian's package faketime; the loader puts the machine's own library directory in place of $LIB.
+# The library of Debian's package faketime; the loader puts the machine's own library directory in place of $LIB.
 FAKETIME = "/usr/$LIB/faketime/libfaketime.so.1"
 
 
 @pytest.fixture
 async def wiki(world: World, bind: Bind) -> World:
-    """One zone and one resource that is not published yet."""
+    """A zone and a resource that is not published yet."""
     await world.publish_to(bind)
     await world.put({WIKI: "10.20.0.10"})
     return world
@@ -56,7 +56,7 @@ async def test_a_server_that_does_not_answer_is_caught_up_with(wiki: World, bind
 
 
 async def test_a_server_that_fails_is_told_and_caught_up_with(wiki: World, bind: Bind) -> None:
-    """It cannot write its journal: SERVFAIL."""
+    """The server cannot write its journal: SERVFAIL."""
     bind.stop()
     bind.configure(updates=True, journal="no-such-directory/journal")
     bind.start()
@@ -151,7 +151,7 @@ async def test_a_zone_has_one_updater_and_a_killed_ones_is_taken_over(wiki: Worl
     finally:
         second.terminate()
         assert await second.wait() == 0
-    # It gave the zone free: nobody has to wait.
+    # The updater released the zone: nobody has to wait.
     async with wiki.updater(bind) as fourth:
         assert await fourth.run_once() is Outcome.LIVE
     assert bind.secret not in wiki.log()

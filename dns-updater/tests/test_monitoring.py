@@ -1,4 +1,4 @@
-"""What a monitoring sees of an updater that publishes, and then loses its database."""
+"""A monitoring's view of an updater that publishes, and then loses its database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a resource is published: its single hosts, under its own name alone."""
+"""The published part of a resource: its single hosts, under its own name alone."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ async def test_a_resource_is_published_moved_and_withdrawn(world: World, any_ser
 async def test_foreign_names_in_a_large_change_are_kept_and_delay_nothing(
     world: World, any_server: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One was there before; another comes between our reading and our writing."""
+    """A record was there before; another comes between our reading and our writing."""
     transfer = Zone._transfer
 
     async def slow_transfer(zone: Zone, address: str, desired: Names) -> tuple[ZoneContent, int]:
@@ -160,7 +160,7 @@ async def test_a_wrong_key_is_said_and_a_right_one_needs_no_restart(
         row = (await world.records())[WIKI, "A"]
         assert (row.state, row.reason, row.attempts) == (DnsState.REFUSED, "DNS_TRANSFER_REFUSED", 1)
         assert "key" in (row.message or "")
-        # What is in the zone nobody knows.
+        # The zone's contents are unknown.
         assert (row.wanted, row.found) == (["10.20.0.10"], None)
 
         any_server.key_file.chmod(0o644)

@@ -1,4 +1,4 @@
-"""What stands between a resource and a resolver: each case on a real name server, with the state and cause told."""
+"""Obstacles between a resource and a resolver: each case on a real name server, with the state and cause shown."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ async def test_a_sound_name_after_many_refused_ones_is_published(world: World, b
 
 
 async def of_zone(world: World) -> tuple[DnsState, str | None]:
-    """What the console shows of the zone as a whole."""
+    """The console's state of the zone as a whole."""
     status = await world.status()
     return status.state, status.reason
 

@@ -22,7 +22,7 @@ from sqlalchemy import delete, make_url, select
 from .name_server import KEY_NAME, ZONE, NameServer
 
 PASSWORD = "of-the-updater"
-# Of one exchange; what a loaded machine needs.
+# The limit of one exchange, long enough for a loaded machine.
 TIMEOUT = 20.0
 _DAEMON = "import sys; from culvert_dns_updater.cli import main; sys.exit(main(sys.argv[1:]))"
 _LIMITS = {"idle_seconds": 60, "soft_packets": 0, "soft_bytes": 0, "soft_seconds": 0}

@@ -139,7 +139,7 @@ def test_each_text_is_a_canonical_name_or_refused(text: str) -> None:
     assert name.isascii()
     assert not name.endswith(".")
     assert name == name.lower() == parse(name, wildcard=True) == canonical(name)
-    # What is shown alone leads to the same name when it is typed.
+    # A name that is shown alone leads to itself when it is typed.
     if "(" not in shown(name):
         assert parse(shown(name), wildcard=True) == name
 

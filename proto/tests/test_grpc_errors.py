@@ -65,7 +65,7 @@ async def test_a_fault_is_internal_in_the_log_and_says_nothing_of_the_inside(
 
 
 def test_grpc_writes_nothing_past_the_programs_log() -> None:
-    """Of a handshake that fails, its core writes a line to standard error each time."""
+    """gRPC's core writes a line to standard error for each handshake that fails."""
     script = """
 import socket, threading, culvert_proto, grpc
 server = socket.create_server(("127.0.0.1", 0))

@@ -44,7 +44,7 @@ _OUTER = IP(src="192.0.2.1", dst="192.0.2.2")
 
 @dataclass(frozen=True)
 class Association:
-    """One direction."""
+    """An SA, in one direction."""
 
     suite: Suite
     key: bytes

@@ -29,7 +29,7 @@ ANY = 2**128 - 1
 
 @dataclass(frozen=True)
 class Family:
-    """One address of each place."""
+    """An address of each place."""
 
     version: int
     gateway: str
@@ -72,7 +72,7 @@ def wrapped(key: bytes, kek: bytes = KEK) -> int:
 
 @dataclass(frozen=True)
 class Site:
-    """What does not change with tunnels. `mtu` is the LAN next hop's."""
+    """The entries that do not change with tunnels. `mtu` is the LAN next hop's."""
 
     wan_vlan: int = 0
     lan_vlan: int = 0

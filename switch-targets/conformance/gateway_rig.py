@@ -116,7 +116,7 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def dropping(self, *causes: Drop) -> AsyncGenerator[None]:
-        """What is sent in here is dropped under these causes, one packet each, and nothing comes out."""
+        """Expect that the frames sent meanwhile are dropped under these causes, one each, and that nothing comes out."""
         before = await self.drops()
         yield
         deadline = time.monotonic() + 10

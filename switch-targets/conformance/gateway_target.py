@@ -43,7 +43,7 @@ class Launch:
 
 
 class Target(ABC):
-    """One running switch, whose P4Runtime server is at 127.0.0.1:GRPC_PORT of its namespace."""
+    """A running switch, whose P4Runtime server is at 127.0.0.1:GRPC_PORT of its namespace."""
 
     @classmethod
     @abstractmethod

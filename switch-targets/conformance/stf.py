@@ -47,7 +47,7 @@ class Add:
     match: dict[str, str]
     call: Call
     label: str | None = None
-    """What later statements call the entry."""
+    """The entry's name in later statements."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class CheckCounter:
 
 @dataclass(frozen=True)
 class Command:
-    """What bmv2's command line would be told: clone sessions, multicast groups, registers, meters, counters."""
+    """Commands for bmv2's command line: clone sessions, multicast groups, registers, meters, counters."""
 
     name: str
     arguments: tuple[str, ...]

@@ -21,7 +21,7 @@ class Bmv2Target(Target):
 
     @staticmethod
     def environment(launch: Launch) -> dict[str, str]:
-        """What the module reads."""
+        """The module's settings."""
         return {
             "CULVERT_ESP_KEK": str(launch.kek_file),
             "CULVERT_ESP_ALLOW": ",".join(launch.allow_suites),
@@ -64,7 +64,7 @@ class Bmv2Target(Target):
 
     def stop(self) -> None:
         self._process.terminate()
-        # It has no handler of its own.
+        # bmv2 has no handler of its own.
         if (code := self._process.wait(timeout=10)) != -signal.SIGTERM:
             raise RuntimeError(f"simple_switch_grpc ended with {code}: {self._log.read_text()}")
 

@@ -118,7 +118,7 @@ Wire = EthernetWire | TunWire
 
 
 class Wires:
-    """Those of all tests, made when one first needs them."""
+    """The wires of all tests, made when a test first needs them."""
 
     def __init__(self) -> None:
         self._made: dict[str, Wire] = {}

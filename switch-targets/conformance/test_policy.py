@@ -1,4 +1,4 @@
-"""What the policies let through, and under which cause the rest is dropped."""
+"""Packets that the policies let through, and the causes under which the rest is dropped."""
 
 from __future__ import annotations
 

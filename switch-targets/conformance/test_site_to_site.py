@@ -36,7 +36,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Side:
-    """One site. `outer` and the others: (IPv4, IPv6)."""
+    """A site. `outer` and the others: (IPv4, IPv6)."""
 
     name: str
     outer: tuple[str, str]
@@ -69,7 +69,7 @@ A, B = side("a", 2, 20), side("b", 3, 30)
 
 @dataclass(frozen=True)
 class Keys:
-    """One generation of the SAs between the sites."""
+    """A generation of the SAs between the sites."""
 
     number: int
     to: dict[str, bytes]

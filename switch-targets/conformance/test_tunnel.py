@@ -22,7 +22,7 @@ each_carrier = pytest.mark.parametrize("peer_port", [40123, 0], ids=["nat-t", "e
 
 
 def hop(packet: Packet) -> Packet:
-    """One router further."""
+    """The packet behind one more router."""
     packet = packet.copy()
     if IP in packet:
         packet.ttl -= 1

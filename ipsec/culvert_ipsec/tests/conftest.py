@@ -42,7 +42,7 @@ def _set_namespace(descriptor: int) -> None:
 
 @dataclass
 class End:
-    """One side, and the state that it was last given."""
+    """An end of the tunnel, and the state that it was last given."""
 
     namespace: str
     inner: str

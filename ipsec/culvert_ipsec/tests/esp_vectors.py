@@ -82,7 +82,7 @@ def _longest(block: int) -> bytes:
 
 
 def _extended(kind: Sa) -> list[dict[str, Any]]:
-    """What only 64-bit sequence numbers can do (RFC 4303 appendix A)."""
+    """Vectors that need 64-bit sequence numbers (RFC 4303 appendix A)."""
     last, turned = 2**32 - 1, 2**32
     return [
         _open(kind, "the last before the high half turns", kind.seal(PING, last), "ok", PING, last - 1),

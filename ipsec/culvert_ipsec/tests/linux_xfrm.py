@@ -106,7 +106,7 @@ class Algo(Structure):
 
 
 class AlgoIcv(Structure):
-    """Of xfrm_algo_auth and xfrm_algo_aead."""
+    """The layout of xfrm_algo_auth and xfrm_algo_aead."""
 
     _fields_ = (("alg_name", ctypes.c_char * 64), ("alg_key_len", c_uint32), ("alg_icv_len", c_uint32))
 

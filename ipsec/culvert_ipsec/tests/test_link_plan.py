@@ -101,7 +101,7 @@ def test_a_closed_tunnel_keeps_its_address_as_blocked_packets_source() -> None:
     closed = replace(state(), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
     assert list(steps(wanted(state(str(HOST))), wanted(closed))) == []
     assert wanted(closed).routes == {SITE: None, HOST: A}
-    # Where nothing is blocked, packets go where other routes lead.
+    # Packets outside of blocked prefixes follow other routes.
     assert wanted(replace(closed, blocked=frozenset())).routes == {}
 
 
@@ -158,7 +158,7 @@ def test_no_key_in_a_repr() -> None:
 
 
 def apply(link: Link, step: Step) -> Link:
-    """What the kernel does; it also takes the routes of an address that goes."""
+    """The kernel's part; it also removes the routes of an address that goes."""
     on_link, mtus = set(link.on_link), dict(link.mtus)
     mtu, up, addresses, routes, rules, walls = (
         link.mtu,
@@ -191,7 +191,7 @@ def apply(link: Link, step: Step) -> Link:
         case RemoveWall(wall):
             walls.remove(wall)
         case AddOnLink(route):
-            # One table has one route to a prefix.
+            # A table has one route to a prefix.
             assert route.prefix not in routes
             on_link.add(route)
         case RemoveOnLink(route):

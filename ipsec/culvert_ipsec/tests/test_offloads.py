@@ -46,7 +46,7 @@ def heard(listener: socket.socket) -> list[bytes]:
 
 
 def transfer(source: End, sink: End, size: int, address: str | None = None) -> tuple[bytes, bytes]:
-    """What was sent over a TCP connection inside the tunnel, and what arrived."""
+    """The bytes sent over a TCP connection inside the tunnel, and the bytes that arrived."""
     sent = random.Random(1).randbytes(size)  # noqa: S311 - any bytes but regular ones
     address = address or sink.inner
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -82,7 +82,7 @@ def test_bytes_come_through_as_super_frames_on_every_leg(ends: tuple[End, End]) 
     assert received == sent
     longest = [max(len(packet) for packet in heard(listener)) for listener in taps]
     assert all(length > 10 * WIRE_MTU for length in longest), longest
-    # What TCP sends as one leaves as one.
+    # A super-frame that TCP sends leaves as one.
     assert longest[1] > longest[0]
     for source, sink in ((a, b), (b, a)):
         sent, received = transfer(source, sink, 4 << 20)

@@ -31,7 +31,7 @@ LOOPBACK = 1
 
 @pytest.fixture
 def netlink() -> Iterator[RouteSocket]:
-    """Of a namespace in which there is a device `wire`, up and alone."""
+    """The socket of a namespace in which there is a device `wire`, up and alone."""
     name = f"culvert-test-{os.getpid()}-routes"
     ip = ["ip", "-n", name, "link"]
     subprocess.run(["ip", "netns", "add", name], check=True)
@@ -53,7 +53,7 @@ def test_this_computer_can_be_asked_by_everybody() -> None:
         with pytest.raises(OSError, match="No such device") as refused:
             netlink.device(2**31 - 1)
         assert refused.value.errno == errno.ENODEV
-        # What follows a refusal is answered as ever.
+        # A request after a refused one is answered as ever.
         assert netlink.device(LOOPBACK).up
 
 

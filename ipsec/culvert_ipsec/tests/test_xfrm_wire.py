@@ -40,7 +40,7 @@ def test_an_sa() -> None:
     )  # fmt: skip
     aead = linux.filled(linux.AlgoIcv, alg_name=b"rfc4106(gcm(aes))", alg_key_len=288, alg_icv_len=128)
     encap = linux.filled(linux.Encap, encap_type=2, encap_sport=4500, encap_dport=4501)
-    # What is not above the number received counts as received.
+    # A number that is not above the highest received counts as received.
     replay = linux.filled(linux.ReplayEsn, bmp_len=32, oseq=2, seq=4, oseq_hi=1, seq_hi=3, replay_window=1024)
     assert xfrm_wire.payload(Kind.NEWSA, body, attributes) == linux.payload(
         info, {18: aead + KEY, 4: encap, 23: replay + b"\xff" * 128}

@@ -13,7 +13,7 @@
 
 namespace culvert {
 
-// What one call may add. bmv2 gives every packet 512 bytes of head room; the deparser needs the rest for outer headers.
+// The bytes that one call may add. bmv2 gives every packet 512 bytes of head room; the deparser needs the rest for outer headers.
 constexpr std::size_t kMostGrowth = 128;
 
 class Payload {

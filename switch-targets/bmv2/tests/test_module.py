@@ -127,7 +127,7 @@ class WithoutModule(Bmv2Target):
     modules = ()
 
     def stop(self) -> None:
-        """It crashes on the first packet, as bmv2 does that could not load its program."""
+        """Kill bmv2: without its program, it crashes on the first packet."""
         self._process.kill()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""What a datapath carried and dropped. Counts start at 0 when a tunnel appears and go on over its rekeys."""
+"""Packets and bytes that a datapath carried and dropped. Counts start at 0 with a tunnel and go on over its rekeys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every backend of the datapath offers."""
+"""The interface of every backend of the datapath."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Trap(Protocol):
         ...
 
     def take(self) -> frozenset[IPv4Address | IPv6Address]:
-        """Where they wanted to go. Never waits. Who asks seldom is told less."""
+        """The destinations of trapped packets. Never waits. A caller who comes rarely gets only a part of them."""
         ...
 
 
 class Removals(Protocol):
-    """What keeps packets in, and other programs remove. `repair` puts it back."""
+    """The blocking settings that other programs have removed. `repair` restores them."""
 
     def fileno(self) -> int:
         """A descriptor that is readable while something may have been removed."""

@@ -54,7 +54,7 @@ class OutboundSa:
 
 @dataclass(frozen=True, slots=True)
 class TunnelState:
-    """One tunnel. Addresses and prefixes are text ("10.99.0.2", "10.20.0.10/32").
+    """A tunnel. Addresses and prefixes are text ("10.99.0.2", "10.20.0.10/32").
 
     `selectors` narrow down what it carries of its prefixes; without any it carries everything to and from them. Of two
     tunnels with one prefix each gets the packets that its selectors name.

@@ -72,7 +72,7 @@ class Kernel:
     """
 
     def __init__(self, stack: ExitStack, tun_name: str, udp_port: int, suites: Collection[str]) -> None:
-        """What is opened goes on the stack. Raises OSError and DatapathError."""
+        """Open the sockets onto the stack. Raises OSError and DatapathError."""
         self._stack = stack
         self._tun_name, self._udp_port, self._suites = tun_name, udp_port, suites
         self._xfrm = stack.enter_context(_xfrm_socket())
@@ -215,7 +215,7 @@ class Kernel:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _take(self, steps: Iterable[Step], owners: Mapping[SaName, Owner]) -> None:
-        """What was done is known, also when a later step fails."""
+        """Carry out the steps. Completed ones are recorded, also when a later one fails."""
         known = self._known
         for step in steps:
             match step:
@@ -264,7 +264,7 @@ class Kernel:
                 raise DatapathError(f"This kernel's IPsec cannot do {name}: {error.strerror}.") from error
 
     def _take_over(self) -> None:
-        """What a crash has left: what blocks stays until the first state says otherwise."""
+        """Remove what a crash has left; blocking entries stay until the first state says otherwise."""
         left = _remove_tunnels(self._xfrm)
         for traffic in left.values():
             policy = block(traffic.dst)
@@ -331,7 +331,7 @@ def _remove_tunnels(xfrm: XfrmSocket) -> dict[int, Traffic]:
         else:
             xfrm.remove_policy(direction, traffic)
     for seen in xfrm.sas():
-        # One without an SPI is the kernel's note that it has asked for an SA; it goes by itself.
+        # A state without an SPI is the kernel's note that it has asked for an SA; the note goes by itself.
         if seen.reqid in REQIDS and seen.name[1]:
             with suppress(ProcessLookupError):
                 xfrm.remove_sa(seen.name)
@@ -363,7 +363,7 @@ def _udp_socket(version: int, port: int) -> socket.socket:
         # A message from the network that says a packet was too long may be anybody's. The kernel asks this socket when the
         # message quotes a packet of its port (outer_routes.py is for the others).
         opened.setsockopt(*MTU_DISCOVER[version], INTERFACE)
-        # What is not ESP waits here, unread: it shall not take memory.
+        # Datagrams that are not ESP wait here, unread: they shall not take memory.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         opened.bind(("", port))  # the address changes with the network
         opened.setsockopt(socket.IPPROTO_UDP, _UDP_ENCAP, _UDP_ENCAP_ESPINUDP)

@@ -38,13 +38,13 @@ from culvert_ipsec.rtnetlink import BLACKHOLE, LOCAL, LOCAL_TABLE, UNICAST, Rout
 _VERSIONS = (4, 6)
 # The worse one, so that the device carries the prefix while it is there.
 _WALL_METRIC = 4500
-# What one message to the network has room for, in bytes and packets (UDP over IPv4, udp(7)); what ESP adds to a packet.
+# The limits of one message to the network, in bytes and packets (UDP over IPv4, udp(7)); the bytes that ESP adds.
 _MESSAGE, _MESSAGE_PACKETS, _ESP_OVERHEAD = 65507, 64, 40
 _IPV6 = Path("/proc/sys/net/ipv6/conf")
 
 
 class KernelLink:
-    """One device, found by its name (else DatapathError). Every method may raise OSError, `take` DatapathError."""
+    """A device, found by its name (else DatapathError). Every method may raise OSError, `take` DatapathError."""
 
     def __init__(self, netlink: RouteSocket, name: str) -> None:
         self._netlink = netlink
@@ -161,7 +161,7 @@ class KernelLink:
 
 
 def _segments(mtu: int) -> int:
-    """Of a super-frame that fits into one message: what it leaves over would be a message of its own."""
+    """The number of segments that fit into one message: further ones would be a message of their own."""
     return min(_MESSAGE_PACKETS, _MESSAGE // (mtu + _ESP_OVERHEAD))
 
 
@@ -225,7 +225,7 @@ def _walls(netlink: RouteSocket) -> frozenset[Wall]:
 
 
 def _on_link(netlink: RouteSocket) -> frozenset[OnLinkRoute]:
-    """Those over the TUN device included."""
+    """All routes, those over the TUN device included."""
     return frozenset(
         OnLinkRoute(route.prefix, route.device, route.source)
         for version in _VERSIONS

@@ -1,4 +1,4 @@
-"""How the TUN device shall stand in the kernel, and the steps from how it stands. Pure.
+"""The wanted settings of the TUN device in the kernel, and the steps to them from the present ones. Pure.
 
 ```
  desired state ─► wanted() ─► Link ─┐
@@ -34,7 +34,7 @@ RULE_PRIORITY = 45
 """After the kernel's local table (0), before the rules of other VPNs for their own tables: NetBird's begin at 100,
 strongSwan's is 220. Their default route would take what is protected."""
 
-# What the datapath has room for; the least that every IPv4 host takes (RFC 791).
+# The largest packet that the datapath takes; the least that every IPv4 host takes (RFC 791).
 MAX_MTU = 9000
 MIN_MTU = 576
 LEAST_IPV6_MTU = 1280
@@ -66,13 +66,13 @@ class Link:
     rules: frozenset[int]
     walls: frozenset[Wall] = frozenset()
     kept: frozenset[Address] = frozenset()
-    """Those of the addresses that only closed tunnels have."""
+    """The addresses that only closed tunnels have."""
     on_link: frozenset[OnLinkRoute] = frozenset()
     mtus: Mapping[Network, int] = field(default_factory=dict[Network, int])
     """The routes that take only shorter packets than the device, with these lengths in bytes."""
 
     def of(self, families: Collection[int]) -> Link:
-        """What of it there is on a host that knows these IP versions."""
+        """The part of the settings for a host that knows these IP versions."""
         return Link(
             self.mtu,
             self.up,
@@ -174,7 +174,7 @@ def wanted(state: DatapathState) -> Link:
         inner = {address.version: address for address in map(_address, closed.inner_addresses)}
         addresses.update(inner.values())
         for prefix in map(_network, closed.remote_prefixes):
-            # What is not blocked goes where other routes lead; what a wider tunnel carries leaves from that one's address.
+            # Unblocked packets follow other routes; packets in a wider tunnel leave from that tunnel's address.
             if blocked.holds(prefix) and not carried.holds(prefix):
                 routes[prefix] = inner.get(prefix.version)
     for tunnel in state.tunnels:

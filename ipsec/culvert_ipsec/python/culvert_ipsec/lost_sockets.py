@@ -26,7 +26,7 @@ Network = IPv4Network | IPv6Network
 # linux/sock_diag.h, linux/inet_diag.h, include/net/tcp_states.h
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _DESTROY = 4, 20, 21
 _REQUEST = struct.Struct("=BBBxI")
-# Of inet_diag_msg: family, state, timer, retransmits; then the identity.
+# The fields of inet_diag_msg: family, state, timer, retransmits; then the identity.
 _STATE = struct.Struct("=BBBB")
 _IDENTITY = struct.Struct("=4s16s16sI8s")
 # ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING; a connected UDP socket is the first.
@@ -48,7 +48,7 @@ class Connected:
 
 
 class Carried:
-    """What tunnels carry, and from which addresses. Of two prefixes that hold an address, the longer one does."""
+    """The tunnels' prefixes and inner addresses. Of two prefixes that hold an address, the longer counts."""
 
     def __init__(self, tunnels: Iterable[TunnelState]) -> None:
         self._from: dict[Network, set[Address]] = {}
@@ -68,7 +68,7 @@ class Carried:
 
 
 class Sockets(NetlinkSocket):
-    """Those of this network namespace. Every method may raise OSError."""
+    """The sockets of this network namespace. Every method may raise OSError."""
 
     def __init__(self) -> None:
         super().__init__(_NETLINK_SOCK_DIAG)

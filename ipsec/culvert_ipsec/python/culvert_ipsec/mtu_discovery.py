@@ -1,4 +1,4 @@
-"""What a socket believes of the path's MTU: what Python's socket module lacks of linux/in.h and linux/in6.h."""
+"""A socket's knowledge of the path's MTU: constants of linux/in.h and linux/in6.h that Python's socket module lacks."""
 
 from __future__ import annotations
 

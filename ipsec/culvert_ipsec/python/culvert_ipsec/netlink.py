@@ -29,7 +29,7 @@ HEADER_LENGTH = _HEADER.size
 _CODE = struct.Struct("=i")  # of an error or an end: 0, or what errno has, negative
 _RECEIVE = 1 << 16
 _KERNEL = 0
-# How often what changed while the kernel listed it is asked for.
+# The number of repeated dumps when the state changes while the kernel lists it.
 _TRIES = 10
 
 
@@ -50,7 +50,7 @@ class NetlinkSocket:
         self._numbers = itertools.count(1)
 
     def request(self, kind: int, payload: bytes, flags: int = 0) -> list[bytes]:
-        """What is told in answer, each with its header; mostly nothing but that it is done. `payload` is without one."""
+        """The messages of the answer, each with its header; mostly just an acknowledgement. `payload` has none."""
         *told, _ = self._exchange(kind, payload, flags | NLM_F_ACK)
         return [message.data for message in told]
 
@@ -102,7 +102,7 @@ def opened(protocol: int, groups: int = 0) -> socket.socket:
 
 
 def messages(of: socket.socket) -> Iterator[Message]:
-    """Those of the next datagram. Nobody but the kernel is heard. Raises OSError, BlockingIOError."""
+    """The messages of the next datagram. Only the kernel is heard. Raises OSError, BlockingIOError."""
     datagram, _, flags, (sender, _) = of.recvmsg(_RECEIVE)
     if flags & socket.MSG_TRUNC:
         raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))

@@ -18,7 +18,7 @@ from culvert_ipsec.selector import Selector
 DISCARD = 9
 _LAST_HOP = 1
 _ACKNOWLEDGES = 0x5010
-"""Of TCP: a header of five words, and a flag that opens nothing."""
+"""The start of a TCP header: five words long, with a flag that opens nothing."""
 
 
 def nudge(tunnel: TunnelState, target: str | None = None) -> None:
@@ -44,7 +44,7 @@ def nudge(tunnel: TunnelState, target: str | None = None) -> None:
 
 
 def _payload(protocol: int, ports: tuple[int, int]) -> Iterator[bytes]:
-    """What the selector sees of the protocol; checksums are nobody's business on the way."""
+    """The payload as the selector reads it; nobody checks checksums on the way."""
     port = min(max(DISCARD, ports[0]), ports[1])
     match protocol:
         case socket.IPPROTO_UDP:

@@ -1,4 +1,4 @@
-"""What the kernel does for many packets in one call."""
+"""Kernel offloads for many packets in one call."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class OuterRoutes:
 
 
 def remove_outer_routes(netlink: RouteSocket) -> None:
-    """Those of a process before this one, too. Raises OSError."""
+    """Remove our routes, those of an earlier process too. Raises OSError."""
     for version in FAMILIES:
         for route in _routes(netlink, version):
             _remove(netlink, route)

@@ -39,7 +39,7 @@ _INSTRUCTION = struct.Struct("=HBBI")
 _LOAD_WORD, _LOAD_BYTE, _AND, _SHIFT_RIGHT = 0x20, 0x30, 0x54, 0x74
 _JUMP, _JUMP_IF_EQUAL, _RETURN = 0x05, 0x15, 0x06
 _PACKET_TYPE = 0xFFFFF004
-# Where destinations stand, and how long headers are: RFC 791, RFC 8200.
+# The offset of the destination, and the length of the header: RFC 791, RFC 8200.
 _DESTINATION = {4: (16, 4), 6: (24, 16)}
 _IPV6_HEADER, _PORTS = 40, 4
 # Our tunables, in bytes and packets: memory for a burst; the filter that every kernel takes.
@@ -96,7 +96,7 @@ class PacketTrap:
             raise
 
     def leave_to_tunnels(self, prefixes: Iterable[Network]) -> None:
-        """What goes to these is no longer told."""
+        """Stop reporting packets to these destinations."""
         program = list(filter_of(prefixes))
         code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*it) for it in program))
         attached = struct.pack("@HP", len(program), ctypes.addressof(code))
@@ -107,7 +107,7 @@ class PacketTrap:
         return self._socket.fileno()
 
     def take(self) -> frozenset[Address]:
-        """Where packets wanted to go. Never waits; of a flood a part is told."""
+        """The destinations of trapped packets. Never waits; of a flood a part is reported."""
         with self._one_at_a_time:
             self._read()
             found, self._found = self._found, set()
@@ -167,7 +167,7 @@ class PacketTrap:
 
 
 def flow_of(packet: bytes) -> Flow | None:
-    """Of an IP packet; None of other bytes."""
+    """The flow of an IP packet; None of other bytes."""
     version = packet[0] >> 4 if packet else 0
     start, length = _DESTINATION.get(version, (0, 0))
     raw = packet[start - length : start + length]

@@ -17,7 +17,7 @@ _GROUPS = 1 << 0 | 1 << 6 | 1 << 10 | 1 << 7 | 1 << 18
 _RULES = frozenset({rtnl.RTM_DELRULE})
 _ROUTES = frozenset({rtnl.RTM_DELROUTE})
 _LINKS = frozenset({rtnl.RTM_NEWLINK, rtnl.RTM_DELLINK})
-# Where the sender's port, the table and the index stand (linux/netlink.h; struct rtmsg, ifinfomsg of linux/rtnetlink.h).
+# The offsets of the sender's port, the table and the index (linux/netlink.h; struct rtmsg, ifinfomsg of linux/rtnetlink.h).
 _PORT, _TABLE, _INDEX = (struct.Struct(it) for it in ("=12xI", "=16x4xB", "=16x4xi"))
 # Our table, whose number needs more than a byte, and the main one (RT_TABLE_COMPAT of linux/rtnetlink.h).
 _TABLES = ((252,), (MAIN_TABLE,))

@@ -109,7 +109,7 @@ class RouteSocket(NetlinkSocket):
             (read["index"], ip_interface((own, read["prefixlen"])))
             for version in FAMILIES
             for read in self._dump(ifaddrmsg, rtnl.RTM_GETADDR, version)
-            # Of a link between two, IFA_ADDRESS is the other's.
+            # On a point-to-point link, IFA_ADDRESS is the peer's address.
             if (own := read.get_attr("IFA_LOCAL") or read.get_attr("IFA_ADDRESS"))
         ]
 
@@ -155,7 +155,7 @@ class RouteSocket(NetlinkSocket):
         self.request(rtnl.RTM_NEWROUTE, _route_payload(route, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_REPLACE)
 
     def remove_route(self, route: Route) -> None:
-        """What it leaves out may be anything."""
+        """Fields that `route` leaves out may have any value."""
         self.request(rtnl.RTM_DELROUTE, _route_payload(route, _OF_ANY_PROTOCOL))
 
     def rules(self, version: int) -> list[Rule]:
@@ -178,7 +178,7 @@ class RouteSocket(NetlinkSocket):
         self.request(rtnl.RTM_DELRULE, _rule_payload(rule, _OF_ANY_PROTOCOL))
 
     def _dump(self, message: type[nlmsg], kind: int, version: int) -> list[Any]:
-        """Those of an IP version; none of one that the kernel does not know."""
+        """The entries of an IP version; none of a version that the kernel does not know."""
         family = FAMILIES[version]
         try:
             found = [_read(message, data) for data in self.dump(kind, _payload(message, {"family": family}))]

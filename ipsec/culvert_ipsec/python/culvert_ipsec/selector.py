@@ -1,4 +1,4 @@
-"""What of its prefixes a tunnel carries (RFC 4301 section 4.4.1.1)."""
+"""The part of its prefixes that a tunnel carries (RFC 4301 section 4.4.1.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is blocked without a datapath: before one is open, and after one was killed."""
+"""Blocking without a datapath: before one is open, and after one was killed."""
 
 from __future__ import annotations
 

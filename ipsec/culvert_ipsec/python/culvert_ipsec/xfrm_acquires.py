@@ -33,7 +33,7 @@ class Acquires:
         return self._events.fileno()
 
     def take(self) -> frozenset[Address]:
-        """Where packets wanted to go. Never waits."""
+        """The destinations of trapped packets. Never waits."""
         found: set[Address] = set()
         # ENOBUFS: some were lost. A program that wants an answer sends again.
         with suppress(OSError):

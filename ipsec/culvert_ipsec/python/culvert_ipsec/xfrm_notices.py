@@ -53,7 +53,7 @@ class Notices:
             self._ring()
 
     def tell_ended(self, sad: Sad) -> None:
-        """What the kernel has removed at a hard limit, with its last counts."""
+        """Report the SAs that the kernel has removed at a hard limit, with their last counts."""
         with self._lock:
             self._read()
             ended, self._ended = self._ended, []

@@ -108,14 +108,14 @@ def wanted(
                 raise DatapathError(f"The tunnels cannot be installed: two SAs have the SPI {sa.spi:#x}.")
             sas[sa.name], owners[sa.name] = sa, owner
         for policy in _policies(tunnel, source, reqids[tunnel.tunnel_id]):
-            # Of two tunnels with a selector for the same packet the first carries it, as in the userspace datapath.
+            # Of two tunnels with a selector for the same packet, the first carries it, as in the userspace datapath.
             policies.setdefault(policy.name, policy)
     for text in state.blocked:
         policy = block(ip_network(text))
         policies[policy.name] = policy
     for network in state.on_link:
         policy = _let_through(ip_network(network.prefix))
-        # What is blocked stays blocked.
+        # A blocked prefix stays blocked.
         policies.setdefault(policy.name, policy)
     return Wanted(sas, owners, policies)
 
@@ -133,7 +133,7 @@ def _let_through(prefix: Network) -> Policy:
 
 
 def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
-    """What has to be there before packets are routed to it."""
+    """The steps before packets are routed to the entries."""
     for name, sa in sorted(desired.sas.items(), key=lambda it: not desired.owners[it[0]].inbound):
         if name in known.sas and known.sas[name] != sa:
             yield RemoveSa(name)
@@ -145,7 +145,7 @@ def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
 
 
 def goes(known: Wanted, desired: Wanted) -> Iterator[Step]:
-    """What no packet is routed to any more. Leaves the SAs that `lingers` names."""
+    """The steps after packets are no longer routed to the entries. Leaves the SAs that `lingers` names."""
     for direction, traffic in known.policies.keys() - desired.policies.keys():
         yield RemovePolicy(direction, traffic)
     for name in known.sas.keys() - desired.sas.keys() - lingers(known, desired).keys():

@@ -65,7 +65,7 @@ class Sad:
         return True
 
     def remove(self, name: SaName) -> None:
-        """What is not there is no error."""
+        """A missing SA is no error."""
         if name not in self._present:
             return
         seen = self._seen(name)
@@ -97,7 +97,7 @@ class Sad:
         return found
 
     def keep_counts(self, tunnels: Collection[str]) -> None:
-        """Those of all other tunnels begin at 0."""
+        """Keep the counts of these tunnels; those of all others begin at 0."""
         self._gone = {owner: tally for owner, tally in self._gone.items() if owner.tunnel_id in tunnels}
 
     def _seen(self, name: SaName) -> SaSeen | None:

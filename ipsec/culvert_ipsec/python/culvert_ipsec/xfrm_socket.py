@@ -72,7 +72,7 @@ class XfrmSocket(NetlinkSocket):
         self._tell(Kind.DELPOLICY, wire.policy_id(direction, traffic))
 
     def policies(self, mine: range) -> list[tuple[int, Direction, Traffic, bool]]:
-        """Those whose index is one of ours, with it; last whether packets need an SA."""
+        """The policies whose index is one of ours, with the index; last whether packets need an SA."""
         return [
             (*found, "XFRMA_TMPL" in attributes)
             for body, attributes in self._all(Kind.GETPOLICY, Kind.NEWPOLICY)
@@ -94,7 +94,7 @@ class XfrmSocket(NetlinkSocket):
 
 
 class XfrmEvents:
-    """What the kernel tells of one kind; `fileno` is readable while something waits."""
+    """The kernel's notices of one kind; `fileno` is readable while a notice waits."""
 
     def __init__(self, groups: int) -> None:
         self._socket = opened(NETLINK_XFRM, groups)

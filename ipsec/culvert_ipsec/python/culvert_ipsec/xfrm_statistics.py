@@ -1,4 +1,4 @@
-"""What the kernel refused, by our causes (Documentation/networking/xfrm_proc.rst)."""
+"""Packets that the kernel refused, by our causes (Documentation/networking/xfrm_proc.rst)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Linux's IPsec is told, as values: security associations, policies, and what it tells back (RFC 4301 section 4.4)."""
+"""Values of Linux's IPsec: security associations, policies, and the kernel's notices (RFC 4301 section 4.4)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Sa:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Those that equal `value` where `mask` has ones."""
+    """The ports that equal `value` where `mask` has ones."""
 
     value: int = 0
     mask: int = 0
@@ -94,8 +94,8 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of several that match, the lowest `priority` counts. Without the SA that the template wants nothing passes; without
-    a template everything passes in clear."""
+    """Of several policies that match, the lowest `priority` counts. Without the SA that the template wants nothing passes;
+    without a template everything passes in clear."""
 
     direction: Direction
     traffic: Traffic

@@ -145,7 +145,7 @@ _BODIES: dict[Kind, type[_Message]] = {
 
 
 def payload(kind: Kind, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
-    """What follows the header. Without a body it asks for all there are."""
+    """The request behind the header. Without a body it asks for all entries."""
     made = cast(Any, _BODIES[kind] if body else _NoBody)()
     if body:
         made["body"] = body
@@ -155,7 +155,7 @@ def payload(kind: Kind, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
 
 
 def body_and_attributes(kind: Kind, data: bytes) -> tuple[bytes, dict[str, bytes]]:
-    """Of a message with its header."""
+    """The body and the attributes of a message with its header."""
     read = cast(Any, _BODIES[kind])(data)
     read.decode()
     return bytes(read["body"]), {name: bytes(value) for name, value in read["attrs"] if name in _ATTRIBUTES}
@@ -289,7 +289,7 @@ def read_expire(body: bytes) -> Expired:
 
 
 def read_acquire(body: bytes, mine: range) -> Address | None:
-    """Where the packet wanted to go; None under a policy of others."""
+    """The trapped packet's destination; None under a policy of others."""
     _, _, chosen, under, *_ = _ACQUIRE.unpack(body)
     if read_policy(under, mine) is None:
         return None

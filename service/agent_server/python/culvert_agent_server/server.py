@@ -30,7 +30,7 @@ class Shown:
 
 
 Ends = tuple[int, str, bytes]
-"""How the front refuses a call without asking Python: a gRPC code, a text, and a serialized google.rpc.Status."""
+"""The front's refusal of a call without Python: a gRPC code, a text, and a serialized google.rpc.Status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Limits:
 
 
 class Context:
-    """Of one call, as much of gRPC's as its methods use, and whose the connection is."""
+    """A call's context: the part of gRPC's that its methods use, and the connection's device."""
 
     __slots__ = ("_metadata", "address", "fingerprint")
 
@@ -56,7 +56,7 @@ class Context:
         self._metadata: Sequence[tuple[str, str | bytes]] = ()
 
     def set_trailing_metadata(self, trailing_metadata: Sequence[tuple[str, str | bytes]]) -> None:
-        """Of these the status' details alone are sent."""
+        """The status' details alone are sent."""
         self._metadata = trailing_metadata
 
     def trailing_metadata(self) -> Sequence[tuple[str, str | bytes]]:
@@ -207,7 +207,7 @@ class _Call:
 
     async def _run(self) -> None:
         context = Context(self._call.address, self._call.fingerprint)
-        # What a call ends with that is cancelled.
+        # The end of a cancelled call.
         code, said = grpc.StatusCode.UNAVAILABLE, ""
         try:
             await self._answer(context)
