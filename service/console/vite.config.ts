@@ -20,7 +20,7 @@ const drawsAtOnce: Plugin = {
 export default defineConfig({
   base: "/console/",
   plugins: [react(), drawsAtOnce],
-  // The controller writes a fresh nonce in its place (rest/console.py).
+  // The controller writes a fresh nonce in its place (http/console.py).
   html: { cspNonce: "{{nonce}}" },
   build: {
     target: "es2023",

@@ -42,12 +42,15 @@ from culvert_service.about import endpoints as about_endpoints
 from culvert_service.about.service import About
 from culvert_service.admins import account_endpoints, passkey_endpoints
 from culvert_service.admins import endpoints as admin_endpoints
+from culvert_service.admins.access import Access
 from culvert_service.admins.account import Account
+from culvert_service.admins.admin_token import AdminToken
 from culvert_service.admins.credentials import OwnCredentials
 from culvert_service.admins.notices import Notices
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.proof import Proof
+from culvert_service.admins.rates import Rates
 from culvert_service.admins.service import Admins
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
@@ -74,6 +77,7 @@ from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.sampling import Sampling
 from culvert_service.gateways.service import Gateways
 from culvert_service.gateways.session import Credentials, Program
+from culvert_service.http.application import application
 from culvert_service.identity import endpoints as identity_endpoints
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.denials import Denials
@@ -103,10 +107,6 @@ from culvert_service.policies.tracer import Tracer
 from culvert_service.resources import endpoints as resource_endpoints
 from culvert_service.resources.effect import Effects as ResourceEffects
 from culvert_service.resources.service import Resources
-from culvert_service.rest.access import Access
-from culvert_service.rest.admin_token import AdminToken
-from culvert_service.rest.application import application
-from culvert_service.rest.rates import Rates
 from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
 from culvert_service.site_tunnels.fit import check_gateway
 from culvert_service.site_tunnels.service import SiteTunnels

@@ -45,7 +45,7 @@ HANDSHAKE_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
 # Each device is a connection, and systemd's soft limit is 1,024.
 _MOST_FILES = 1 << 20
-# The front's limit is coarse: a page of the console loads dozens of files. `rest.rates` limits calls of the application.
+# The front's limit is coarse: a page of the console loads dozens of files. `admins.rates` limits calls of the application.
 _FRONT_CALLS_PER_SECOND = 100.0
 # This header tells the front that the request's credentials are valid. The front removes it from the answer.
 _ADMITTED = (b"culvert-admitted", b"1")

@@ -58,11 +58,11 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     """
     import finsy
     from culvert_db import ActorKind, Direct
+    from culvert_service.admins.access import Access
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
     from culvert_service.gateway_state import GatewayState
     from culvert_service.gateways.kek_rotation import KekRotation
-    from culvert_service.rest.access import Access
     from culvert_service.site_tunnels.keying import Keying
     from culvert_service.tunnels import failover
     from culvert_service.tunnels.service import Tunnels

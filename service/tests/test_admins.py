@@ -14,6 +14,7 @@ import pytest
 from culvert_db import Admin, AdminSession, ApiToken, Role, WrongCodes
 from culvert_proto import CulvertError, Reason
 from culvert_service.admins import guesses, repository
+from culvert_service.admins.access import COOKIE
 from culvert_service.admins.command import init
 from culvert_service.admins.endpoints import KNOWN_COOKIE
 from culvert_service.admins.guesses import Codes, Guesses
@@ -27,7 +28,6 @@ from culvert_service.admins.permission import (
     Caller,
     check,
 )
-from culvert_service.rest.access import COOKIE
 from hypothesis import given
 from hypothesis import strategies as st
 from pyotp import parse_uri

@@ -12,9 +12,10 @@ from typing import Any
 
 import httpx
 import pytest
-from culvert_service.rest import admission, strict_json
-from culvert_service.rest.admission import LISTS, SMALL
-from culvert_service.rest.headers import is_name
+from culvert_service.http import admission
+from culvert_service.http.admission import LISTS, SMALL
+from culvert_service.http.headers import is_name
+from culvert_service.rest import strict_json
 from culvert_service.rest.strict_json import DEPTH_MAX, NAMES_MAX, JsonError
 from hypothesis import given
 from hypothesis import strategies as st

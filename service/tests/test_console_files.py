@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from culvert_service.rest import console
+from culvert_service.http import console
 from fastapi import FastAPI
 
 PAGE = '<meta nonce="{{nonce}}"><script nonce="{{nonce}}" src="/console/assets/a-1.js"></script>'

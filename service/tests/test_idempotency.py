@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from culvert_db import IdempotencyKey
-from culvert_service.rest.idempotency import Idempotency
+from culvert_service.http.idempotency import Idempotency
 from sqlalchemy import delete, text, update
 
 from .conftest import World, until

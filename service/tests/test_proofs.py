@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from culvert_db import Admin, AdminSession, Role
 from culvert_proto import CulvertError, Reason
+from culvert_service.admins.access import fresh_proof
 from culvert_service.admins.notices import NOTICES_MAX
 from culvert_service.admins.permission import (
     PROOF_LIFETIME,
@@ -22,7 +23,6 @@ from culvert_service.admins.permission import (
 )
 from culvert_service.admins.schemas import ProofIn
 from culvert_service.controller import Controller, open_database
-from culvert_service.rest.access import fresh_proof
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 from sqlalchemy import update

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response, status
 
+from culvert_service.admins.access import Access, own_session
 from culvert_service.admins.account import Account
 from culvert_service.admins.credentials import OwnCredentials
 from culvert_service.admins.endpoints import PROVEN, keep
@@ -21,7 +22,6 @@ from culvert_service.admins.schemas import (
     SessionOut,
     SignedInOut,
 )
-from culvert_service.rest.access import Access, own_session
 
 
 def public_router(

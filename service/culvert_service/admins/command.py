@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from culvert_service import controller
+from culvert_service.admins.admin_token import AdminToken
 from culvert_service.admins.service import Admins
 from culvert_service.config import Settings
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.admin_token import AdminToken
 
 
 async def init(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 from culvert_db import ActorKind
 from fastapi import APIRouter, Depends, Request, Response, status
 
+from culvert_service.admins.access import COOKIE, Access, fresh_proof, own_session
 from culvert_service.admins.permission import SCOPES
 from culvert_service.admins.schemas import (
     AdminInvitationIn,
@@ -26,9 +27,8 @@ from culvert_service.admins.schemas import (
 )
 from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
 from culvert_service.audit.log import Actor, acting
-from culvert_service.rest.access import COOKIE, Access, fresh_proof, own_session
 from culvert_service.rest.page import Page
-from culvert_service.rest.source import source
+from culvert_service.rest.request import source
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 # Marks a browser in which an administrator has signed in: wrong guesses by a stranger at the same address do not lock it.

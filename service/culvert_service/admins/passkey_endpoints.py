@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response, status
 
+from culvert_service.admins.access import Access, own_session
 from culvert_service.admins.endpoints import PROVEN, keep
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.schemas import PasskeyIn, PasskeyOut, PasskeySignInIn, SignedInOut
-from culvert_service.rest.access import Access, own_session
 
 
 def public_router(access: Access, passkeys: Passkeys) -> APIRouter:

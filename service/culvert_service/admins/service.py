@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
+from culvert_service.admins.admin_token import NAME as ROOT_NAME
 from culvert_service.admins.credentials import invitation_out, shown
 from culvert_service.admins.notices import tell_of_wrong_codes, tell_owners
 from culvert_service.admins.password import Passwords
@@ -39,7 +40,6 @@ from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.refusals import Refusals
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
-from culvert_service.rest.admin_token import NAME as ROOT_NAME
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch

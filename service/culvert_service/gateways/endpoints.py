@@ -6,13 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
+from culvert_service.admins.access import fresh_proof
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
 from culvert_service.gateways.service import Gateways
-from culvert_service.rest.access import fresh_proof
-from culvert_service.rest.idempotency import given_once
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
+from culvert_service.rest.request import given_once
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 

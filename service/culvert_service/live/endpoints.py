@@ -16,13 +16,13 @@ from culvert_db import Database
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from culvert_service.admins.access import Access
 from culvert_service.audit.schemas import AuditLineOut
 from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
 from culvert_service.live import places, sources
 from culvert_service.live.log_view import LogView
 from culvert_service.live.view import View
-from culvert_service.rest.access import Access
 from culvert_service.tunnels.throughput import Throughput
 
 # After this long, who watches has to be one who still may.

@@ -1,1 +1,1 @@
-"""The REST API's frame: application, errors, the admin's token."""
+"""What every part says in REST: pages, versions, refusals, limits."""

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from sqlalchemy import text
 from starlette.responses import Response
 
+from culvert_service.admins.rates import Rates
 from culvert_service.periodic import Periodic
-from culvert_service.rest.rates import Rates
 
 # The time for the database's answer.
 _PATIENCE_SECONDS = 2.0

@@ -26,9 +26,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from culvert_service.admins.access import Access
 from culvert_service.audit.log import acting, effect
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.access import Access
 from culvert_service.rest.problem import problem
 
 KEPT = datetime.timedelta(hours=24)
@@ -56,11 +56,6 @@ class _Claim:
         marked = update(IdempotencyKey).where(*mine).values(effect=True).returning(IdempotencyKey.key)
         if session.scalar(marked) is None:
             raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
-
-
-async def given_once(request: Request) -> None:
-    """A FastAPI dependency: the answer holds secrets that are kept nowhere, so a repetition is told that it is lost."""
-    request.state.given_once = True
 
 
 class Idempotency:

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import HTMLResponse, Response
 
-from culvert_service.rest.rates import Rates
+from culvert_service.admins.rates import Rates
 
 PATH = "/docs"
 _DOCUMENT = "/openapi.json"

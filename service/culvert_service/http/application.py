@@ -11,14 +11,15 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from culvert_service.admins.access import Access
+from culvert_service.admins.rates import Rates
+from culvert_service.http import console, health, reference
+from culvert_service.http.admission import Admission, Check, endpoints
+from culvert_service.http.headers import SafeHeaders
+from culvert_service.http.idempotency import Idempotency, Now
 from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest import console, health, problem, reference
-from culvert_service.rest.access import Access
-from culvert_service.rest.admission import Admission, Check, endpoints
-from culvert_service.rest.headers import SafeHeaders
-from culvert_service.rest.idempotency import Idempotency, Now
-from culvert_service.rest.rates import Rates
+from culvert_service.rest import problem
 from culvert_service.rest.reads_again import ReadsAgain
 
 _DESCRIPTION = """

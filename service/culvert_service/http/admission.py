@@ -20,10 +20,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Mount, compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from culvert_service.admins.access import Access
+from culvert_service.admins.rates import Rates
 from culvert_service.rest import strict_json
-from culvert_service.rest.access import Access
 from culvert_service.rest.problem import MethodError
-from culvert_service.rest.rates import Rates
 from culvert_service.rest.strict_json import JsonError
 
 # The longest time for a whole body.

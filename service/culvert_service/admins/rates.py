@@ -10,7 +10,7 @@ from fastapi import Request
 
 from culvert_service.audit.log import Actor, acting
 from culvert_service.rest.rate import AddressLimiter, Limiter, Rate
-from culvert_service.rest.source import source
+from culvert_service.rest.request import source
 
 _BURST_SECONDS = 10
 

@@ -14,14 +14,14 @@ from culvert_proto import CulvertError, Reason
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from culvert_service.admins.admin_token import NAME, AdminToken
 from culvert_service.admins.permission import ByRoot, Caller, check, check_proof
+from culvert_service.admins.rates import Rates
 from culvert_service.admins.schemas import SignedInOut
 from culvert_service.admins.service import Admins, by_session, csrf_token
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.refusals import Refusals
-from culvert_service.rest.admin_token import NAME, AdminToken
-from culvert_service.rest.rates import Rates
-from culvert_service.rest.source import source
+from culvert_service.rest.request import source
 
 # The prefix binds it to this host, to TLS and to the path / (RFC 6265bis section 4.1.3.2).
 COOKIE = "__Host-culvert"
