@@ -1,4 +1,4 @@
-"""Grants and events as culvert.agent.v1 messages. Pure."""
+"""Grants and profiles as culvert.agent.v1 messages. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from culvert_service.resources.target import hosts
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel
 from culvert_service.tunnels.inner_addresses import Allotment
 from culvert_service.tunnels.pool import Inner
-from culvert_service.watch.hub import GatewayMoved, SaExpiring, TunnelClosed
 
 # Bytes of IP packet: from what IPv6 needs (RFC 8200 section 5).
 _PATH_MTUS = range(1280, 1 << 16)
@@ -100,26 +99,6 @@ def profile(
             for one in resources
         ],
         code_valid_until=int(until.timestamp()) if until is not None and until > now else 0,
-    )
-
-
-def tunnel_closed(event: TunnelClosed) -> agent_pb2.WatchResponse:
-    return agent_pb2.WatchResponse(
-        tunnel_closed=agent_pb2.TunnelClosed(
-            tunnel_id=str(event.tunnel_id), why=event.why.to_proto(), last_generation=event.last_generation
-        )
-    )
-
-
-def gateway_moved(event: GatewayMoved) -> agent_pb2.WatchResponse:
-    return agent_pb2.WatchResponse(
-        gateway_moved=agent_pb2.GatewayMoved(tunnel_id=str(event.tunnel_id), why=event.why.to_proto())
-    )
-
-
-def sa_expiring(event: SaExpiring) -> agent_pb2.WatchResponse:
-    return agent_pb2.WatchResponse(
-        sa_expiring=agent_pb2.SaExpiring(tunnel_id=str(event.tunnel_id), generation=event.generation)
     )
 
 

@@ -28,7 +28,7 @@ from culvert_service.resources import repository as resources
 from culvert_service.tunnels.inner_addresses import InnerAddresses
 from culvert_service.tunnels.opening import OpenRequest
 from culvert_service.tunnels.service import Tunnels
-from culvert_service.watch.hub import GatewayMoved, Hub, Message, ProfileChanged, SaExpiring, TunnelClosed
+from culvert_service.watch.hub import Hub, ProfileChanged
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
@@ -92,14 +92,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                     case ProfileChanged():
                         profile = await repeated(lambda: self._profile(who.fingerprint))
                         yield agent_pb2.WatchResponse(profile=profile)
-                    case TunnelClosed():
-                        yield messages.tunnel_closed(event)
-                    case GatewayMoved():
-                        yield messages.gateway_moved(event)
-                    case SaExpiring():
-                        yield messages.sa_expiring(event)
-                    case Message(response):
-                        yield response
+                    case _:
+                        yield event.message()
         finally:
             self._hub.close(device_id, watcher)
 

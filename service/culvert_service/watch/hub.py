@@ -25,6 +25,12 @@ class TunnelClosed:
     why: CulvertError
     last_generation: int = 0
 
+    def message(self) -> agent_pb2.WatchResponse:
+        closed = agent_pb2.TunnelClosed(
+            tunnel_id=str(self.tunnel_id), why=self.why.to_proto(), last_generation=self.last_generation
+        )
+        return agent_pb2.WatchResponse(tunnel_closed=closed)
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayMoved:
@@ -33,11 +39,19 @@ class GatewayMoved:
     tunnel_id: uuid.UUID
     why: CulvertError
 
+    def message(self) -> agent_pb2.WatchResponse:
+        moved = agent_pb2.GatewayMoved(tunnel_id=str(self.tunnel_id), why=self.why.to_proto())
+        return agent_pb2.WatchResponse(gateway_moved=moved)
+
 
 @dataclass(frozen=True, slots=True)
 class SaExpiring:
     tunnel_id: uuid.UUID
     generation: int
+
+    def message(self) -> agent_pb2.WatchResponse:
+        expiring = agent_pb2.SaExpiring(tunnel_id=str(self.tunnel_id), generation=self.generation)
+        return agent_pb2.WatchResponse(sa_expiring=expiring)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,9 @@ class Message:
     """As another controller, or this one in earlier times, has put it."""
 
     response: agent_pb2.WatchResponse
+
+    def message(self) -> agent_pb2.WatchResponse:
+        return self.response
 
 
 Event = ProfileChanged | TunnelClosed | GatewayMoved | SaExpiring | Message

@@ -17,19 +17,9 @@ from culvert_proto import CulvertError, agent_pb2, error_pb2
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.agent import messages
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.periodic import Periodic
-from culvert_service.watch.hub import (
-    End,
-    Event,
-    GatewayMoved,
-    Hub,
-    Message,
-    ProfileChanged,
-    SaExpiring,
-    TunnelClosed,
-)
+from culvert_service.watch.hub import End, Event, Hub, Message, ProfileChanged
 
 _LOOK_SECONDS = 1.0
 _CLEAN_EVERY_LOOKS = 60
@@ -115,15 +105,8 @@ def _row(event: Event | End) -> dict[str, object]:
             return {"kind": PushKind.PROFILE, "body": b""}
         case End(error):
             return {"kind": PushKind.END, "body": error.to_proto().SerializeToString() if error else b""}
-        case TunnelClosed():
-            message = messages.tunnel_closed(event)
-        case GatewayMoved():
-            message = messages.gateway_moved(event)
-        case SaExpiring():
-            message = messages.sa_expiring(event)
-        case Message(message):
-            pass
-    return {"kind": PushKind.EVENT, "body": message.SerializeToString()}
+        case _:
+            return {"kind": PushKind.EVENT, "body": event.message().SerializeToString()}
 
 
 def _event(kind: PushKind, body: bytes) -> Event | End:
