@@ -19,10 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from typer.core import TyperCommand, TyperGroup
 
 from culvert_service import config, controller
-from culvert_service.admins import command as admin_command
-from culvert_service.audit import command as audit_command
 from culvert_service.database import DatabaseDownError
-from culvert_service.operation import administration, api_document
+from culvert_service.operation import administration
 from culvert_service.operation import commands as operation
 from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.master_key import MasterKeyError
@@ -102,7 +100,7 @@ def main(
 @app.command()
 def init(config_file: ConfigFile = None) -> None:
     """Make the state and the database, and print a one-time token for the first owner's account."""
-    _run(admin_command.init, config_file)
+    _run(operation.init, config_file)
 
 
 @app.command()
@@ -120,7 +118,7 @@ def migrate(config_file: ConfigFile = None) -> None:
 @app.command()
 def openapi() -> None:
     """Print what the REST API offers, as an OpenAPI document."""
-    asyncio.run(api_document.write())
+    asyncio.run(operation.openapi())
 
 
 @app.command()
@@ -290,7 +288,7 @@ def list_gateways(config_file: ConfigFile = None) -> None:
 @audit_commands.command()
 def verify(config_file: ConfigFile = None) -> None:
     """Check the hash of every line. Exits with 1 at the first that is not as it was written."""
-    if not _run(audit_command.verify, config_file):
+    if not _run(operation.verify, config_file):
         sys.exit(1)
 
 
@@ -313,7 +311,7 @@ def cut(
     """Remove lines that are at least 30 days old. A signed record of the removal stays, and `verify` starts from it."""
     if (export is None) != without_export:
         raise typer.BadParameter("either --export or --without-export is needed")
-    _run(lambda settings: audit_command.cut(settings, before.replace(tzinfo=UTC), export), config_file)
+    _run(lambda settings: operation.cut(settings, before.replace(tzinfo=UTC), export), config_file)
 
 
 # SQLSTATEs of what an operator has to mend: the user or its password, the database, a right (appendix A).

@@ -15,7 +15,6 @@ from culvert_db import Admin, AdminSession, ApiToken, Role, WrongCodes
 from culvert_proto import CulvertError, Reason
 from culvert_service.admins import guesses, repository
 from culvert_service.admins.access import COOKIE
-from culvert_service.admins.command import init
 from culvert_service.admins.endpoints import KNOWN_COOKIE
 from culvert_service.admins.guesses import Codes, Guesses
 from culvert_service.admins.permission import (
@@ -28,6 +27,7 @@ from culvert_service.admins.permission import (
     Caller,
     check,
 )
+from culvert_service.operation.commands import init
 from hypothesis import given
 from hypothesis import strategies as st
 from pyotp import parse_uri

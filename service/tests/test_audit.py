@@ -17,10 +17,10 @@ import pytest
 from culvert_db import ActorKind, AuditLine, Outcome
 from culvert_proto import Reason
 from culvert_service.audit import repository, retention, verifier
-from culvert_service.audit.command import cut, verify
 from culvert_service.audit.line import GENESIS, Broken, Verification, Written, canonical, digest
 from culvert_service.audit.log import Actor, Line, tell
 from culvert_service.config import ConfigurationError
+from culvert_service.operation.commands import cut, verify
 from hypothesis import given
 from hypothesis import strategies as st
 from long_log import cut_key

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 
 import pytest
-from culvert_service.admins.command import init
+from culvert_service.operation.commands import init
 from playwright.async_api import Browser, Route, expect
 from pyotp.totp import TOTP
 

@@ -13,10 +13,10 @@ import long_log
 import pytest
 from culvert_proto import Reason
 from culvert_service.audit import export
-from culvert_service.audit.command import verify
 from culvert_service.audit.line import CHAINS
 from culvert_service.audit.log import Line, tell
 from culvert_service.audit.repository import BATCH
+from culvert_service.operation.commands import verify
 from sqlalchemy import text
 
 from .conftest import World, until

@@ -13,11 +13,11 @@ import pytest
 from culvert_db import AuditCut
 from culvert_service import private_files
 from culvert_service.audit import retention
-from culvert_service.audit.command import cut, verify
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.line import CHAINS
 from culvert_service.audit.repository import BATCH
 from culvert_service.config import ConfigurationError
+from culvert_service.operation.commands import cut, verify
 from culvert_service.pki.master_key import MasterKey
 from long_log import cut_key
 from sqlalchemy import select, text

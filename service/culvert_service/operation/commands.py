@@ -1,13 +1,24 @@
-"""`culvert-controller backup`, `restore`, `rotate-…-ca`, `gateway reader` and `doctor`."""
+"""The commands of `culvert-controller` that need no running controller. `administration` has those that call one."""
 
 from __future__ import annotations
 
+import datetime
+import json
+import tempfile
 from pathlib import Path
 
+from culvert_db import ActorKind, bind_database
+
 from culvert_service import controller, private_files
+from culvert_service.admins.admin_token import AdminToken
+from culvert_service.admins.service import Admins
 from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
-from culvert_service.config import Settings
+from culvert_service.audit import retention, verifier
+from culvert_service.audit.cut import CutKey
+from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.config import ConfigurationError, Settings
+from culvert_service.controller import Controller
+from culvert_service.database import connect
 from culvert_service.operation import backup
 from culvert_service.operation.administration import local_time
 from culvert_service.operation.doctor import examine
@@ -18,6 +29,25 @@ from culvert_service.pki.authority import (
     cross_certify,
     make_authority,
 )
+from culvert_service.pki.master_key import MasterKey
+
+
+async def init(settings: Settings) -> None:
+    """Makes the state and the database where they are not, and says how the first owner makes an account."""
+    async with controller.administering(settings) as database:
+        for authority in ("infrastructure", "gateway", "device"):
+            Authority.load(settings.state_dir, authority)
+        AdminToken.load(settings.state_dir)
+        admins = Admins(database, MasterKey.load(settings.state_dir), controller.now)
+        token = await admins.first_owner()
+    if token is None:
+        print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
+        return
+    print("For the first owner's account, within a day, in a browser:")
+    # What is behind the # is sent nowhere.
+    print(f"  {settings.rest_url}/console/setup#token={token}")
+    print(f"or POST {settings.rest_url}/api/v1/setup")
+    print(f'  {{"token": "{token}", "name": "…", "password": "…"}}')
 
 
 async def back_up(settings: Settings, target: Path) -> None:
@@ -97,3 +127,41 @@ async def doctor(settings: Settings) -> bool:
         if finding.wrong:
             print(f"{'':24} {finding.remedy}")
     return well
+
+
+async def verify(settings: Settings) -> bool:
+    """Says what it found; whether every line is as it was written. The ends tell whether lines are missing after them."""
+    key = CutKey(MasterKey.load(settings.state_dir))
+    async with controller.reading(settings) as database:
+        found = await verifier.verify(database, key)
+    if found.broken is not None:
+        print(f"chain {found.broken.chain}, line {found.broken.seq}: {found.broken.why}")
+        return False
+    print(f"{found.lines} lines are as they were written. The chains end at:")
+    for chain, (seq, end) in sorted(found.ends.items()):
+        print(f"  chain {chain}, line {seq}, hash {end.hex()}")
+    return True
+
+
+async def cut(settings: Settings, before: datetime.datetime, file: Path | None) -> None:
+    """Cut old lines, and print what was done. Raises ConfigurationError when nothing was cut."""
+    key = CutKey(MasterKey.load(settings.state_dir))
+    acting.set(Actor(ActorKind.SYSTEM, "command line"))
+    async with controller.reading(settings) as database:
+        try:
+            done = await retention.cut(database, key, before, controller.now(), file)
+        except (retention.LogBrokenError, retention.ExportRefusedError, ValueError) as error:
+            raise ConfigurationError(f"nothing was cut: {error}") from None
+    print(f"{done.lines} lines that were written before {before:%Y-%m-%d %H:%M %Z} are cut.")
+    if file is not None and done.export is not None:
+        print(f"{file} holds them; its SHA-256 is {done.export.hex()}.")
+    print(f"The cut is signed by the key {key.public.hex()}.")
+
+
+async def openapi() -> None:
+    """Print what the REST API offers, as an OpenAPI document. Needs neither settings nor a database: nothing is started."""
+    engine = connect("postgresql://nobody@localhost/none")
+    with tempfile.TemporaryDirectory() as state:
+        offered = Controller(Settings(state_dir=Path(state)), bind_database(engine)).openapi()
+    print(json.dumps(offered, indent=1, sort_keys=True))
+    await engine.dispose()

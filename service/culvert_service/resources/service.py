@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from culvert_db import Database, Policy, Resource, ResourceGateway
 from culvert_proto import CulvertError, Reason
@@ -22,7 +23,6 @@ from culvert_service.rest.field import FieldError, taken
 from culvert_service.rest.order import chosen
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
-from culvert_service.site_tunnels.following import Following
 from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
@@ -37,6 +37,24 @@ Enforce = Callable[[], Awaitable[int]]
 _Row = TypeVar("_Row")
 
 
+class CarryingTunnels(Protocol):
+    """The site tunnels that carry a resource. Each method takes the session of the change."""
+
+    async def hold(self, session: AsyncSession, resource_id: int) -> Mapping[uuid.UUID, object]:
+        """Lock them; what each carries now."""
+        ...
+
+    async def follow(
+        self, session: AsyncSession, resource: str, before: Mapping[uuid.UUID, object]
+    ) -> Callable[[], Awaitable[None]]:
+        """After the change; returns what to do after its commit. Raises CulvertError RESOURCE_IN_USE."""
+        ...
+
+    async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
+        """Raises CulvertError RESOURCE_IN_USE while a tunnel carries the resource."""
+        ...
+
+
 class Resources:
     def __init__(
         self,
@@ -44,7 +62,7 @@ class Resources:
         hub: Hub,
         close_tunnels: CloseTunnels,
         refit: Refit,
-        site_tunnels: Following,
+        site_tunnels: CarryingTunnels,
         enforce: Enforce,
         managed_zones: Callable[[AsyncSession], Awaitable[Sequence[str]]],
     ) -> None:
