@@ -135,7 +135,7 @@ async def test_a_controller_with_another_name_is_told(infrastructure: Authority,
 
 
 @pytest.mark.parametrize(
-    ("ahead", "said"), [(240, "is 4 min away"), (18_720, "is 5 h 12 min away"), (400_000, "is 5 d away")]
+    ("ahead", "said"), [(240, "by 4 min"), (18_720, "by 5 h 12 min"), (400_000, "by 5 d")]
 )
 async def test_how_wrong_the_clock_is_is_told_in_words(
     tmp_path: Path, infrastructure: Authority, devices: Authority, ahead: int, said: str

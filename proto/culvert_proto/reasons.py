@@ -241,7 +241,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNAUTHORIZED,
     ),
     Reason.SIGN_IN_WRONG: Entry(
-        "Name, password and code do not belong together, or the code was used already.",
+        "Wrong name, password or code, or the code was already used.",
         "Check the name and the password, wait for the next code and try again.",
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
@@ -263,12 +263,12 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.NOT_PERMITTED: Entry(
         "{who} may not {verb} {what}: that needs {needed}.",
-        "Ask an owner to do it, or for the right to.",
+        "Ask an owner to do it, or to grant the right.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
     Reason.PROOF_NEEDED: Entry(
-        "This needs a proof, not older than {minutes} minutes, that {who} asks for it.",
+        "This needs a proof of identity by {who} that is at most {minutes} minutes old.",
         "Give password and code once more, or use a passkey of the account, and repeat the call.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
@@ -280,8 +280,8 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.TOO_MANY_REQUESTS,
     ),
     Reason.LAST_SIGN_IN: Entry(
-        "Nothing else would let {who} sign in.",
-        "Add a passkey first, and then remove this.",
+        "After this, {who} could not sign in any more.",
+        "Add a passkey first, and then remove it.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -298,7 +298,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNAUTHORIZED,
     ),
     Reason.OIDC_UNKNOWN: Entry(
-        "{issuer} knows who you are, but nobody here has that account or that verified e-mail address.",
+        "No account here belongs to this sign-in at {issuer}, nor to its verified e-mail address.",
         "Ask your administrator to invite you.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
@@ -353,7 +353,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.OIDC_EMAIL_UNVERIFIED: Entry(
         "{issuer} does not confirm that an e-mail address is yours.",
-        "Ask your administrator for an invitation. What counts as confirmed, oidc_email_verified_by in the settings says.",
+        "Ask your administrator for an invitation. The setting oidc_email_verified_by says when an address is confirmed.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
@@ -398,7 +398,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.METHOD_NOT_ALLOWED: Entry(
         "This path does not take the method {method}.",
-        "Use one of {allowed}; the reference says what each path is for.",
+        "Use one of {allowed}; the API reference lists the methods of each path.",
         _G.UNIMPLEMENTED,
         _H.METHOD_NOT_ALLOWED,
     ),
@@ -502,13 +502,13 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.VERSION_NEEDED: Entry(
-        "{what} can only be changed by who says which version of it they have seen.",
+        "Changing {what} needs an If-Match header with its current ETag.",
         "Read it, and send its ETag in the header If-Match.",
         _G.FAILED_PRECONDITION,
         _H.PRECONDITION_REQUIRED,
     ),
     Reason.VERSION_STALE: Entry(
-        "{what} was changed meanwhile: it is at {current}, the request was made for {sent}.",
+        "{what} was changed meanwhile: its version is {current}, and the request is for {sent}.",
         "Read it again, and decide again.",
         _G.ABORTED,
         _H.PRECONDITION_FAILED,
@@ -520,8 +520,8 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.IDEMPOTENCY_ANSWER_LOST: Entry(
-        "The request was carried out, but the controller died before it had answered.",
-        "Look at what it has changed; a secret that only the answer held has to be made anew, with another key.",
+        "The request was carried out, but the controller stopped before it answered.",
+        "Check the result. If the answer held a secret, make a new one, with another idempotency key.",
         _G.DATA_LOSS,
         _H.CONFLICT,
     ),
@@ -574,13 +574,13 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNAUTHORIZED,
     ),
     Reason.CLOCK_WRONG: Entry(
-        "This computer's clock is {apart} away from the controller's: by it, a certificate is not valid.",
+        "This computer's clock differs from the controller's by {apart}, so a certificate seems invalid.",
         "Set the clock: timedatectl set-ntp true. Culvert connects by itself after that.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
     Reason.CONTROLLER_CA_UNKNOWN: Entry(
-        "At {controller} a certificate is shown that this computer's certificate authority has not issued.",
+        "The certificate of {controller} was not issued by this computer's certificate authority.",
         "Try another network: somebody may be in between. If it lasts, ask your administrator for a new invitation.",
         _G.UNAUTHENTICATED,
         _H.BAD_GATEWAY,
@@ -618,13 +618,13 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.SERVICE_UNAVAILABLE,
     ),
     Reason.PATH_NARROW: Entry(
-        "Only small packets pass between here and the gateway {gateway}, so what {name} sends hangs.",
+        "Only small packets pass between here and the gateway {gateway}, so large answers of {name} get lost.",
         "Use another network, or tell the administrator of this one: packets of 1280 bytes must pass. Culvert tries again.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),
     Reason.STATE_UNREADABLE: Entry(
-        "The file {path} cannot be read: {why}. What it protects stays blocked.",
+        "The file {path} cannot be read: {why}. Protected addresses stay blocked.",
         "Restore the file, or ask your administrator for a new invitation and enrol again.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
@@ -636,13 +636,13 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.ORGANISATION_UNCLEAR: Entry(
-        "This computer is enrolled with several organisations, and which one is meant is not clear: {organisations}.",
+        "This computer is enrolled with several organisations, and the command names none of them: {organisations}.",
         "Name one: --organisation NAME. Or use the whole name in DNS.",
         _G.INVALID_ARGUMENT,
         _H.UNPROCESSABLE_ENTITY,
     ),
     Reason.CONSENT_NEEDED: Entry(
-        "The controller wants to carry traffic to {prefixes}, which is public, and nobody has agreed to that.",
+        "The controller wants to carry traffic to the public networks {prefixes}, and nobody has agreed to that.",
         "Look at the networks and decide, in the tray or with: culvert agree",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
@@ -661,7 +661,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.STATE_FORGOTTEN: Entry(
         "The file {path} cannot be read: {why}. {what}.",
-        "Make the choice again where it is missed; the file is then written anew. Protected addresses stay blocked.",
+        "Make the choice again; Culvert then writes a new file. Protected addresses stay blocked.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -814,7 +814,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.GATEWAY_ELSEWHERE: Entry(
-        "The gateway {gateway} is the controller {owner}'s, which alone reads its tables.",
+        "The gateway {gateway} belongs to the controller {owner}, which alone reads its tables.",
         "Ask the controller {owner}.",
         _G.FAILED_PRECONDITION,
         _H.MISDIRECTED_REQUEST,
@@ -833,7 +833,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_NEEDED: Entry(
         "Only the gateway {gateway} serves {what}.",
-        "Give them another gateway first; or drain it anyway: what is open there stays, and nothing new opens.",
+        "Give them another gateway first; or drain it anyway: its open tunnels stay, and no new ones open.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -856,13 +856,13 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.CONTROLLER_INVALID: Entry(
-        "The controller sent what this computer does not take: {why}.",
+        "This computer rejects the controller's settings: {why}.",
         "Tell your administrator. What was agreed before stays in force.",
         _G.INTERNAL,
         _H.BAD_GATEWAY,
     ),
     Reason.ADDRESS_COLLISION: Entry(
-        "{prefix}, which the controller protects, collides with {what}.",
+        "The protected network {prefix} collides with {what}.",
         "Use another network, or ask your administrator to protect less. What was agreed before stays in force.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
@@ -875,14 +875,14 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.LOCAL_NETWORK_BLOCKED: Entry(
-        "{network} on {device} overlaps with what is protected: {prefix}. "
+        "{network} on {device} overlaps with protected networks: {prefix}. "
         "Addresses in both are reached through tunnels alone.",
         "Give {device} another network, use another network, or ask your administrator to protect less.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
     Reason.LOCAL_NETWORK_UNPROTECTED: Entry(
-        "This computer needs {network} itself, which lies in what the controller protects: {prefix}. "
+        "This computer needs {network} itself, which lies in the protected network {prefix}. "
         "Packets to {network} go out without a tunnel.",
         "Resources in {network} cannot be opened here. Use another network, or ask your administrator to protect less.",
         _G.FAILED_PRECONDITION,
@@ -896,7 +896,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DNS_SETTINGS_FAILED: Entry(
         "Culvert cannot set this computer's name service: {why}. Names of the intranet may not be found.",
-        "Remove what keeps Culvert from it, as an immutable file (sudo chattr -i FILE) or a stopped service. "
+        "Remove the obstacle, such as an immutable file (sudo chattr -i FILE) or a stopped service. "
         "Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,

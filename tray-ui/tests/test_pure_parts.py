@@ -328,7 +328,7 @@ def test_a_narrow_path_is_not_called_a_silent_gateway() -> None:
     assert _heading(menu(narrow, NOW)) == "Only small packets reach the gateways"
     [[], told, [], []] = _observe(statuses.connected(), narrow, narrow, statuses.connected())
     assert [notice.title for notice in told] == [
-        "Only small packets pass between here and the gateway gw-berlin, so what wiki.corp.example sends hangs."
+        "Only small packets pass between here and the gateway gw-berlin, so large answers of wiki.corp.example get lost."
     ]
 
 
