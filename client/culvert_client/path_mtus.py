@@ -24,7 +24,7 @@ from culvert_client.core.client_events import PathsMeasured
 from culvert_client.core.grant import Address, Tunnel, TunnelId
 from culvert_client.core.path_mtu import LEAST, PathMtu
 from culvert_client.core.sealed import inner_length
-from culvert_client.core.tunnel_states import Carried
+from culvert_client.core.tunnel.states import Carried
 from culvert_client.ping import probe
 
 log = logging.getLogger("culvertd")

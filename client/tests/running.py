@@ -16,8 +16,8 @@ import grpc.aio
 from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, TunnelId
+from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
-from culvert_client.loop import Daemon
 from culvert_client.system_dns import SystemDns
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.activity import KEPT, Activity, Entry, Kind, Log
 from culvert_client.core.client_events import (
     Call,
@@ -24,6 +23,7 @@ from culvert_client.core.client_events import (
     TunnelMoves,
 )
 from culvert_client.core.grant import TunnelId
+from culvert_client.core.tunnel import events as on
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .controller import CODE

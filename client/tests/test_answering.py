@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from culvert_client import answering
 from culvert_client.cli import words
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.client_events import (
     Call,
     CallEnded,
@@ -29,7 +28,8 @@ from culvert_client.core.client_events import (
     TunnelLost,
 )
 from culvert_client.core.grant import Probe, TunnelId, Usage
-from culvert_client.core.tunnel_states import ANSWER_DUE
+from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.states import ANSWER_DUE
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE

@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -43,6 +42,7 @@ from culvert_client.core.client_events import (
 from culvert_client.core.faults import REFUSAL_AGE
 from culvert_client.core.grant import Address, Sas, TunnelId, Usage
 from culvert_client.core.status import redacted
+from culvert_client.core.tunnel import events as on
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel

@@ -161,7 +161,7 @@ async def test_an_answer_during_the_check_of_another_is_kept(
         await checked.wait()
         await check_claims(*arguments)
 
-    monkeypatch.setattr("culvert_client.organisation.check_claims", held_check)
+    monkeypatch.setattr("culvert_client.daemon.organisation.check_claims", held_check)
     async with asyncio.TaskGroup() as answers:
         answers.create_task(decide(enrolled, WIDER, agreed=True))
         await checking.wait()

@@ -6,10 +6,10 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.grant import Limits, SaPair, TunnelId, Usage
-from culvert_client.core.machine import IllegalEventError, Machine
-from culvert_client.core.tunnel_states import Closed, Closing, Draining, Moving, Opening, Renewing, Up
+from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.machine import IllegalEventError, Machine
+from culvert_client.core.tunnel.states import Closed, Closing, Draining, Moving, Opening, Renewing, Up
 from culvert_proto import CulvertError, Reason
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -8,7 +8,6 @@ from ipaddress import ip_address
 
 import pytest
 from culvert_client.cli.pause import end_of_pause
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Apply,
@@ -29,6 +28,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
 )
 from culvert_client.core.grant import TunnelId
+from culvert_client.core.tunnel import events as on
 from culvert_proto import Reason, local_pb2
 
 from .controller import CODE

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.client_events import (
     AnswerSeen,
     AskTxt,
@@ -22,6 +21,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
 )
 from culvert_client.core.profile import Resource
+from culvert_client.core.tunnel import events as on
 from culvert_proto import CulvertError, Reason
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel

@@ -21,7 +21,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
 )
 from culvert_client.core.profile import Resource
-from culvert_client.core.tunnel_events import CloseDone
+from culvert_client.core.tunnel.events import CloseDone
 from culvert_proto import CulvertError, Reason
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS

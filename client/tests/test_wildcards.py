@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from ipaddress import ip_address
 
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.client_events import (
     Apply,
     AskTxt,
@@ -19,6 +18,7 @@ from culvert_client.core.client_events import (
     TxtAnswered,
 )
 from culvert_client.core.profile import Resource
+from culvert_client.core.tunnel import events as on
 
 from .granted import PROFILE, pair, tunnel
 from .world import World

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from culvert_client.core import tunnel_events as on
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -23,6 +22,7 @@ from culvert_client.core.client_events import (
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 from culvert_client.core.status import status_of
+from culvert_client.core.tunnel import events as on
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, pair, tunnel

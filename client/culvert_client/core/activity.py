@@ -11,7 +11,6 @@ from typing import Any
 
 from culvert_proto import CulvertError, Reason, local_pb2
 
-from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     CallEnded,
@@ -27,7 +26,8 @@ from culvert_client.core.client_events import (
     Settle,
     TunnelLost,
 )
-from culvert_client.core.tunnel_states import Closing
+from culvert_client.core.tunnel import events as tunnel
+from culvert_client.core.tunnel.states import Closing
 
 # Our tunables.
 KEPT = 500

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from culvert_proto import CulvertError
 
-from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.client_events import Apply, Desired
+from culvert_client.core.tunnel import events as tunnel
 
 APPLY_RETRY = 5.0
 """Seconds after which a state that the datapath refused is tried again."""

@@ -16,7 +16,6 @@ from dataclasses import replace
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.applies import Applies
 from culvert_client.core.clicks import Clicks
 from culvert_client.core.client_events import (
@@ -65,14 +64,15 @@ from culvert_client.core.client_events import (
 from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
 from culvert_client.core.grant import Sas, Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
-from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
 from culvert_client.core.sealed import inner_length
 from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.source_addresses import SourceAddresses
 from culvert_client.core.suite import LEGACY
 from culvert_client.core.triggers import UNASKED, Triggers
-from culvert_client.core.tunnel_states import Closed, Closing, Opening
+from culvert_client.core.tunnel import events as tunnel
+from culvert_client.core.tunnel.machine import Machine
+from culvert_client.core.tunnel.states import Closed, Closing, Opening
 
 # The controller shuts this device out: its tunnels are gone on the gateways.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from culvert_proto import CulvertError
 
-from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.claims import LocalNetwork
 from culvert_client.core.grant import Address, Network, Sas, Source, Tunnel, TunnelId, Usage
 from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel import events as tunnel
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.core.grant import Address, TunnelId
-from culvert_client.core.machine import Machine
 from culvert_client.core.profile import Profile
-from culvert_client.core.tunnel_states import Carried
+from culvert_client.core.tunnel.machine import Machine
+from culvert_client.core.tunnel.states import Carried
 
 
 @dataclass(frozen=True, slots=True)

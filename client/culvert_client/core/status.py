@@ -8,8 +8,8 @@ from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_client.core.clicks import Click
 from culvert_client.core.client import Client
-from culvert_client.core.machine import Machine
-from culvert_client.core.tunnel_states import (
+from culvert_client.core.tunnel.machine import Machine
+from culvert_client.core.tunnel.states import (
     Activating,
     Carried,
     Closing,

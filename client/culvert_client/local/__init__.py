@@ -1,1 +1,1 @@
-"""The local API: who is calling (SO_PEERCRED), and what the tray and the CLI may ask."""
+"""The public socket of the local API: the kernel says who calls (SO_PEERCRED)."""

@@ -14,17 +14,7 @@ from dataclasses import replace
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.core.grant import Usage
-from culvert_client.core.transitions import (
-    TRANSIENT,
-    Calls,
-    Handler,
-    Transition,
-    ask_to_close,
-    backoff,
-    due,
-    refuse,
-)
-from culvert_client.core.tunnel_events import (
+from culvert_client.core.tunnel.events import (
     ClosedByController,
     CloseRequested,
     ControllerBack,
@@ -40,7 +30,7 @@ from culvert_client.core.tunnel_events import (
     Tick,
     TunnelOpened,
 )
-from culvert_client.core.tunnel_states import (
+from culvert_client.core.tunnel.states import (
     Activating,
     Carried,
     Closed,
@@ -51,6 +41,16 @@ from culvert_client.core.tunnel_states import (
     Renewing,
     Switching,
     Up,
+)
+from culvert_client.core.tunnel.transitions import (
+    TRANSIENT,
+    Calls,
+    Handler,
+    Transition,
+    ask_to_close,
+    backoff,
+    due,
+    refuse,
 )
 
 

@@ -21,7 +21,6 @@ from culvert_proto import CulvertError, Reason, local_pb2_grpc
 from culvert_client import config
 from culvert_client.config import Endpoint
 from culvert_client.controller.agent import CALL_TIMEOUT
-from culvert_client.core import organisations
 from culvert_client.core.activity import Log
 from culvert_client.core.claims import LocalNetwork
 from culvert_client.core.client_events import (
@@ -41,19 +40,20 @@ from culvert_client.core.client_events import (
     TunnelLost,
     Woke,
 )
-from culvert_client.core.datapath_union import DatapathUnion, owner_of, shared_id, split_by_organisation
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.local_networks import Shared, share
 from culvert_client.core.profile import Profile
+from culvert_client.daemon import router
+from culvert_client.daemon.datapath_owner import DatapathUnion, owner_of, shared_id, split_by_organisation
+from culvert_client.daemon.local_api import LocalApi
+from culvert_client.daemon.local_servicer import LocalServicer
+from culvert_client.daemon.organisation import STOP_PATIENCE, Organisation
 from culvert_client.datapath import Datapath
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import LIMITS, Front
-from culvert_client.local.local_api import LocalApi
-from culvert_client.local.servicer import LocalServicer
 from culvert_client.moves import Sleep, follow
 from culvert_client.name_service import NameService
 from culvert_client.nat64_reach import Nat64Reach
-from culvert_client.organisation import STOP_PATIENCE, Organisation
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
@@ -99,7 +99,7 @@ class Daemon:
             self._is_open,
             self._post_dns,
             lambda: self.nat64.translator,
-            lambda label: organisations.find_full_name(self.profiles(), label),
+            lambda label: router.find_full_name(self.profiles(), label),
             self._addresses_of,
         )
         watches = settings.dns_mode is config.DnsMode.WATCH
@@ -189,21 +189,21 @@ class Daemon:
         return {number: it.client.profile for number, it in self.organisations.items()}
 
     def _profile(self) -> Profile:
-        return organisations.merge_profiles(it.client.profile for it in self._all())
+        return router.merge_profiles(it.client.profile for it in self._all())
 
     def _profile_beside(self, fqdn: str) -> Profile:
         profiles = self.profiles()
-        profiles.pop(organisations.find_by_name(profiles, fqdn) or 0, None)
-        return organisations.merge_profiles(profiles.values())
+        profiles.pop(router.find_by_name(profiles, fqdn) or 0, None)
+        return router.merge_profiles(profiles.values())
 
     def _addresses_of(self, fqdn: str) -> Collection[Address]:
         profiles = self.profiles()
-        number = organisations.find_by_name(profiles, fqdn)
+        number = router.find_by_name(profiles, fqdn)
         return profiles[number].addresses_of(fqdn) if number is not None else ()
 
     def _is_open(self, fqdn: str) -> bool:
         self.see_awake()
-        of = self.organisations.get(organisations.find_by_name(self.profiles(), fqdn) or 0)
+        of = self.organisations.get(router.find_by_name(self.profiles(), fqdn) or 0)
         return of is not None and of.client.is_open(fqdn)
 
     def _post_to(self, number: int | None, event: Event) -> None:
@@ -218,13 +218,13 @@ class Daemon:
     def _post_dns(self, event: Event) -> None:
         match event:
             case QueryHeld(fqdn=fqdn) | NameSeen(fqdn) | AnswerSeen(fqdn):
-                self._post_to(organisations.find_by_name(self.profiles(), fqdn), event)
+                self._post_to(router.find_by_name(self.profiles(), fqdn), event)
             case _:
                 # The answer to a query: whoever holds it knows.
                 self._post_to_all(event)
 
     def _trapped(self, event: PacketTrapped) -> None:
-        self._post_to(organisations.find_by_address(self.profiles(), event.address), event)
+        self._post_to(router.find_by_address(self.profiles(), event.address), event)
 
     def _post_soft_limit(self, event: SoftLimitReached) -> None:
         number, tunnel_id = owner_of(event.tunnel_id)

@@ -17,9 +17,9 @@ from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
 from culvert_client import config
 from culvert_client.closed import blocked_on_disk
+from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import AnotherDaemonError, Front
-from culvert_client.loop import Daemon
 from culvert_client.memory import keep_small
 from culvert_client.reopening import Reopening
 from culvert_client.system_dns import SystemDns, clean_up

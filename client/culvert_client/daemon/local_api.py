@@ -16,7 +16,6 @@ from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
 
 from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
-from culvert_client.core import organisations
 from culvert_client.core.activity import Log
 from culvert_client.core.client_events import Desired, PauseAsked
 from culvert_client.core.invitation import Invitation, parse_invitation
@@ -24,10 +23,11 @@ from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile
 from culvert_client.core.roles import ROOT_UID, Act, Role, may, role_of
 from culvert_client.core.status import redacted
+from culvert_client.daemon import router
+from culvert_client.daemon.organisation import LOOK_AGAIN, Organisation
 from culvert_client.enrolments import Enrolments
 from culvert_client.examination import examine
 from culvert_client.nat64_reach import Nat64Reach
-from culvert_client.organisation import LOOK_AGAIN, Organisation
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
@@ -289,7 +289,7 @@ class LocalApi:
 
     def _meant(self, among: Sequence[Organisation], name: str) -> Organisation:
         """By a resource's name or a name in DNS. One that nobody knows is refused by whoever is asked."""
-        numbers = organisations.find_by_resource({it.number: it.client.profile for it in among}, name)
+        numbers = router.find_by_resource({it.number: it.client.profile for it in among}, name)
         return self._one([it for it in among if it.number in numbers] or among[:1], "")
 
     def _shown_name(self, of: Organisation) -> str:

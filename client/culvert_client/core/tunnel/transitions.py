@@ -9,8 +9,8 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.core.faults import AWAY
 from culvert_client.core.grant import TunnelId
-from culvert_client.core.tunnel_events import CloseTunnel, Command, OpenTunnel, Refuse
-from culvert_client.core.tunnel_states import Closing, Opening, State
+from culvert_client.core.tunnel.events import CloseTunnel, Command, OpenTunnel, Refuse
+from culvert_client.core.tunnel.states import Closing, Opening, State
 
 # Our tunables, in seconds.
 RETRY_FIRST = 0.5

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from culvert_proto import Reason
 
 from culvert_client.core.grant import Sa, SaPair, Tunnel, TunnelId, Usage
-from culvert_client.core.tunnel_events import ClosedByController
+from culvert_client.core.tunnel.events import ClosedByController
 
 # Our tunable, in seconds: longer than a round trip, shorter than a person waits.
 ANSWER_DUE = 2.0

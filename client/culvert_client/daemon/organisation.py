@@ -30,7 +30,6 @@ from culvert_client.controller.calls import begin
 from culvert_client.controller.connection import Connection
 from culvert_client.controller.messages import check_claims
 from culvert_client.controller.surroundings import surroundings
-from culvert_client.core import tunnel_events as tunnel
 from culvert_client.core.activity import Activity, Log
 from culvert_client.core.claims import check_prefixes, check_public_space
 from culvert_client.core.client import Client
@@ -64,8 +63,9 @@ from culvert_client.core.consent import Consent, already_agreed
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
+from culvert_client.core.tunnel import events as tunnel
+from culvert_client.daemon.requests import Requests
 from culvert_client.latency import Latencies
-from culvert_client.local.requests import Requests
 from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.path_mtus import PathMtus
 from culvert_client.state_dir import Identity, StateDir

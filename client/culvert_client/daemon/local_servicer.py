@@ -18,7 +18,7 @@ from culvert_proto.grpc_errors import stream, unary
 
 from culvert_client.core.places import Owners, Places
 from culvert_client.core.roles import Act
-from culvert_client.local.local_api import LocalApi
+from culvert_client.daemon.local_api import LocalApi
 from culvert_client.state_file import not_kept
 
 Context = grpc.aio.ServicerContext[Any, Any]

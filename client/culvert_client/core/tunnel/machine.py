@@ -30,20 +30,9 @@ from dataclasses import replace
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core import moving
 from culvert_client.core.grant import Sa, Sas
-from culvert_client.core.transitions import (
-    TRANSIENT,
-    Calls,
-    Handler,
-    Transition,
-    ask_to_close,
-    ask_to_open,
-    backoff,
-    due,
-    refuse,
-)
-from culvert_client.core.tunnel_events import (
+from culvert_client.core.tunnel import moving
+from culvert_client.core.tunnel.events import (
     Activated,
     ActivateSa,
     ClosedByController,
@@ -66,7 +55,7 @@ from culvert_client.core.tunnel_events import (
     Tick,
     TunnelOpened,
 )  # fmt: skip
-from culvert_client.core.tunnel_states import (
+from culvert_client.core.tunnel.states import (
     Activating,
     Carried,
     Closed,
@@ -81,6 +70,17 @@ from culvert_client.core.tunnel_states import (
     Switching,
     Up,
 )  # fmt: skip
+from culvert_client.core.tunnel.transitions import (
+    TRANSIENT,
+    Calls,
+    Handler,
+    Transition,
+    ask_to_close,
+    ask_to_open,
+    backoff,
+    due,
+    refuse,
+)
 
 # Refusals after which the controller holds nothing of the tunnel any more.
 _GONE = frozenset({Reason.TUNNEL_UNKNOWN, Reason.SA_LOST})

@@ -1,0 +1,1 @@
+"""The life of one tunnel, as a table of states and events."""
