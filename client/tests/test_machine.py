@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
+from random import Random
 
 import pytest
 from culvert_client.core.grant import Limits, SaPair, TunnelId, Usage
 from culvert_client.core.tunnel import events as on
-from culvert_client.core.tunnel.machine import IllegalEventError, Machine
-from culvert_client.core.tunnel.states import Closed, Closing, Draining, Moving, Opening, Renewing, Up
+from culvert_client.core.tunnel.machine import TABLE, IllegalEventError, Machine
+from culvert_client.core.tunnel.states import (
+    Activating,
+    Closed,
+    Closing,
+    Draining,
+    Installing,
+    Moving,
+    Opening,
+    Renewing,
+    State,
+    Switching,
+    Up,
+)
 from culvert_proto import CulvertError, Reason
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -299,16 +315,14 @@ def test_keys_stand_in_no_representation() -> None:
     assert "TOPSECRET" not in repr(machine.state) + repr(machine.desired())
 
 
-ERRORS = st.sampled_from(
-    [
-        UNREACHABLE,
-        CulvertError(Reason.TIMEOUT, what="it"),
-        CulvertError(Reason.INTERNAL),
-        CulvertError(Reason.TUNNEL_UNKNOWN),
-        CulvertError(Reason.GENERATION_STALE, current=2, asked=1),
-        CulvertError(Reason.CODE_NEEDED),
-    ]
-)
+CAUSES = [
+    UNREACHABLE,
+    CulvertError(Reason.TIMEOUT, what="it"),
+    CulvertError(Reason.INTERNAL),
+    CulvertError(Reason.TUNNEL_UNKNOWN),
+    CulvertError(Reason.GENERATION_STALE, current=2, asked=1),
+    CulvertError(Reason.CODE_NEEDED),
+]
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -365,7 +379,7 @@ class AnyOrder(RuleBasedStateMachine):
                 self.post(on.CloseDone(call))
 
     @precondition(lambda self: self.asked)
-    @rule(data=st.data(), error=ERRORS)
+    @rule(data=st.data(), error=st.sampled_from(CAUSES))
     def fail(self, data: st.DataObject, error: CulvertError) -> None:
         command = self.asked.pop(data.draw(st.integers(0, len(self.asked) - 1)))
         self.post(on.Failed(command.call, error))
@@ -427,6 +441,53 @@ class AnyOrder(RuleBasedStateMachine):
         call = getattr(self.machine.state, "call", None)
         stuck = call is not None and all(command.call != call for command in self.asked)
         assert not stuck
+
+
+def test_the_table_says_exactly_where_each_event_leads() -> None:
+    """A long walk with a fixed seed takes every transition of the table, and no other."""
+    walk, declared = Random(1), {  # noqa: S311  no secret
+        (state, event, target)
+        for row in TABLE
+        for state in row.states
+        for event in row.events
+        for target in row.leads_to
+    }  # fmt: skip
+    seen: set[tuple[type[State], type[on.Event], type[State]]] = set()
+    machine, now, opened = Machine(itertools.count(1)), 0.0, 0
+    for query in range(40_000):
+        state, call = machine.state, getattr(machine.state, "call", None) or 0
+        carried = machine.carried
+        generation = carried.pair.generation if carried is not None else 1
+        counted = (carried.usage.packets_in if carried is not None else 0) + walk.choice([0, 1, 100])
+        last = TunnelId(f"t{opened - walk.choice([0, 0, 1, -1])}")
+        first = pair(1, soft=Limits(seconds=20), hard=Limits(packets=100))
+        answers: dict[type[State], on.Event] = {
+            Opening: on.TunnelOpened(call, tunnel(f"t{opened + 1}", idle=60.0), first),
+            Moving: on.TunnelOpened(call, tunnel(f"t{opened + 1}", idle=60.0), first),
+            Installing: on.Installed(call),
+            Renewing: on.Renewed(call, pair(generation + 1, hard=Limits(packets=100))),
+            Switching: on.Installed(call),
+            Activating: on.Activated(call),
+            Closing: on.CloseDone(call),
+        }
+        awaited = [*[answers.get(type(state), on.Tick())] * 3, on.Failed(call, walk.choice(CAUSES))]
+        others: list[on.Event] = [
+            on.Demand(query), on.SoftLimit(generation), on.Counted(Usage(packets_in=counted)), on.GatewayMoved(last),
+            on.ClosedByController(last, UNREACHABLE, walk.choice([0, 1])), on.CloseRequested(Reason.CLOSED_BY_USER),
+            on.Tick(), on.ControllerBack(),
+        ]  # fmt: skip
+        event = walk.choice(awaited if call and walk.random() < 0.8 else others)
+        now += walk.choice([0.0, 0.1, 0.1, 3.0, 3.0, 70.0])
+        opened += isinstance(event, on.TunnelOpened)
+        machine.handle(event, now)
+        if type(machine.state) is not type(state):
+            seen.add((type(state), type(event), type(machine.state)))
+    assert seen == declared
+
+
+def test_the_diagram_in_the_readme_is_the_tables() -> None:
+    drawing = Path(__file__).parents[1] / "draw-states"
+    subprocess.run([sys.executable, drawing, "--check"], check=True)
 
 
 TestAnyOrder = AnyOrder.TestCase

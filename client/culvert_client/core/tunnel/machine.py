@@ -2,22 +2,21 @@
 
             Demand            TunnelOpened              Installed
    Closed ─────────► Opening ─────────────► Installing ──────────► Up ◄────────────────────┐
-     ▲                  │ Failed                │ Failed           │ soft limit           │ drain over:
-     ├──────────────────┘                       │                  ▼                      │ old pair removed
-     │ Closed                                   │              Renewing ◄──┐ Failed:      │
-     │                                          │                  │ ───────┘ backoff     │
-   Closing ◄────────────────────────────────────┘                  │ Renewed              │
-     ▲  │ Failed: backoff                                          ▼                      │
-     │  └──────►                                               Switching  old and new     │
-     │                                                             │      inbound,        │
-     │ CloseRequested, idle, hard limit                            ▼      new outbound    │
-     └──────────────── Installing, Up … Draining              Activating ──────► Draining ┘
-                                                                       Activated
-   ClosedByController leads from every state with keys to Closed at once, GatewayMoved from Up … Draining to Moving
-   (moving.py).
+     ▲                                          ▲                  │ SoftLimit, Tick       │ Tick, drain over:
+     │ CloseDone                                │                  ▼                       │ old pair removed
+   Closing ◄── CloseRequested, idle,            │              Renewing ◄─┐ Failed:        │
+               hard limit                       │                  │ ─────┘ backoff        │
+                              TunnelOpened,     │                  ▼ Renewed               │
+                              through the next  │              Switching                   │
+                              gateway           │                  ▼ Installed             │
+                                                │              Activating ─────────► Draining
+                                             Moving ◄── GatewayMoved         Activated
+
+`TABLE` has all transitions; the diagram in client/README.md is drawn from it.
 
 The gateway decrypts with the new pair since it answered RenewSa, and encrypts with it only after ActivateSa. So this side
 installs both halves of the new pair in one step and keeps the old inbound SA until the drain is over: no packet is lost.
+A tunnel whose gateway goes, or hears nothing, moves: its name is opened again while the tunnel that is there stays.
 
 Every command that has an answer carries a call number, and the answer brings it back: an answer to a call that the machine
 no longer waits for is dropped.
@@ -25,13 +24,14 @@ no longer waits for is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core.grant import Sa, Sas
-from culvert_client.core.tunnel import moving
+from culvert_client.core.faults import AWAY
+from culvert_client.core.grant import Sa, Sas, TunnelId, Usage
 from culvert_client.core.tunnel.events import (
     Activated,
     ActivateSa,
@@ -48,6 +48,8 @@ from culvert_client.core.tunnel.events import (
     GatewayMoved,
     Install,
     Installed,
+    OpenTunnel,
+    Refuse,
     Release,
     Renewed,
     RenewSa,
@@ -70,20 +72,27 @@ from culvert_client.core.tunnel.states import (
     Switching,
     Up,
 )  # fmt: skip
-from culvert_client.core.tunnel.transitions import (
-    TRANSIENT,
-    Calls,
-    Handler,
-    Transition,
-    ask_to_close,
-    ask_to_open,
-    backoff,
-    due,
-    refuse,
-)
 
+# Our tunables, in seconds.
+RETRY_FIRST = 0.5
+RETRY_CAP = 30.0
+
+# Faults after which the same call may succeed later.
+_TRANSIENT = AWAY | frozenset(
+    {
+        Reason.CONTROLLER_INVALID,
+        Reason.DATABASE_DOWN,
+        Reason.TIMEOUT,
+        Reason.RATE_LIMITED,
+        Reason.INTERNAL,
+    }
+)
 # Refusals after which the controller holds nothing of the tunnel any more.
 _GONE = frozenset({Reason.TUNNEL_UNKNOWN, Reason.SA_LOST})
+
+Next = tuple[State, list[Command]]
+Calls = Callable[[], int]
+"""Numbers a call."""
 
 
 class IllegalEventError(Exception):
@@ -105,10 +114,10 @@ class Machine:
             and event.call != awaited
         ):
             return []
-        handler = _TABLE.get((type(self.state), type(event)))
-        if handler is None:
+        transition = _TRANSITIONS.get((type(self.state), type(event)))
+        if transition is None:
             raise IllegalEventError(f"{type(event).__name__} in {type(self.state).__name__}")
-        self.state, commands = handler(self.state, event, now, self._calls.__next__)
+        self.state, commands = transition.handle(self.state, event, now, self._calls.__next__)
         return commands
 
     @property
@@ -119,7 +128,7 @@ class Machine:
     @property
     def is_up(self) -> bool:
         """Whether packets can flow."""
-        return isinstance(self.state, Up | Renewing | Switching | Activating | Draining | Moving)
+        return isinstance(self.state, (*IN_USE, Moving))
 
     def desired(self) -> Sas | None:
         """What the datapath must hold for this tunnel."""
@@ -159,116 +168,120 @@ class Machine:
 # ── transitions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _stay(state: State, _event: Event, _now: float, _calls: Calls) -> Transition:
+def _stay(state: State, _event: Event, _now: float, _calls: Calls) -> Next:
     return state, []
 
 
-def _renew(carried: Carried, attempt: int, calls: Calls) -> Transition:
+def _renew(carried: Carried, attempt: int, calls: Calls) -> Next:
     call = calls()
     command = RenewSa(call, carried.tunnel.tunnel_id, carried.pair.generation)
     return Renewing(replace(carried, expiring=False), call, attempt), [command]
 
 
-def _activate(carried: Carried, old: Sa, attempt: int, calls: Calls) -> Transition:
+def _activate(carried: Carried, old: Sa, attempt: int, calls: Calls) -> Next:
     call = calls()
     command = ActivateSa(call, carried.tunnel.tunnel_id, carried.pair.generation)
     return Activating(carried, old, call, attempt), [command]
 
 
-def _demand_when_closed(_state: Closed, event: Demand, _now: float, calls: Calls) -> Transition:
-    return ask_to_open(frozenset({event.query}), calls)
+def _demand_when_closed(_state: Closed, event: Demand, _now: float, calls: Calls) -> Next:
+    return _ask_to_open(frozenset({event.query}), calls)
 
 
-def _demand_waits(state: Opening | Installing, event: Demand, _now: float, _calls: Calls) -> Transition:
+def _demand_waits(state: Opening | Installing | Moving, event: Demand, _now: float, _calls: Calls) -> Next:
     return replace(state, waiting=state.waiting | {event.query}), []
 
 
-def _demand_when_closing(state: Closing, event: Demand, _now: float, calls: Calls) -> Transition:
+def _demand_when_closing(state: Closing, event: Demand, _now: float, calls: Calls) -> Next:
     state = replace(state, waiting=state.waiting | {event.query})
     return (state, []) if state.call is not None else _close_now(state, calls)
 
 
-def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Transition:
+def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Next:
     # The asker is about to use the address, perhaps through another name's tunnel to the same server.
     return replace(state, carried=replace(state.carried, active_at=now)), [Release(frozenset({event.query}))]
 
 
-def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Transition:
+def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Next:
     tunnel_id = event.tunnel.tunnel_id
     for loss in state.lost:
         if loss.ends(tunnel_id, event.pair.generation):
-            return Closed(), refuse(state.waiting, loss.error)
+            return Closed(), _refuse(state.waiting, loss.error)
     if state.cancelled is not None:
-        return ask_to_close(tunnel_id, state.cancelled, calls, state.waiting)
+        return _ask_to_close(tunnel_id, state.cancelled, calls, state.waiting)
     call = calls()
     carried = Carried(event.tunnel, event.pair, since=now, pair_since=now, active_at=now)
     return Installing(call, carried, state.waiting), [Install(call)]
 
 
-def _open_failed(state: Opening, event: Failed, _now: float, _calls: Calls) -> Transition:
-    return Closed(), refuse(state.waiting, event.error)
+def _open_failed(state: Opening, event: Failed, _now: float, _calls: Calls) -> Next:
+    return Closed(), _refuse(state.waiting, event.error)
 
 
-def _cancel(state: Opening, event: CloseRequested, _now: float, _calls: Calls) -> Transition:
+def _cancel(state: Opening, event: CloseRequested, _now: float, _calls: Calls) -> Next:
     cancelled = replace(state, waiting=frozenset(), cancelled=event.reason)
-    return cancelled, refuse(state.waiting, CulvertError(event.reason))
+    return cancelled, _refuse(state.waiting, CulvertError(event.reason))
 
 
-def _lost_early(state: Opening, event: ClosedByController, _now: float, _calls: Calls) -> Transition:
+def _lost_early(state: Opening, event: ClosedByController, _now: float, _calls: Calls) -> Next:
     return replace(state, lost=(*state.lost, event)), []
 
 
-def _installed(state: Installing, _event: Installed, now: float, _calls: Calls) -> Transition:
+def _installed(state: Installing, _event: Installed, now: float, _calls: Calls) -> Next:
     commands: list[Command] = [Release(state.waiting)] if state.waiting else []
     return Up(replace(state.carried, since=now, active_at=now)), commands
 
 
-def _install_failed(state: Installing, event: Failed, _now: float, calls: Calls) -> Transition:
-    closing, commands = ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_BY_USER, calls)
-    return closing, [*commands, *refuse(state.waiting, event.error)]
+def _install_failed(state: Installing, event: Failed, _now: float, calls: Calls) -> Next:
+    closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_BY_USER, calls)
+    return closing, [*commands, *_refuse(state.waiting, event.error)]
 
 
-def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls) -> Transition:
-    closing, commands = ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
+def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls) -> Next:
+    closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
     waiting = state.waiting if isinstance(state, Installing) else frozenset[int]()
-    return closing, [*commands, *refuse(waiting, CulvertError(event.reason))]
+    return closing, [*commands, *_refuse(waiting, CulvertError(event.reason))]
 
 
-def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Transition:
+def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Next:
     if isinstance(state, Closing):
         # A tunnel that has newer keys is there, and has yet to be closed.
         over = event.tunnel_id == state.tunnel_id and not event.last_generation
         return _close_done(state, event, now, calls) if over else (state, [])
     if not event.ends(state.carried.tunnel.tunnel_id, state.carried.pair.generation):
         return state, []
-    return Closed(), refuse(state.waiting, event.error) if isinstance(state, Installing) else []
+    return Closed(), _refuse(state.waiting, event.error) if isinstance(state, Installing) else []
 
 
-def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Transition:
+def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Next:
     it = state.carried
     state = replace(state, carried=it.counted(event.usage, now))
     if state.carried.spent():
-        return ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
+        return _ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     return state, []
 
 
-def _soft_limit(state: Keyed, event: SoftLimit, _now: float, calls: Calls) -> Transition:
+def _soft_limit_in_use(state: Up, event: SoftLimit, _now: float, calls: Calls) -> Next:
+    return (
+        _renew(state.carried, 0, calls) if event.generation == state.carried.pair.generation else (state, [])
+    )
+
+
+def _soft_limit_while_draining(
+    state: Activating | Draining, event: SoftLimit, _now: float, _calls: Calls
+) -> Next:
     if event.generation != state.carried.pair.generation:
         return state, []
-    if isinstance(state, Up):
-        return _renew(state.carried, 0, calls)
-    if isinstance(state, Activating | Draining):
-        return replace(state, carried=replace(state.carried, expiring=True)), []
-    return state, []
+    return replace(state, carried=replace(state.carried, expiring=True)), []
 
 
-def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) -> Transition:
+def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) -> Next:
     it = state.carried
-    if due(it.hard_at(), now) or due(it.idle_at(), now):
-        return ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
+    if _due(it.hard_at(), now) or _due(it.idle_at(), now):
+        return _ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     back = isinstance(event, ControllerBack)
     match state:
-        case Up() if due(it.soft_at(), now):
+        case Up() if _due(it.soft_at(), now):
             return _renew(it, 0, calls)
         case Renewing(retry_at=at) if at is not None and (back or at <= now):
             return _renew(it, state.attempt + 1, calls)
@@ -280,111 +293,221 @@ def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) 
             return state, []
 
 
-def _renewed(state: Renewing, event: Renewed, now: float, calls: Calls) -> Transition:
+def _renewed(state: Renewing, event: Renewed, now: float, calls: Calls) -> Next:
     if event.pair.generation <= state.carried.pair.generation:
-        return replace(state, call=None, retry_at=now + backoff(state.attempt)), []
+        return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
     call = calls()
     return Switching(call, state.carried, event.pair, state.attempt), [Install(call)]
 
 
-def _switched(state: Switching, _event: Installed, now: float, calls: Calls) -> Transition:
+def _switched(state: Switching, _event: Installed, now: float, calls: Calls) -> Next:
     old = state.carried.pair.inbound
     carried = replace(state.carried, pair=state.next, pair_since=now, base=state.carried.usage)
     return _activate(carried, old, 0, calls)
 
 
-def _switch_failed(state: Switching, _event: Failed, now: float, _calls: Calls) -> Transition:
-    return Renewing(state.carried, None, state.attempt, now + backoff(state.attempt)), []
+def _switch_failed(state: Switching, _event: Failed, now: float, _calls: Calls) -> Next:
+    return Renewing(state.carried, None, state.attempt, now + _backoff(state.attempt)), []
 
 
-def _call_failed(state: Renewing | Activating, event: Failed, now: float, calls: Calls) -> Transition:
+def _call_failed(state: Renewing | Activating, event: Failed, now: float, calls: Calls) -> Next:
     if event.error.reason in _GONE:
         return Closed(), []
     if event.error.reason is Reason.GENERATION_STALE:
-        return ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
-    return replace(state, call=None, retry_at=now + backoff(state.attempt)), []
+        return _ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
+    return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
 
 
-def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) -> Transition:
+def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) -> Next:
     return Draining(state.carried, state.old, now + state.carried.pair.drain), []
 
 
-def _close_is_meant(state: Closing, event: CloseRequested, _now: float, _calls: Calls) -> Transition:
-    return replace(state, waiting=frozenset()), refuse(state.waiting, CulvertError(event.reason))
+def _close_is_meant(state: Closing, event: CloseRequested, _now: float, _calls: Calls) -> Next:
+    return replace(state, waiting=frozenset()), _refuse(state.waiting, CulvertError(event.reason))
 
 
-def _close_done(state: Closing, _event: Event, _now: float, calls: Calls) -> Transition:
-    return ask_to_open(state.waiting, calls) if state.waiting else (Closed(), [])
+def _close_done(state: Closing, _event: Event, _now: float, calls: Calls) -> Next:
+    return _ask_to_open(state.waiting, calls) if state.waiting else (Closed(), [])
 
 
-def _close_failed(state: Closing, event: Failed, now: float, calls: Calls) -> Transition:
-    if event.error.reason not in TRANSIENT:
+def _close_failed(state: Closing, event: Failed, now: float, calls: Calls) -> Next:
+    if event.error.reason not in _TRANSIENT:
         return _close_done(state, event, now, calls)
-    later = replace(state, waiting=frozenset(), call=None, retry_at=now + backoff(state.attempt))
-    return later, refuse(state.waiting, event.error)
+    later = replace(state, waiting=frozenset(), call=None, retry_at=now + _backoff(state.attempt))
+    return later, _refuse(state.waiting, event.error)
 
 
-def _close_again(state: Closing, event: Tick | ControllerBack, now: float, calls: Calls) -> Transition:
+def _close_again(state: Closing, event: Tick | ControllerBack, now: float, calls: Calls) -> Next:
     if state.retry_at is None or not (isinstance(event, ControllerBack) or state.retry_at <= now):
         return state, []
     return _close_now(state, calls)
 
 
-def _close_now(state: Closing, calls: Calls) -> Transition:
+def _close_now(state: Closing, calls: Calls) -> Next:
     call = calls()
     again = replace(state, call=call, attempt=state.attempt + 1, retry_at=None)
     return again, [CloseTunnel(call, state.tunnel_id, state.reason)]
 
 
-_TABLE: dict[tuple[type[State], type[Event]], Handler] = {
-    (Closed, Demand): _demand_when_closed,
-    (Opening, Demand): _demand_waits,
-    (Opening, TunnelOpened): _opened,
-    (Opening, Failed): _open_failed,
-    (Opening, CloseRequested): _cancel,
-    (Opening, ClosedByController): _lost_early,
-    (Installing, Demand): _demand_waits,
-    (Installing, Installed): _installed,
-    (Installing, Failed): _install_failed,
-    (Installing, CloseRequested): _close_keyed,
-    (Installing, ClosedByController): _lost,
-    (Renewing, Renewed): _renewed,
-    (Renewing, Failed): _call_failed,
-    (Switching, Installed): _switched,
-    (Switching, Failed): _switch_failed,
-    (Activating, Activated): _activated,
-    (Activating, Failed): _call_failed,
-    (Closing, Demand): _demand_when_closing,
-    (Closing, CloseDone): _close_done,
-    (Closing, Failed): _close_failed,
-    (Closing, ClosedByController): _lost,
-    (Closing, CloseRequested): _close_is_meant,
-    (Closing, Tick): _close_again,
-    (Closing, ControllerBack): _close_again,
-}
-for _state in (Up, Renewing, Switching, Activating, Draining):
-    _TABLE.update(
-        {
-            (_state, Demand): _demand_met,
-            (_state, SoftLimit): _soft_limit,
-            (_state, Counted): _counted,
-            (_state, Tick): _tick,
-            (_state, ControllerBack): _tick,
-            (_state, CloseRequested): _close_keyed,
-            (_state, ClosedByController): _lost,
-            (_state, GatewayMoved): moving.gateway_moved,
-        }
-    )
-_TABLE.update({(Moving, event): handler for event, handler in moving.HANDLERS.items()})
-# These can reach any state; where they mean nothing they change nothing.
-for _state in (Closed, Opening, Installing, Closing):
-    for _event in (
-        SoftLimit,
-        Counted,
-        ClosedByController,
-        CloseRequested,
-        ControllerBack,
-        Tick,
-        GatewayMoved,
-    ):
-        _TABLE.setdefault((_state, _event), _stay)
+# A move: OpenTunnel is asked again, and what is there stays until its answer is installed.
+
+
+def _move(
+    state: Up | Renewing | Switching | Activating | Draining, event: GatewayMoved, _now: float, calls: Calls
+) -> Next:
+    if event.tunnel_id != state.carried.tunnel.tunnel_id:
+        return state, []
+    call = calls()
+    # A pair that is not activated is given up: the gateway does not send with it yet.
+    old = state.old if isinstance(state, Activating | Draining) else None
+    return Moving(state.carried, old, frozenset(), call, 0), [OpenTunnel(call)]
+
+
+def _move_opened(state: Moving, event: TunnelOpened, now: float, calls: Calls) -> Next:
+    # Of a tunnel that only has new keys the datapath goes on counting.
+    same = event.tunnel.tunnel_id == state.carried.tunnel.tunnel_id
+    usage = state.carried.usage if same else Usage()
+    carried = Carried(event.tunnel, event.pair, now, now, now, usage, usage)
+    call = calls()
+    return Installing(call, carried, state.waiting), [Install(call)]
+
+
+def _move_failed(state: Moving, event: Failed, now: float, _calls: Calls) -> Next:
+    if event.error.reason in _TRANSIENT:
+        return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
+    return Up(state.carried), [Release(state.waiting)] if state.waiting else []
+
+
+def _move_tick(state: Moving, event: Tick | ControllerBack, now: float, calls: Calls) -> Next:
+    it = state.carried
+    if state.retry_at is None:
+        return state, []
+    if _due(it.hard_at(), now) or _due(it.idle_at(), now):
+        return _move_close(state, CloseRequested(Reason.CLOSED_IDLE), now, calls)
+    if isinstance(event, Tick) and state.retry_at > now:
+        return state, []
+    call = calls()
+    return replace(state, call=call, attempt=state.attempt + 1, retry_at=None), [OpenTunnel(call)]
+
+
+def _move_close(state: Moving, event: CloseRequested, _now: float, calls: Calls) -> Next:
+    refused = _refuse(state.waiting, CulvertError(event.reason))
+    if state.call is not None:
+        # Its answer says what there is to close.
+        return Opening(state.call, frozenset(), cancelled=event.reason), refused
+    closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
+    return closing, [*commands, *refused]
+
+
+def _move_lost(state: Moving, event: ClosedByController, _now: float, _calls: Calls) -> Next:
+    it = state.carried
+    ends = event.ends(it.tunnel.tunnel_id, it.pair.generation)
+    if state.call is not None and (ends or event.tunnel_id != it.tunnel.tunnel_id):
+        # It may be about what the answer will name.
+        return Opening(state.call, state.waiting, lost=(event,)), []
+    if not ends:
+        return state, []
+    return Closed(), _refuse(state.waiting, event.error)
+
+
+def _move_counted(state: Moving, event: Counted, now: float, _calls: Calls) -> Next:
+    return replace(state, carried=state.carried.counted(event.usage, now)), []
+
+
+# Parts of several transitions.
+
+
+def _due(at: float | None, now: float) -> bool:
+    return at is not None and at <= now
+
+
+def _backoff(attempt: int) -> float:
+    return min(RETRY_FIRST * 2.0 ** min(attempt, 16), RETRY_CAP)
+
+
+def _ask_to_open(waiting: frozenset[int], calls: Calls) -> Next:
+    call = calls()
+    return Opening(call, waiting), [OpenTunnel(call)]
+
+
+def _ask_to_close(
+    tunnel_id: TunnelId, reason: Reason, calls: Calls, waiting: frozenset[int] = frozenset()
+) -> Next:
+    call = calls()
+    return Closing(tunnel_id, reason, waiting, call, 0), [CloseTunnel(call, tunnel_id, reason)]
+
+
+def _refuse(waiting: frozenset[int], error: CulvertError) -> list[Command]:
+    return [Refuse(waiting, error)] if waiting else []
+
+
+# ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Handler = Callable[[Any, Any, float, Calls], Next]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """In any of `states`, any of `events` is handled so, and leads to one of `leads_to` or to the same state."""
+
+    states: tuple[type[State], ...]
+    events: tuple[type[Event], ...]
+    handle: Handler
+    leads_to: tuple[type[State], ...] = ()
+
+
+IN_USE = (Up, Renewing, Switching, Activating, Draining)
+"""Packets flow through the gateway that granted the tunnel."""
+_WITHOUT_USE = (Closed, Opening, Installing, Closing)
+
+TABLE = (
+    Transition((Closed,), (Demand,), _demand_when_closed, (Opening,)),
+    Transition((Opening, Installing, Moving), (Demand,), _demand_waits),
+    Transition(IN_USE, (Demand,), _demand_met),
+    Transition((Closing,), (Demand,), _demand_when_closing),
+
+    Transition((Opening,), (TunnelOpened,), _opened, (Installing, Closing, Closed)),
+    Transition((Opening,), (Failed,), _open_failed, (Closed,)),
+    Transition((Opening,), (CloseRequested,), _cancel),
+    Transition((Opening,), (ClosedByController,), _lost_early),
+    Transition((Installing,), (Installed,), _installed, (Up,)),
+    Transition((Installing,), (Failed,), _install_failed, (Closing,)),
+
+    Transition((Up,), (SoftLimit,), _soft_limit_in_use, (Renewing,)),
+    Transition((Up,), (Tick, ControllerBack), _tick, (Renewing, Closing)),
+    Transition((Renewing,), (Renewed,), _renewed, (Switching,)),
+    Transition((Renewing,), (Failed,), _call_failed, (Closing, Closed)),
+    Transition((Switching,), (Installed,), _switched, (Activating,)),
+    Transition((Switching,), (Failed,), _switch_failed, (Renewing,)),
+    Transition((Activating,), (Activated,), _activated, (Draining,)),
+    Transition((Activating,), (Failed,), _call_failed, (Closing, Closed)),
+    Transition((Activating, Draining), (SoftLimit,), _soft_limit_while_draining),
+    Transition((Renewing, Switching, Activating), (Tick, ControllerBack), _tick, (Closing,)),
+    Transition((Draining,), (Tick, ControllerBack), _tick, (Up, Renewing, Closing)),
+    Transition(IN_USE, (Counted,), _counted, (Closing,)),
+
+    Transition(IN_USE, (GatewayMoved,), _move, (Moving,)),
+    Transition((Moving,), (TunnelOpened,), _move_opened, (Installing,)),
+    Transition((Moving,), (Failed,), _move_failed, (Up,)),
+    Transition((Moving,), (Tick, ControllerBack), _move_tick, (Closing,)),
+    Transition((Moving,), (CloseRequested,), _move_close, (Opening, Closing)),
+    Transition((Moving,), (ClosedByController,), _move_lost, (Opening, Closed)),
+    Transition((Moving,), (Counted,), _move_counted),
+
+    Transition((Installing, *IN_USE), (CloseRequested,), _close_keyed, (Closing,)),
+    Transition((Installing, *IN_USE), (ClosedByController,), _lost, (Closed,)),
+    Transition((Closing,), (CloseRequested,), _close_is_meant),
+    Transition((Closing,), (CloseDone,), _close_done, (Opening, Closed)),
+    Transition((Closing,), (Failed,), _close_failed, (Opening, Closed)),
+    Transition((Closing,), (ClosedByController,), _lost, (Opening, Closed)),
+    Transition((Closing,), (Tick, ControllerBack), _close_again),
+
+    # These can reach any state; where they mean nothing they change nothing.
+    Transition((Closed,), (CloseRequested, ClosedByController), _stay),
+    Transition((Closed, Opening, Installing), (Tick, ControllerBack), _stay),
+    Transition((Renewing, Switching, Moving, *_WITHOUT_USE), (SoftLimit,), _stay),
+    Transition((Moving, *_WITHOUT_USE), (GatewayMoved,), _stay),
+    Transition(_WITHOUT_USE, (Counted,), _stay),
+)  # fmt: skip
+
+_TRANSITIONS = {(state, event): row for row in TABLE for state in row.states for event in row.events}
