@@ -76,6 +76,7 @@ check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/ruff check
 	$(VENV)/ruff format --check
 	docs/check
+	$(VENV)/python client/draw-states --check
 	$(VENV)/basedpyright
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/buf lint proto
