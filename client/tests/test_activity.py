@@ -9,21 +9,19 @@ from culvert_client.core.activity import KEPT, Activity, Entry, Kind, Log
 from culvert_client.core.client_events import (
     Call,
     CallEnded,
-    CloseAsked,
     CodeProven,
     Command,
     ControllerLost,
     Enrolled,
     Event,
-    OpenAsked,
-    PauseAsked,
+    OpenRequested,
     PauseEnded,
+    PauseRequested,
     ProfileReceived,
-    TunnelLost,
-    TunnelMoves,
 )
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import RequestId
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .controller import CODE
@@ -65,7 +63,7 @@ def opened() -> Watched:
 
 def test_a_tunnel_comes_up_and_is_closed_by_the_person() -> None:
     world = opened()
-    world.post(CloseAsked(None))
+    world.post(on.CloseRequested(Reason.CLOSED_BY_USER))
     up, closed = world.told()
     assert (up.kind, up.fqdn, up.gateway) == (Kind.TUNNEL_UP, WIKI, "gw-berlin")
     assert (closed.kind, closed.fqdn) == (Kind.TUNNEL_CLOSED, WIKI)
@@ -75,7 +73,7 @@ def test_a_tunnel_comes_up_and_is_closed_by_the_person() -> None:
 
 def test_a_tunnel_that_the_controller_closes_keeps_its_reason() -> None:
     for event in (
-        TunnelLost(TunnelId("t1"), NO_POLICY),
+        on.ClosedByController(TunnelId("t1"), NO_POLICY),
         ControllerLost(CulvertError(Reason.DEVICE_REVOKED, device="laptop")),
     ):
         world = opened()
@@ -87,7 +85,7 @@ def test_a_tunnel_that_the_controller_closes_keeps_its_reason() -> None:
 
 def test_new_keys_are_no_news_and_another_gateway_is() -> None:
     world = opened()
-    world.post(TunnelMoves(TunnelId("t1")))
+    world.post(on.GatewayMoved(TunnelId("t1")))
     [call] = world.take(Call)
     moved = replace(tunnel("t2"), gateway="gw-paris")
     world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, moved, pair())))
@@ -100,7 +98,7 @@ def test_a_denial_is_told_once_for_all_that_a_browser_asks() -> None:
     world = Watched()
     for query in (1, 2, 3):
         world.ask(query, WIKI_ADDRESS)
-    world.post(OpenAsked(4, "wiki"))
+    world.post(OpenRequested(RequestId(4), "wiki"))
     world.refuse(NO_POLICY)
     [denied] = world.told()
     assert (denied.kind, denied.fqdn, denied.error) == (Kind.DENIED, WIKI, NO_POLICY)
@@ -113,8 +111,8 @@ def test_a_denial_is_told_once_for_all_that_a_browser_asks() -> None:
 def test_pause_code_and_controller_are_told_as_they_change() -> None:
     world = Watched()
     for event in (
-        PauseAsked(100),
-        PauseAsked(200),
+        PauseRequested(100),
+        PauseRequested(200),
         PauseEnded(),
         PauseEnded(),
         ControllerLost(UNREACHABLE),
@@ -134,7 +132,7 @@ def test_pause_code_and_controller_are_told_as_they_change() -> None:
 
 def test_nothing_is_left_for_who_enrols_next() -> None:
     world = opened()
-    world.post(PauseAsked(100))
+    world.post(PauseRequested(100))
     world.post(Enrolled())
     assert world.told() == []
 

@@ -20,15 +20,14 @@ from culvert_client.core.client_events import (
     GatewaysAsked,
     Measured,
     Moved,
-    OpenAsked,
+    OpenRequested,
     PathsMeasured,
     ProfileReceived,
     Settle,
-    Ticked,
-    TunnelLost,
 )
 from culvert_client.core.grant import Probe, TunnelId, Usage
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import RequestId
 from culvert_client.core.tunnel.states import ANSWER_DUE
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
@@ -104,7 +103,7 @@ def test_one_that_does_not_answer_is_shown_so_until_it_does(how: str) -> None:
     world.now += 1
     counted(world, 5, 9)
     assert shown(world) == SILENT
-    world.post(OpenAsked(7, "wiki"))
+    world.post(OpenRequested(RequestId(7), "wiki"))
     [settle] = world.take(Settle)
     assert settle.error is not None
     assert settle.error.reason is Reason.GATEWAY_SILENT
@@ -129,7 +128,7 @@ def test_a_path_for_small_packets_alone_is_never_shown_as_open(capsys: pytest.Ca
     assert "● Only small packets reach the gateway" in said.out
     assert "small packets only" in said.out
     assert "does not answer" not in said.out + said.err
-    world.post(OpenAsked(7, "wiki"))
+    world.post(OpenRequested(RequestId(7), "wiki"))
     [settle] = world.take(Settle)
     assert settle.error is not None
     assert settle.error.reason is Reason.PATH_NARROW
@@ -151,7 +150,7 @@ def test_a_tunnel_takes_no_longer_packets_than_its_path() -> None:
 def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:
     world = opened()
     world.post(GatewaysAsked(NONE, BERLIN))
-    world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
+    world.post(on.ClosedByController(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
     world.ask(2, WIKI_ADDRESS)
     world.open()
     assert shown(world) == UP
@@ -222,7 +221,7 @@ def test_probes_that_nothing_answers_are_no_use_of_the_tunnel() -> None:
     for packets_out in range(2, 200):
         world.now += 2
         counted(world, 1, packets_out)
-        world.post(Ticked())
+        world.post(on.Tick())
     [call] = world.take(Call)
     assert isinstance(call.command, on.CloseTunnel)
     assert call.command.reason is Reason.CLOSED_IDLE

@@ -14,7 +14,6 @@ from culvert_client.core.client_events import (
     AskTxt,
     Call,
     CallEnded,
-    CloseAsked,
     CodeProven,
     ControllerLost,
     Desired,
@@ -23,18 +22,16 @@ from culvert_client.core.client_events import (
     KeepTunnels,
     Left,
     Measured,
-    OpenAsked,
+    OpenRequested,
     PacketTrapped,
-    PauseAsked,
     PauseEnded,
+    PauseRequested,
     ProfileReceived,
     QueryHeld,
     Reply,
     Settle,
     SoftLimitReached,
     Stopping,
-    Ticked,
-    TunnelLost,
     TxtAnswered,
     UpstreamAnswered,
     Woke,
@@ -43,6 +40,7 @@ from culvert_client.core.faults import REFUSAL_AGE
 from culvert_client.core.grant import Address, Sas, TunnelId, Usage
 from culvert_client.core.status import redacted
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import QueryId, RequestId
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
@@ -57,7 +55,7 @@ UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
 
 def test_protected_prefixes_are_blocked_before_and_between_tunnels() -> None:
     client = Client(PROFILE)
-    [apply] = client.handle(Ticked(), 0.0)
+    [apply] = client.handle(on.Tick(), 0.0)
     assert isinstance(apply, Apply)
     assert apply.desired.blocked == frozenset(PROFILE.protected_prefixes)
     world = World()
@@ -75,18 +73,18 @@ def test_a_state_that_the_datapath_refuses_is_tried_again() -> None:
     world.settle_datapath(CulvertError(Reason.DATAPATH_FAILED, why="busy"))
     assert world.status().last_error.reason == Reason.DATAPATH_FAILED
     world.now = 5.0
-    world.post(Ticked())
+    world.post(on.Tick())
     world.settle_datapath()
     assert not world.status().HasField("last_error")
 
 
 def test_tunnels_of_a_run_before_are_closed_before_their_names_open_again() -> None:
     client = Client(PROFILE, leftovers={WIKI: TunnelId("t0")})
-    calls = [c for c in client.handle(Ticked(), 0.0) if isinstance(c, Call)]
+    calls = [c for c in client.handle(on.Tick(), 0.0) if isinstance(c, Call)]
     assert [call.command for call in calls] == [
         on.CloseTunnel(calls[0].command.call, TunnelId("t0"), Reason.CLOSED_BY_USER)
     ]
-    held = client.handle(QueryHeld(1, WIKI), 0.1)
+    held = client.handle(QueryHeld(QueryId(1), WIKI), 0.1)
     assert not any(isinstance(command, Call) for command in held)
     after = client.handle(CallEnded(WIKI, on.CloseDone(calls[0].command.call)), 0.2)
     assert any(isinstance(c, Call) and isinstance(c.command, on.OpenTunnel) for c in after)
@@ -125,7 +123,7 @@ def test_a_tunnel_closed_by_an_administrator_says_why() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.CLOSED_BY_ADMIN, why="maintenance")))
+    world.post(on.ClosedByController(TunnelId("t1"), CulvertError(Reason.CLOSED_BY_ADMIN, why="maintenance")))
     assert world.status().tunnels == []
     assert world.status().last_error.reason == Reason.CLOSED_BY_ADMIN
 
@@ -138,11 +136,11 @@ def test_a_refusal_is_forgotten_when_it_is_old_and_says_when_it_was() -> None:
     status = world.status()
     assert (status.last_error.reason, status.last_error_at) == (Reason.NAME_UNKNOWN, round(EPOCH) + 5)
     world.now = 5.0 + REFUSAL_AGE - 1
-    world.post(Ticked())
+    world.post(on.Tick())
     assert world.status().HasField("last_error")
     assert world.client.deadline() == 5.0 + REFUSAL_AGE
     world.now = 5.0 + REFUSAL_AGE
-    world.post(Ticked())
+    world.post(on.Tick())
     assert not world.status().HasField("last_error")
     assert world.client.deadline() is None
 
@@ -153,7 +151,7 @@ def test_what_goes_on_is_not_forgotten_and_says_since_when() -> None:
     world.post(ControllerLost(UNREACHABLE))
     world.now = 5.0 + 2 * REFUSAL_AGE
     world.post(ControllerLost(UNREACHABLE))
-    world.post(Ticked())
+    world.post(on.Tick())
     status = world.status()
     assert (status.last_error.reason, status.last_error_at) == (
         Reason.CONTROLLER_UNREACHABLE,
@@ -178,16 +176,16 @@ def test_the_state_follows_the_code() -> None:
 @pytest.mark.parametrize("name", ["wiki", "WIKI.corp.example.", WIKI])
 def test_a_person_opens_a_resource_by_either_name(name: str) -> None:
     world = World()
-    world.post(OpenAsked(7, name))
+    world.post(OpenRequested(RequestId(7), name))
     assert world.status().state == local_pb2.STATE_CONNECTING
     world.open()
-    assert world.take(Settle) == [Settle(7, WIKI)]
+    assert world.take(Settle) == [Settle(RequestId(7), WIKI)]
     assert world.status().clicks[0].steps[0].name == "request"
 
 
 def test_a_name_outside_every_zone_is_asked_of_nobody() -> None:
     world = World()
-    world.post(OpenAsked(7, "www.example.com"))
+    world.post(OpenRequested(RequestId(7), "www.example.com"))
     [settle] = world.take(Settle)
     assert settle.error is not None
     assert settle.error.reason is Reason.NAME_NOT_OFFERED
@@ -207,7 +205,7 @@ def close(world: World) -> Desired:
     [machine] = world.client.machines.values()
     assert machine.carried is not None
     lost = CulvertError(Reason.CLOSED_IDLE)
-    world.post(TunnelLost(machine.carried.tunnel.tunnel_id, lost))
+    world.post(on.ClosedByController(machine.carried.tunnel.tunnel_id, lost))
     desired = world.take(Apply)[-1].desired
     world.settle_datapath()
     return desired
@@ -239,7 +237,7 @@ def test_an_old_socket_opens_its_tunnel_again_after_a_pause() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(PauseAsked(1 << 40))
+    world.post(PauseRequested(1 << 40))
     [call] = world.take(Call)
     world.post(CallEnded(WIKI, on.CloseDone(call.command.call)))
     assert world.take(Apply)[-1].desired.closed == (tunnel(),)
@@ -255,7 +253,7 @@ def test_a_tunnel_whose_keys_its_gateway_lost_opens_again_unasked() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(TunnelLost(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
+    world.post(on.ClosedByController(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
     assert world.take(Apply)[-1].desired.closed == (tunnel(),)
     world.open()
     assert world.status().tunnels[0].state == local_pb2.TUNNEL_STATE_UP
@@ -268,7 +266,9 @@ def test_a_late_message_about_lost_keys_ends_no_newer_ones(while_opening: bool) 
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    lost = TunnelLost(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin"), last_generation=1)
+    lost = on.ClosedByController(
+        TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin"), last_generation=1
+    )
     world.post(lost)
     if while_opening:
         world.post(lost)
@@ -286,7 +286,9 @@ def test_a_tunnel_closed_by_the_controller_opens_again_on_demand(reason: Reason)
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(TunnelLost(TunnelId("t1"), CulvertError(reason, why="maintenance", gateway="gw-berlin")))
+    world.post(
+        on.ClosedByController(TunnelId("t1"), CulvertError(reason, why="maintenance", gateway="gw-berlin"))
+    )
     assert world.take(Call) == []
 
 
@@ -299,7 +301,7 @@ def test_after_a_sleep_a_name_is_answered_once_its_tunnel_is_open_again() -> Non
     world.ask(2, WIKI_ADDRESS)
     assert world.take(Reply) == []
     world.open()
-    assert [it.query for it in world.take(Reply)] == [2]
+    assert [it.query.number for it in world.take(Reply)] == [2]
 
 
 def test_a_tunnel_that_would_have_been_idle_in_a_sleep_is_closed() -> None:
@@ -323,8 +325,8 @@ def test_stopping_closes_every_tunnel_and_opens_none() -> None:
     world.post(Stopping())
     [close] = world.take(Call)
     assert isinstance(close.command, on.CloseTunnel)
-    world.post(QueryHeld(2, "git.corp.example"))
-    world.post(UpstreamAnswered(2, frozenset({ip_address("10.20.0.11")})))
+    world.post(QueryHeld(QueryId(2), "git.corp.example"))
+    world.post(UpstreamAnswered(QueryId(2), frozenset({ip_address("10.20.0.11")})))
     assert world.take(Call) == []
     assert not world.client.is_quiet
     world.post(CallEnded(WIKI, on.CloseDone(close.command.call)))
@@ -348,7 +350,7 @@ def test_of_an_identity_that_is_left_nothing_is_protected_and_nobody_waits() -> 
     world.ask(1, WIKI_ADDRESS)
     world.open()
     world.commands.clear()
-    world.post(QueryHeld(2, "new.corp.example"))
+    world.post(QueryHeld(QueryId(2), "new.corp.example"))
     world.post(Left())
     assert world.verdicts().keys() == {2}
     assert world.take(Apply)[-1].desired == Desired()
@@ -381,9 +383,9 @@ def test_closing_by_name_leaves_the_others() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    world.post(CloseAsked("git.corp.example"))
+    world.post(on.CloseRequested(Reason.CLOSED_BY_USER, "git.corp.example"))
     assert world.take(Call) == []
-    world.post(CloseAsked(WIKI))
+    world.post(on.CloseRequested(Reason.CLOSED_BY_USER, WIKI))
     assert len(world.take(Call)) == 1
 
 
@@ -393,7 +395,7 @@ def test_closing_by_name_leaves_the_others() -> None:
 def test_a_click_has_every_step_in_its_order_and_place() -> None:
     world = World()
     world.now = 10.0
-    world.post(QueryHeld(1, WIKI))
+    world.post(QueryHeld(QueryId(1), WIKI))
     world.now = 10.001
     world.post(TxtAnswered(WIKI, marked=WIKI))
     [call] = world.take(Call)
@@ -405,7 +407,7 @@ def test_a_click_has_every_step_in_its_order_and_place() -> None:
     world.now = 10.009
     world.settle_datapath()
     world.now = 10.010
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({WIKI_ADDRESS})))
     [click] = world.status().clicks
     assert click.started_us == round((EPOCH + 10.0) * 1e6)
     assert {step.name: step.at_us for step in click.steps} == {
@@ -418,10 +420,10 @@ def test_a_click_has_every_step_in_its_order_and_place() -> None:
 def test_a_click_goes_on_while_one_of_its_questions_may_be_answered() -> None:
     world = World()
     for query in (1, 2):
-        world.post(QueryHeld(query, WIKI))
-    world.post(UpstreamAnswered(2, None))
+        world.post(QueryHeld(QueryId(query), WIKI))
+    world.post(UpstreamAnswered(QueryId(2), None))
     world.open()
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({WIKI_ADDRESS})))
     [click] = world.status().clicks
     assert "released" in {step.name for step in click.steps}
     assert not click.HasField("error")
@@ -431,10 +433,10 @@ def test_a_click_goes_on_while_one_of_its_questions_may_be_answered() -> None:
 def test_a_click_without_an_address_ends_with_its_last_question(last: frozenset[Address] | None) -> None:
     world = World()
     for query in (1, 2):
-        world.post(QueryHeld(query, WIKI))
+        world.post(QueryHeld(QueryId(query), WIKI))
     world.open()
-    world.post(UpstreamAnswered(1, None))
-    world.post(UpstreamAnswered(2, last))
+    world.post(UpstreamAnswered(QueryId(1), None))
+    world.post(UpstreamAnswered(QueryId(2), last))
     world.ask(3, WIKI_ADDRESS)
     [click] = world.status().clicks
     assert "released" not in {step.name for step in click.steps}
@@ -480,5 +482,5 @@ def test_of_two_tunnels_the_one_that_the_gateway_prefers_comes_first() -> None:
 
 
 def test_the_controller_is_asked_before_the_name_server() -> None:
-    asked = [type(command) for command in World().post(QueryHeld(1, WIKI))]
+    asked = [type(command) for command in World().post(QueryHeld(QueryId(1), WIKI))]
     assert asked == [Call, AskTxt]

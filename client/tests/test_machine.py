@@ -35,14 +35,20 @@ from .granted import pair, tunnel
 
 UNREACHABLE = CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="c")
 
+T1 = TunnelId("t1")
+
+
+def queries(*numbers: int) -> frozenset[on.Demander]:
+    return frozenset(map(on.QueryId, numbers))
+
 
 def up(idle: float = 0.0, first: SaPair | None = None) -> Machine:
     machine = Machine(itertools.count(1))
-    [opening] = machine.handle(on.Demand(1), 0.0)
+    [opening] = machine.handle(on.Demand(on.QueryId(1)), 0.0)
     assert isinstance(opening, on.OpenTunnel)
     [install] = machine.handle(on.TunnelOpened(opening.call, tunnel(idle=idle), first or pair()), 0.1)
     assert isinstance(install, on.Install)
-    assert machine.handle(on.Installed(install.call), 0.2) == [on.Release(frozenset({1}))]
+    assert machine.handle(on.Installed(install.call), 0.2) == [on.Release(queries(1))]
     return machine
 
 
@@ -54,38 +60,38 @@ def call_of(commands: list[on.Command]) -> int:
 
 def test_demands_for_one_tunnel_open_it_once_and_are_released_together() -> None:
     machine = Machine(itertools.count(1))
-    call = call_of(machine.handle(on.Demand(1), 0.0))
-    assert machine.handle(on.Demand(2), 0.1) == []
+    call = call_of(machine.handle(on.Demand(on.QueryId(1)), 0.0))
+    assert machine.handle(on.Demand(on.QueryId(2)), 0.1) == []
     install = call_of(machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2))
-    assert machine.handle(on.Demand(3), 0.3) == []
-    assert machine.handle(on.Installed(install), 0.4) == [on.Release(frozenset({1, 2, 3}))]
-    assert machine.handle(on.Demand(4), 0.5) == [on.Release(frozenset({4}))]
+    assert machine.handle(on.Demand(on.QueryId(3)), 0.3) == []
+    assert machine.handle(on.Installed(install), 0.4) == [on.Release(queries(1, 2, 3))]
+    assert machine.handle(on.Demand(on.QueryId(4)), 0.5) == [on.Release(queries(4))]
 
 
 def test_a_refusal_reaches_every_demand_and_the_next_demand_asks_again() -> None:
     machine = Machine(itertools.count(1))
-    call = call_of(machine.handle(on.Demand(1), 0.0))
-    machine.handle(on.Demand(2), 0.0)
+    call = call_of(machine.handle(on.Demand(on.QueryId(1)), 0.0))
+    machine.handle(on.Demand(on.QueryId(2)), 0.0)
     error = CulvertError(Reason.NO_POLICY, user="alice", name="git", owner="bob")
-    assert machine.handle(on.Failed(call, error), 0.1) == [on.Refuse(frozenset({1, 2}), error)]
+    assert machine.handle(on.Failed(call, error), 0.1) == [on.Refuse(queries(1, 2), error)]
     assert machine.state == Closed()
-    assert isinstance(machine.handle(on.Demand(3), 0.2)[0], on.OpenTunnel)
+    assert isinstance(machine.handle(on.Demand(on.QueryId(3)), 0.2)[0], on.OpenTunnel)
 
 
 def test_keys_that_cannot_be_installed_are_given_back() -> None:
     machine = Machine(itertools.count(1))
-    call = call_of(machine.handle(on.Demand(1), 0.0))
+    call = call_of(machine.handle(on.Demand(on.QueryId(1)), 0.0))
     install = call_of(machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.1))
     error = CulvertError(Reason.DATAPATH_FAILED, why="no interface")
     close, refuse = machine.handle(on.Failed(install, error), 0.2)
     assert isinstance(close, on.CloseTunnel)
-    assert refuse == on.Refuse(frozenset({1}), error)
+    assert refuse == on.Refuse(queries(1), error)
     assert machine.desired() is None
 
 
 def test_renewal_makes_before_it_breaks() -> None:
     machine = up(first=pair(1, drain=2.0))
-    renew = machine.handle(on.SoftLimit(1), 5.0)
+    renew = machine.handle(on.SoftLimit(T1, 1), 5.0)
     assert isinstance(renew[0], on.RenewSa)
     assert renew[0].generation == 1
     install = call_of(machine.handle(on.Renewed(call_of(renew), pair(2, drain=2.0)), 5.1))
@@ -111,7 +117,7 @@ def test_packets_are_counted_against_the_hard_limit_from_the_pair_in_use() -> No
     hard = Limits(packets=100)
     machine = up(first=pair(1, hard=hard))
     machine.handle(on.Counted(Usage(packets_in=99)), 1.0)
-    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    renew = call_of(machine.handle(on.SoftLimit(T1, 1), 1.0))
     install = call_of(machine.handle(on.Renewed(renew, pair(2, hard=hard)), 1.0))
     machine.handle(on.Activated(call_of(machine.handle(on.Installed(install), 1.0))), 1.0)
     assert machine.handle(on.Counted(Usage(packets_in=198)), 10.0) == []
@@ -146,9 +152,11 @@ def test_a_pair_past_its_hard_limit_is_not_used_any_more() -> None:
 
 def test_a_limit_that_comes_during_the_drain_is_not_forgotten() -> None:
     machine = up()
-    install = call_of(machine.handle(on.Renewed(call_of(machine.handle(on.SoftLimit(1), 1.0)), pair(2)), 1.0))
+    install = call_of(
+        machine.handle(on.Renewed(call_of(machine.handle(on.SoftLimit(T1, 1), 1.0)), pair(2)), 1.0)
+    )
     machine.handle(on.Activated(call_of(machine.handle(on.Installed(install), 1.0))), 1.0)
-    assert machine.handle(on.SoftLimit(2), 1.1) == []
+    assert machine.handle(on.SoftLimit(T1, 2), 1.1) == []
     renew = machine.handle(on.Tick(), 2.1)
     assert isinstance(renew[0], on.RenewSa)
     assert renew[0].generation == 2
@@ -168,7 +176,7 @@ def test_an_idle_tunnel_closes_and_a_used_one_does_not() -> None:
 
 def test_a_name_that_is_asked_for_is_not_idle() -> None:
     machine = up(idle=60.0)
-    assert machine.handle(on.Demand(2), 60.0) == [on.Release(frozenset({2}))]
+    assert machine.handle(on.Demand(on.QueryId(2)), 60.0) == [on.Release(queries(2))]
     assert machine.handle(on.Tick(), 119.0) == []
     assert isinstance(machine.handle(on.Tick(), 120.5)[0], on.CloseTunnel)
 
@@ -176,10 +184,10 @@ def test_a_name_that_is_asked_for_is_not_idle() -> None:
 def test_a_demand_while_closing_opens_again_after_the_close() -> None:
     machine = up()
     close = call_of(machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.0))
-    assert machine.handle(on.Demand(2), 1.1) == []
+    assert machine.handle(on.Demand(on.QueryId(2)), 1.1) == []
     reopened = machine.handle(on.CloseDone(close), 1.2)
     assert isinstance(reopened[0], on.OpenTunnel)
-    assert machine.state == Opening(call_of(reopened), frozenset({2}))
+    assert machine.state == Opening(call_of(reopened), queries(2))
 
 
 def test_a_close_that_fails_is_tried_until_the_controller_knows() -> None:
@@ -195,7 +203,7 @@ def test_a_close_that_fails_is_tried_until_the_controller_knows() -> None:
 
 def test_a_name_closed_while_it_opens_does_not_stay_open() -> None:
     machine = Machine(itertools.count(1))
-    call = call_of(machine.handle(on.Demand(1), 0.0))
+    call = call_of(machine.handle(on.Demand(on.QueryId(1)), 0.0))
     [refuse] = machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 0.1)
     assert isinstance(refuse, on.Refuse)
     assert isinstance(machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2)[0], on.CloseTunnel)
@@ -204,10 +212,10 @@ def test_a_name_closed_while_it_opens_does_not_stay_open() -> None:
 
 def test_a_tunnel_closed_before_its_answer_came_is_not_installed() -> None:
     machine = Machine(itertools.count(1))
-    call = call_of(machine.handle(on.Demand(1), 0.0))
+    call = call_of(machine.handle(on.Demand(on.QueryId(1)), 0.0))
     lost = CulvertError(Reason.CLOSED_BY_ADMIN, why="revoked")
     machine.handle(on.ClosedByController(TunnelId("t1"), lost), 0.1)
-    assert machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2) == [on.Refuse(frozenset({1}), lost)]
+    assert machine.handle(on.TunnelOpened(call, tunnel(), pair()), 0.2) == [on.Refuse(queries(1), lost)]
     assert machine.desired() is None
 
 
@@ -224,7 +232,7 @@ def test_a_loss_of_earlier_keys_changes_nothing() -> None:
         TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw"), last_generation=1
     )
     machine = Machine(itertools.count(1))
-    call = call_of(machine.handle(on.Demand(1), 0.0))
+    call = call_of(machine.handle(on.Demand(on.QueryId(1)), 0.0))
     installing = call_of(machine.handle(on.TunnelOpened(call, tunnel(), pair(2)), 0.1))
     machine.handle(on.Installed(installing), 0.2)
     assert machine.handle(lost, 1.0) == []
@@ -241,7 +249,7 @@ def test_a_loss_of_earlier_keys_changes_nothing() -> None:
 @pytest.mark.parametrize("reason", [Reason.TUNNEL_UNKNOWN, Reason.SA_LOST])
 def test_a_renewal_of_what_the_controller_has_lost_ends_the_tunnel(reason: Reason) -> None:
     machine = up()
-    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    renew = call_of(machine.handle(on.SoftLimit(T1, 1), 1.0))
     error = CulvertError(reason, gateway="gw")
     machine.handle(on.Failed(renew, error), 1.1)
     assert machine.state == Closed()
@@ -249,18 +257,18 @@ def test_a_renewal_of_what_the_controller_has_lost_ends_the_tunnel(reason: Reaso
 
 def test_an_old_generation_sent_again_is_not_taken_for_a_new_one() -> None:
     machine = up()
-    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    renew = call_of(machine.handle(on.SoftLimit(T1, 1), 1.0))
     machine.handle(on.Renewed(renew, pair(1)), 1.1)
     assert isinstance(machine.state, Renewing)
 
 
 def test_late_answers_are_dropped_and_impossible_events_are_faults() -> None:
     machine = up()
-    renew = call_of(machine.handle(on.SoftLimit(1), 1.0))
+    renew = call_of(machine.handle(on.SoftLimit(T1, 1), 1.0))
     machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.1)
     assert machine.handle(on.Renewed(renew, pair(2)), 1.2) == []
     waiting = Machine(itertools.count(1))
-    call = call_of(waiting.handle(on.Demand(1), 0.0))
+    call = call_of(waiting.handle(on.Demand(on.QueryId(1)), 0.0))
     with pytest.raises(IllegalEventError):
         waiting.handle(on.Activated(call), 0.1)
 
@@ -274,9 +282,9 @@ def test_a_tunnel_whose_gateway_goes_stays_until_the_next_one_has_answered() -> 
     assert there is not None
     assert there.tunnel.tunnel_id == "t1"
     # A query that comes now is answered when the new tunnel is installed.
-    assert machine.handle(on.Demand(2), 1.2) == []
+    assert machine.handle(on.Demand(on.QueryId(2)), 1.2) == []
     install = call_of(machine.handle(on.TunnelOpened(asked.call, tunnel("t2"), pair()), 1.3))
-    assert machine.handle(on.Installed(install), 1.4) == [on.Release(frozenset({2}))]
+    assert machine.handle(on.Installed(install), 1.4) == [on.Release(queries(2))]
     moved = machine.desired()
     assert moved is not None
     assert moved.tunnel.tunnel_id == "t2"
@@ -333,19 +341,19 @@ class AnyOrder(RuleBasedStateMachine):
         self.machine = Machine(itertools.count(1))
         self.now = 0.0
         self.asked: list[on.OpenTunnel | on.RenewSa | on.ActivateSa | on.CloseTunnel | on.Install] = []
-        self.demanded: set[int] = set()
-        self.settled: list[int] = []
+        self.demanded: set[on.Demander] = set()
+        self.settled: list[on.Demander] = []
         self.usage = Usage()
         self.opened = 0
 
     def post(self, event: on.Event) -> None:
         for command in self.machine.handle(event, self.now):
             match command:
-                case on.Release(queries):
+                case on.Release(answered):
                     assert self.machine.is_up
-                    self.settled += sorted(queries)
-                case on.Refuse(queries):
-                    self.settled += sorted(queries)
+                    self.settled += answered
+                case on.Refuse(answered):
+                    self.settled += answered
                 case _:
                     self.asked.append(command)
 
@@ -356,7 +364,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def demand(self) -> None:
-        query = len(self.demanded) + 1
+        query = on.QueryId(len(self.demanded) + 1)
         self.demanded.add(query)
         self.post(on.Demand(query))
 
@@ -391,7 +399,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(generation=st.integers(0, 4))
     def soft_limit(self, generation: int) -> None:
-        self.post(on.SoftLimit(generation))
+        self.post(on.SoftLimit(TunnelId(f"t{self.opened}"), generation))
 
     @rule()
     def close(self) -> None:
@@ -413,7 +421,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def each_demand_is_settled_at_most_once(self) -> None:
         assert len(self.settled) == len(set(self.settled))
-        waiting = getattr(self.machine.state, "waiting", frozenset[int]())
+        waiting = getattr(self.machine.state, "waiting", frozenset[on.Demander]())
         assert self.demanded == set(self.settled) | waiting
 
     @invariant()
@@ -472,10 +480,15 @@ def test_the_table_says_exactly_where_each_event_leads() -> None:
         }
         awaited = [*[answers.get(type(state), on.Tick())] * 3, on.Failed(call, walk.choice(CAUSES))]
         others: list[on.Event] = [
-            on.Demand(query), on.SoftLimit(generation), on.Counted(Usage(packets_in=counted)), on.GatewayMoved(last),
-            on.ClosedByController(last, UNREACHABLE, walk.choice([0, 1])), on.CloseRequested(Reason.CLOSED_BY_USER),
-            on.Tick(), on.ControllerBack(),
-        ]  # fmt: skip
+            on.Demand(on.QueryId(query)),
+            on.SoftLimit(last, generation),
+            on.Counted(Usage(packets_in=counted)),
+            on.GatewayMoved(last),
+            on.ClosedByController(last, UNREACHABLE, walk.choice([0, 1])),
+            on.CloseRequested(Reason.CLOSED_BY_USER),
+            on.Tick(),
+            on.ControllerBack(),
+        ]
         event = walk.choice(awaited if call and walk.random() < 0.8 else others)
         now += walk.choice([0.0, 0.1, 0.1, 3.0, 3.0, 70.0])
         opened += isinstance(event, on.TunnelOpened)

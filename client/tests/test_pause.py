@@ -17,18 +17,18 @@ from culvert_client.core.client_events import (
     Enrolled,
     Fail,
     KeepPause,
-    OpenAsked,
+    OpenRequested,
     PacketTrapped,
-    PauseAsked,
     PauseEnded,
+    PauseRequested,
     QueryHeld,
     Reply,
     Settle,
-    TunnelMoves,
     UpstreamAnswered,
 )
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import QueryId, RequestId
 from culvert_proto import Reason, local_pb2
 
 from .controller import CODE
@@ -44,7 +44,7 @@ __all__ = ["lab"]
 
 def paused() -> World:
     world = World()
-    world.post(PauseAsked(UNTIL))
+    world.post(PauseRequested(UNTIL))
     world.commands.clear()
     return world
 
@@ -53,7 +53,7 @@ def test_names_pass_without_a_tunnel_without_txt_and_without_a_fault() -> None:
     world = paused()
     world.ask(1, WIKI_ADDRESS)
     world.ask(2, fqdn="other.corp.example")
-    assert [it.query for it in world.take(Reply)] == [1, 2]
+    assert [it.query.number for it in world.take(Reply)] == [1, 2]
     assert world.take(Call) == []
     assert world.take(AskTxt) == []
     status = world.status()
@@ -83,12 +83,12 @@ def test_tunnels_are_closed_and_their_prefixes_stay_blocked() -> None:
     world.ask(1, WIKI_ADDRESS)
     world.open()
     world.commands.clear()
-    assert KeepPause(UNTIL) in world.post(PauseAsked(UNTIL))
+    assert KeepPause(UNTIL) in world.post(PauseRequested(UNTIL))
     [call] = world.take(Call)
     assert isinstance(call.command, on.CloseTunnel)
     [apply] = world.take(Apply)
     assert (apply.desired.tunnels, apply.desired.blocked) == ((), frozenset(PROFILE.protected_prefixes))
-    world.post(TunnelMoves(TunnelId("t1")))
+    world.post(on.GatewayMoved(TunnelId("t1")))
     world.post(CallEnded(WIKI, on.CloseDone(call.command.call)))
     assert world.take(Call) == []
     assert world.client.machines == {}
@@ -97,9 +97,9 @@ def test_tunnels_are_closed_and_their_prefixes_stay_blocked() -> None:
 def test_who_waits_for_a_tunnel_is_answered_when_the_pause_begins() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
-    world.post(OpenAsked(7, "wiki"))
-    world.post(PauseAsked(UNTIL))
-    assert [it.query for it in world.take(Reply)] == [1]
+    world.post(OpenRequested(RequestId(7), "wiki"))
+    world.post(PauseRequested(UNTIL))
+    assert [it.query.number for it in world.take(Reply)] == [1]
     [settled] = world.take(Settle)
     assert settled.error is not None
 
@@ -109,18 +109,18 @@ def test_a_name_that_was_to_open_again_after_its_close_does_not() -> None:
     world.ask(1, WIKI_ADDRESS)
     world.open()
     world.commands.clear()
-    world.post(PauseAsked(UNTIL))
+    world.post(PauseRequested(UNTIL))
     [closing] = world.take(Call)
     world.post(PauseEnded())
     world.ask(2, WIKI_ADDRESS)
-    world.post(PauseAsked(UNTIL))
+    world.post(PauseRequested(UNTIL))
     world.post(CallEnded(WIKI, on.CloseDone(closing.command.call)))
     assert world.take(Call) == []
 
 
 def test_a_person_who_opens_a_name_is_told_and_after_the_pause_it_opens() -> None:
     world = paused()
-    world.post(OpenAsked(7, "wiki"))
+    world.post(OpenRequested(RequestId(7), "wiki"))
     [settled] = world.take(Settle)
     assert settled.error is not None
     assert settled.error.reason is Reason.PAUSED
@@ -132,9 +132,9 @@ def test_a_person_who_opens_a_name_is_told_and_after_the_pause_it_opens() -> Non
 
 def test_a_pause_outlives_the_daemon_and_not_the_enrolment() -> None:
     client = Client(PROFILE, paused_until=UNTIL)
-    client.handle(QueryHeld(1, WIKI), 0.0)
-    commands = client.handle(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})), 0.0)
-    assert Reply(1) in commands
+    client.handle(QueryHeld(QueryId(1), WIKI), 0.0)
+    commands = client.handle(UpstreamAnswered(QueryId(1), frozenset({WIKI_ADDRESS})), 0.0)
+    assert Reply(QueryId(1)) in commands
     assert not any(isinstance(it, Fail | Call) for it in commands)
     assert KeepPause(0) in client.handle(Enrolled(), 0.0)
 

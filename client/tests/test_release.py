@@ -13,15 +13,15 @@ from culvert_client.core.client_events import (
     CallEnded,
     NameSeen,
     PacketTrapped,
-    PauseAsked,
+    PauseRequested,
     QueryHeld,
     Reply,
-    Ticked,
     TxtAnswered,
     UpstreamAnswered,
 )
 from culvert_client.core.profile import Resource
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import QueryId
 from culvert_proto import CulvertError, Reason
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS, pair, tunnel
@@ -45,10 +45,10 @@ def test_a_known_name_is_released_when_its_tunnel_is_up_and_not_before() -> None
 
 def test_a_tunnel_that_is_up_first_waits_for_the_name_server() -> None:
     world = World()
-    world.post(QueryHeld(1, WIKI))
+    world.post(QueryHeld(QueryId(1), WIKI))
     world.open()
     assert world.verdicts() == {}
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({WIKI_ADDRESS})))
     assert world.verdicts() == {1: None}
 
 
@@ -73,11 +73,11 @@ def test_answers_of_a_page_wait_while_its_tunnels_open_one_after_the_other() -> 
     for call, name, world.now in zip(calls, names, (1.9, 3.8), strict=False):
         world.post(CallEnded(name, on.TunnelOpened(call.command.call, tunnel(name, name), pair())))
         world.settle_datapath()
-    world.post(Ticked())
+    world.post(on.Tick())
     assert world.verdicts() == {0: None, 1: None}
     world.now = world.client.deadline() or 0.0
     assert world.now == 4.0
-    world.post(Ticked())
+    world.post(on.Tick())
     assert world.verdicts() == {2: Reason.TIMEOUT, 3: Reason.TIMEOUT}
 
 
@@ -86,7 +86,7 @@ def test_an_answer_waits_two_seconds_where_no_tunnel_opens() -> None:
     world.ask(1, WIKI_ADDRESS)
     assert world.client.deadline() == 2.0
     world.now = 2.0
-    world.post(Ticked())
+    world.post(on.Tick())
     assert world.verdicts() == {1: Reason.TIMEOUT}
 
 
@@ -101,11 +101,11 @@ def test_a_stripped_txt_does_not_lead_to_cleartext() -> None:
 
 def test_txt_adds_a_name_that_the_profile_does_not_know_yet() -> None:
     world = World()
-    world.post(QueryHeld(1, "new.corp.example"))
+    world.post(QueryHeld(QueryId(1), "new.corp.example"))
     assert world.take(Call) == []
     world.post(TxtAnswered("new.corp.example", marked="new.corp.example"))
     world.open("new.corp.example")
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS})))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({WIKI_ADDRESS})))
     assert world.verdicts() == {1: None}
 
 
@@ -153,13 +153,13 @@ def test_a_wrong_address_of_a_carried_family_is_shown_of_the_other_not() -> None
 def test_an_answer_is_held_for_two_seconds_at_most() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
-    world.post(QueryHeld(2, WIKI))
+    world.post(QueryHeld(QueryId(2), WIKI))
     world.now = 1.99
-    world.post(Ticked())
+    world.post(on.Tick())
     assert world.verdicts() == {}
     assert world.client.deadline() == pytest.approx(2.0)
     world.now = 2.0
-    world.post(Ticked())
+    world.post(on.Tick())
     assert world.verdicts() == {1: Reason.TIMEOUT, 2: Reason.DNS_UPSTREAM_FAILED}
     world.open()
     assert world.verdicts() == {}
@@ -169,8 +169,8 @@ def test_an_answer_is_held_for_two_seconds_at_most() -> None:
 
 def test_a_silent_name_server_is_a_typed_refusal() -> None:
     world = World()
-    world.post(QueryHeld(1, WIKI))
-    world.post(UpstreamAnswered(1, None))
+    world.post(QueryHeld(QueryId(1), WIKI))
+    world.post(UpstreamAnswered(QueryId(1), None))
     assert world.verdicts() == {1: Reason.DNS_UPSTREAM_FAILED}
 
 
@@ -193,9 +193,11 @@ WITH_GIT = replace(PROFILE, resources=(*PROFILE.resources, Resource("git", GIT, 
 
 def test_an_alias_with_an_address_outside_of_the_tunnel_gives_none() -> None:
     world = World()
-    world.post(QueryHeld(1, ALIAS))
+    world.post(QueryHeld(QueryId(1), ALIAS))
     world.post(TxtAnswered(ALIAS, marked=""))
-    world.post(UpstreamAnswered(1, frozenset({ip_address("203.0.113.66")}), (WIKI, "evil.example.org")))
+    world.post(
+        UpstreamAnswered(QueryId(1), frozenset({ip_address("203.0.113.66")}), (WIKI, "evil.example.org"))
+    )
     world.open()
     [reply] = world.take(Reply)
     assert reply.without == {ip_address("203.0.113.66")}
@@ -203,16 +205,16 @@ def test_an_alias_with_an_address_outside_of_the_tunnel_gives_none() -> None:
 
 def test_while_paused_an_alias_gives_no_address_outside_of_the_prefixes() -> None:
     world = World()
-    world.post(PauseAsked(1 << 40))
-    world.post(QueryHeld(1, ALIAS))
-    world.post(UpstreamAnswered(1, frozenset({ip_address("203.0.113.66")}), (WIKI,)))
+    world.post(PauseRequested(1 << 40))
+    world.post(QueryHeld(QueryId(1), ALIAS))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({ip_address("203.0.113.66")}), (WIKI,)))
     assert world.verdicts() == {1: Reason.PAUSED}
 
 
 def test_a_name_whose_own_tunnel_carries_the_answer_needs_no_other_one() -> None:
     world = World(WITH_GIT)
-    world.post(QueryHeld(1, WIKI))
-    world.post(UpstreamAnswered(1, frozenset({WIKI_ADDRESS}), (GIT,)))
+    world.post(QueryHeld(QueryId(1), WIKI))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({WIKI_ADDRESS}), (GIT,)))
     world.open()
     assert world.verdicts() == {1: None}
     assert world.take(Call) == []
@@ -222,8 +224,8 @@ def test_an_answer_through_many_known_names_demands_two_tunnels_at_most() -> Non
     names = [f"n{number}.corp.example" for number in range(20)]
     resources = tuple(Resource(name, name, ()) for name in names)
     world = World(replace(PROFILE, resources=(*PROFILE.resources, *resources)))
-    world.post(QueryHeld(1, WIKI))
-    world.post(UpstreamAnswered(1, frozenset({GIT_ADDRESS}), tuple(names)))
+    world.post(QueryHeld(QueryId(1), WIKI))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({GIT_ADDRESS}), tuple(names)))
     [first] = world.take(Call)
     world.post(CallEnded(WIKI, on.TunnelOpened(first.command.call, tunnel(), pair())))
     world.settle_datapath()
@@ -236,9 +238,9 @@ def test_an_answer_through_many_known_names_demands_two_tunnels_at_most() -> Non
 
 def test_a_refused_alias_of_a_permitted_name_is_given() -> None:
     world = World(WITH_GIT)
-    world.post(QueryHeld(1, WIKI))
+    world.post(QueryHeld(QueryId(1), WIKI))
     world.refuse(NO_POLICY)
-    world.post(UpstreamAnswered(1, frozenset({GIT_ADDRESS}), (GIT,)))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({GIT_ADDRESS}), (GIT,)))
     [call] = world.take(Call)
     git = tunnel("t2", GIT, prefix="10.20.0.11/32")
     world.post(CallEnded(GIT, on.TunnelOpened(call.command.call, git, pair())))
@@ -248,9 +250,9 @@ def test_a_refused_alias_of_a_permitted_name_is_given() -> None:
 
 def test_a_mark_at_a_name_outside_of_the_zones_demands_nothing() -> None:
     world = World()
-    world.post(QueryHeld(1, ALIAS))
+    world.post(QueryHeld(QueryId(1), ALIAS))
     world.post(TxtAnswered(ALIAS, marked="evil.example.org"))
-    world.post(UpstreamAnswered(1, frozenset({ip_address("203.0.113.66")}), ("evil.example.org",)))
+    world.post(UpstreamAnswered(QueryId(1), frozenset({ip_address("203.0.113.66")}), ("evil.example.org",)))
     assert world.take(Call) == []
     assert world.verdicts() == {1: None}
 

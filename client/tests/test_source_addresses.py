@@ -6,7 +6,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network, ip_address, ip_network
 
 import pytest
-from culvert_client.core.client_events import Apply, GatewaySelected, Left, PauseAsked, ProfileReceived
+from culvert_client.core.client_events import Apply, GatewaySelected, Left, PauseRequested, ProfileReceived
 from culvert_client.core.grant import Network, Source
 from culvert_client.core.profile import Gateway, Profile, Resource
 from culvert_client.core.source_addresses import sources
@@ -100,7 +100,7 @@ def test_the_datapath_has_the_address_as_long_as_the_profile_has_it() -> None:
     assert told(ProfileReceived(profile))[0].addresses == moved.inner_addresses
     # A pause closes tunnels, and the sockets of programs stay.
     world.settle_datapath()
-    world.post(PauseAsked(1 << 40))
+    world.post(PauseRequested(1 << 40))
     assert world.take(Apply) == []
     assert told(Left()) == ()
 
@@ -114,5 +114,5 @@ def test_a_closed_tunnels_address_stays_until_the_controller_changes_it(address:
     there = replace(profile.gateways[0], inner_addresses=(ip_address(address), ip_address("fd99::2")))
     world.post(ProfileReceived(replace(profile, gateways=(there,))))
     world.settle_datapath()
-    world.post(PauseAsked(1 << 40))
+    world.post(PauseRequested(1 << 40))
     assert (world.take(Apply)[-1].desired.closed != ()) is stays

@@ -12,16 +12,15 @@ from culvert_client.core.client_events import (
     AskTxt,
     Call,
     CallEnded,
-    CloseAsked,
     Event,
     NameSeen,
-    OpenAsked,
+    OpenRequested,
     PacketTrapped,
-    Ticked,
     TxtAnswered,
 )
 from culvert_client.core.profile import Resource
-from culvert_client.core.tunnel.events import CloseDone
+from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import CloseDone, RequestId
 from culvert_proto import CulvertError, Reason
 
 from .granted import PROFILE, WIKI, WIKI_ADDRESS
@@ -117,10 +116,10 @@ def test_who_knocks_at_every_door_does_not_drown_the_controller() -> None:
 
 def test_what_a_person_closed_is_not_opened_by_the_connections_that_it_cut() -> None:
     world = World()
-    world.post(OpenAsked(1, "wiki"))
+    world.post(OpenRequested(RequestId(1), "wiki"))
     world.open()
     world.now = 10.0
-    world.post(CloseAsked(WIKI))
+    world.post(on.CloseRequested(Reason.CLOSED_BY_USER, WIKI))
     [closing] = world.take(Call)
     world.post(CallEnded(WIKI, CloseDone(closing.command.call)))
     world.post(PacketTrapped(WIKI_ADDRESS))
@@ -131,11 +130,11 @@ def test_what_a_person_closed_is_not_opened_by_the_connections_that_it_cut() -> 
 
 def test_after_a_while_a_packet_is_a_new_wish() -> None:
     world = World()
-    world.post(CloseAsked(WIKI))
+    world.post(on.CloseRequested(Reason.CLOSED_BY_USER, WIKI))
     world.now = triggers.QUIET_AFTER_CLOSE - 1
     world.post(PacketTrapped(WIKI_ADDRESS))
     assert world.take(Call) == []
     world.now = triggers.QUIET_AFTER_CLOSE
-    world.post(Ticked())
+    world.post(on.Tick())
     world.post(PacketTrapped(WIKI_ADDRESS))
     assert [it.fqdn for it in world.take(Call)] == [WIKI]

@@ -10,8 +10,7 @@ from culvert_client.core.client_events import (
     AskTxt,
     Call,
     CallEnded,
-    CloseAsked,
-    OpenAsked,
+    OpenRequested,
     ProfileReceived,
     Reply,
     Settle,
@@ -19,6 +18,8 @@ from culvert_client.core.client_events import (
 )
 from culvert_client.core.profile import Resource
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import RequestId
+from culvert_proto import Reason
 
 from .granted import PROFILE, pair, tunnel
 from .world import World
@@ -48,18 +49,18 @@ def test_many_names_share_one_tunnel_and_each_answer_is_checked() -> None:
     world.ask(3, THERE, fqdn="c.dev.corp.example")
     world.ask(4, ELSEWHERE, fqdn="d.dev.corp.example")
     assert world.take(Call) == []
-    assert {it.query: it.without for it in world.take(Reply)} == {3: frozenset(), 4: {ELSEWHERE}}
+    assert {it.query.number: it.without for it in world.take(Reply)} == {3: frozenset(), 4: {ELSEWHERE}}
     assert [it.fqdn for it in world.status().tunnels] == ["*.dev.corp.example"]
     assert [next(step.name for step in click.steps) for click in world.status().clicks] == ["query"]
 
 
 def test_a_person_opens_and_closes_it_by_any_of_its_names() -> None:
     world = World(WITH_DEV)
-    world.post(OpenAsked(1, "a.dev.corp.example"))
+    world.post(OpenRequested(RequestId(1), "a.dev.corp.example"))
     world.open("*.dev.corp.example")
     [settled] = world.take(Settle)
     assert (settled.fqdn, settled.error) == ("*.dev.corp.example", None)
-    world.post(CloseAsked(world.client.profile.fqdn_of("b.dev.corp.example")))
+    world.post(on.CloseRequested(Reason.CLOSED_BY_USER, world.client.profile.fqdn_of("b.dev.corp.example")))
     [call] = world.take(Call)
     assert isinstance(call.command, on.CloseTunnel)
 

@@ -16,13 +16,13 @@ from culvert_client.core.client_events import (
     ProfileReceived,
     QueryHeld,
     Reply,
-    Ticked,
     UpstreamAnswered,
 )
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 from culvert_client.core.status import status_of
 from culvert_client.core.tunnel import events as on
+from culvert_client.core.tunnel.events import QueryId
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, pair, tunnel
@@ -39,7 +39,7 @@ class World:
         self.client = Client(Profile())
         self.now = 0.0
         self.commands: list[Command] = []
-        self.post(Ticked())
+        self.post(on.Tick())
         self.post(ProfileReceived(profile))
         self.settle_datapath()
         self.commands.clear()
@@ -59,8 +59,8 @@ class World:
             self.post(Applied(apply.number, error))
 
     def ask(self, query: int, *addresses: Address, fqdn: str = WIKI) -> None:
-        self.post(QueryHeld(query, fqdn))
-        self.post(UpstreamAnswered(query, frozenset(addresses)))
+        self.post(QueryHeld(QueryId(query), fqdn))
+        self.post(UpstreamAnswered(QueryId(query), frozenset(addresses)))
 
     def open(self, fqdn: str = WIKI, **fields: float) -> None:
         [call] = self.take(Call)
@@ -74,8 +74,8 @@ class World:
         self.post(CallEnded(fqdn, on.Failed(call.command.call, error)))
 
     def verdicts(self) -> dict[int, Reason | None]:
-        return {it.query: None for it in self.take(Reply)} | {
-            it.query: it.error.reason for it in self.take(Fail)
+        return {it.query.number: None for it in self.take(Reply)} | {
+            it.query.number: it.error.reason for it in self.take(Fail)
         }
 
     def status(self) -> local_pb2.Status:

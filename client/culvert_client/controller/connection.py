@@ -20,9 +20,15 @@ from culvert_client.controller.messages import Neighbourhood, accepted_profile, 
 from culvert_client.controller.portal import stands_before
 from culvert_client.controller.renewal import REST, LateRenewal, keep_renewed, renew_late, why_not_late
 from culvert_client.core.client import Client
-from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived, Ticked
+from culvert_client.core.client_events import (
+    ControllerLost,
+    Enrolled,
+    Event,
+    ProfileReceived,
+)
 from culvert_client.core.faults import AWAY
 from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel import events as tunnel
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
 
@@ -159,7 +165,7 @@ class Connection:
                 )
             return ProfileReceived(profile)
         # None of them: an event of a newer controller.
-        return event_from(event) or Ticked()
+        return event_from(event) or tunnel.Tick()
 
     async def _lost(self, error: CulvertError, agent: Agent) -> ControllerLost:
         before = self._client.controller_error

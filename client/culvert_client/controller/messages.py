@@ -28,7 +28,6 @@ from culvert_client.core.claims import (
     check_public_space,
     overlap,
 )
-from culvert_client.core.client_events import SaExpiring, TunnelLost, TunnelMoves
 from culvert_client.core.consent import Consent
 from culvert_client.core.neighbours import (
     NOBODY,
@@ -39,6 +38,7 @@ from culvert_client.core.neighbours import (
     without_taken_addresses,
 )
 from culvert_client.core.suite import LEGACY, Suite
+from culvert_client.core.tunnel import events as tunnel
 
 # Of each suite: bytes of key material, in the order of its RFC.
 _SUITES = {
@@ -159,17 +159,19 @@ def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
     return profile_from(kept).with_code(0).with_inner_addresses(lambda _: False)
 
 
-def event_from(message: agent_pb2.WatchResponse) -> TunnelLost | TunnelMoves | SaExpiring | None:
+def event_from(
+    message: agent_pb2.WatchResponse,
+) -> tunnel.ClosedByController | tunnel.GatewayMoved | tunnel.SoftLimit | None:
     match message.WhichOneof("event"):
         case "tunnel_closed":
             lost = message.tunnel_closed
             why = CulvertError.from_proto(lost.why)
-            return TunnelLost(grant.TunnelId(lost.tunnel_id), why, lost.last_generation)
+            return tunnel.ClosedByController(grant.TunnelId(lost.tunnel_id), why, lost.last_generation)
         case "sa_expiring":
             expiring = message.sa_expiring
-            return SaExpiring(grant.TunnelId(expiring.tunnel_id), expiring.generation)
+            return tunnel.SoftLimit(grant.TunnelId(expiring.tunnel_id), expiring.generation)
         case "gateway_moved":
-            return TunnelMoves(grant.TunnelId(message.gateway_moved.tunnel_id))
+            return tunnel.GatewayMoved(grant.TunnelId(message.gateway_moved.tunnel_id))
         case _:
             return None
 

@@ -24,7 +24,6 @@ from culvert_client.core.client_events import (
     Left,
     ProfileReceived,
     Settle,
-    TunnelLost,
 )
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.states import Closing
@@ -163,7 +162,11 @@ class Activity:
 
 def _why(client: Client, name: str, event: Event) -> CulvertError:
     match event:
-        case TunnelLost(error=error) | ControllerLost(error) | CallEnded(event=tunnel.Failed(error=error)):
+        case (
+            tunnel.ClosedByController(error=error)
+            | ControllerLost(error)
+            | CallEnded(event=tunnel.Failed(error=error))
+        ):
             return error
         case _:
             machine = client.machines.get(name)

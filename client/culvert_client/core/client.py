@@ -25,7 +25,6 @@ from culvert_client.core.client_events import (
     Call,
     CallEnded,
     ClaimsAnswered,
-    CloseAsked,
     CodeProven,
     Command,
     ControllerLost,
@@ -42,21 +41,17 @@ from culvert_client.core.client_events import (
     Measured,
     Moved,
     NameSeen,
-    OpenAsked,
+    OpenRequested,
     PacketTrapped,
     PathsMeasured,
-    PauseAsked,
     PauseEnded,
+    PauseRequested,
     ProfileReceived,
     QueryHeld,
     Reply,
-    SaExpiring,
     Settle,
     SoftLimitReached,
     Stopping,
-    Ticked,
-    TunnelLost,
-    TunnelMoves,
     TxtAnswered,
     UpstreamAnswered,
     Woke,
@@ -69,7 +64,7 @@ from culvert_client.core.sealed import inner_length
 from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.source_addresses import SourceAddresses
 from culvert_client.core.suite import LEGACY
-from culvert_client.core.triggers import UNASKED, Triggers
+from culvert_client.core.triggers import Triggers
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machine import Machine
 from culvert_client.core.tunnel.states import Closed, Closing, Opening
@@ -114,8 +109,6 @@ class Client:
         }
         self._holds = Holds(passing=paused_until != 0)
         self._triggers = Triggers()
-        # Requests of persons wait beside DNS queries, under negative numbers.
-        self._asked: dict[int, str] = {}
         # By tunnel: the name that a program asked for, where it is another one.
         self._asked_as: dict[str, str] = {}
         self._faults = Faults()
@@ -221,7 +214,7 @@ class Client:
         return commands
 
     def deadline(self) -> float | None:
-        """When Ticked is due."""
+        """When tunnel.Tick is due."""
         times = [
             self._holds.deadline(),
             self._applies.deadline(),
@@ -274,11 +267,11 @@ class Client:
                 return []
             case NameSeen() | AnswerSeen() | PacketTrapped():
                 return self._follow(self._triggers.happened(event, self.profile, now), now)
-            case OpenAsked(request, name):
+            case OpenRequested(request, name):
                 return self._open_asked(request, name, now)
-            case CloseAsked(fqdn):
+            case tunnel.CloseRequested(fqdn=fqdn):
                 self._triggers.closed_by_person([fqdn] if fqdn else self.machines, now)
-                return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now, fqdn)
+                return self._to_tunnels(event, now, fqdn)
             case GatewaySelected(gateway):
                 self.gateway = gateway
                 return [KeepGateway(gateway)]
@@ -297,12 +290,10 @@ class Client:
                 return []
             case ControllerLost(error):
                 return self._controller_lost(error, now)
-            case TunnelLost(tunnel_id, error, last_generation):
-                return self._tunnel_lost(tunnel.ClosedByController(tunnel_id, error, last_generation), now)
-            case TunnelMoves(tunnel_id):
-                return self._to_tunnels(tunnel.GatewayMoved(tunnel_id), now, self._name_of(tunnel_id))
-            case SaExpiring(tunnel_id, generation):
-                return self._to_tunnels(tunnel.SoftLimit(generation), now, self._name_of(tunnel_id))
+            case tunnel.ClosedByController():
+                return self._tunnel_lost(event, now)
+            case tunnel.GatewayMoved(tunnel_id) | tunnel.SoftLimit(tunnel_id):
+                return self._to_tunnels(event, now, self._name_of(tunnel_id))
             case SoftLimitReached(tunnel_id, spi):
                 return self._sa_worn(tunnel_id, spi, now)
             case CodeProven(valid_until):
@@ -338,7 +329,7 @@ class Client:
                 self.profile = Profile()
                 self.files_kept()
                 return commands
-            case PauseAsked(until):
+            case PauseRequested(until):
                 return [
                     self._paused(until),
                     *self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now),
@@ -348,10 +339,10 @@ class Client:
             case Stopping():
                 self._stopping = True
                 return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now)
-            case Ticked():
+            case tunnel.Tick():
                 self._faults.forget_old(now)
                 commands = self._follow(self._holds.expire(now), now)
-                return commands + self._to_tunnels(tunnel.Tick(), now)
+                return commands + self._to_tunnels(event, now)
 
     def _tell_silences(self, now: float) -> None:
         self._silences.forget_unused(self.machines)
@@ -370,7 +361,7 @@ class Client:
 
     # ── demands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _query_held(self, query: int, fqdn: str, now: float) -> list[Command]:
+    def _query_held(self, query: tunnel.QueryId, fqdn: str, now: float) -> list[Command]:
         if self.paused_until or self.is_open(fqdn):
             return self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
         self.clicks.step(self.profile.tunnel_of(fqdn), "query", now, starts=True)
@@ -379,25 +370,24 @@ class Client:
         commands = self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
         return [*commands, AskTxt(fqdn)] if asks_txt else commands
 
-    def _open_asked(self, request: int, name: str, now: float) -> list[Command]:
+    def _open_asked(self, request: tunnel.RequestId, name: str, now: float) -> list[Command]:
         fqdn = self.profile.fqdn_of(name)
         if fqdn is None:
             return [Settle(request, name, CulvertError(Reason.NAME_NOT_OFFERED, name=name))]
         if (silence := self.silence(fqdn)) is not None:
             return [Settle(request, fqdn, silence)]
-        self._asked[-request] = fqdn
-        return self._demand(-request, fqdn, now)
+        return self._demand(request, fqdn, now)
 
-    def _demand(self, query: int, fqdn: str, now: float, asked: str = "") -> list[Command]:
+    def _demand(self, demander: tunnel.Demander, fqdn: str, now: float, asked: str = "") -> list[Command]:
         """`asked` stands for the tunnel's name."""
         if self._stopping or self.paused_until:
             reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
-            return self._refuse(fqdn, frozenset({query}), CulvertError(reason), now)
-        if query != UNASKED:
+            return self._refuse(fqdn, frozenset({demander}), CulvertError(reason), now)
+        if not isinstance(demander, tunnel.Trigger):
             self._triggers.wanted_again(fqdn)
         self.machines.setdefault(fqdn, Machine(self._calls))
         self._asked_as[fqdn] = asked
-        return self._to_tunnel(fqdn, tunnel.Demand(query), now)
+        return self._to_tunnel(fqdn, tunnel.Demand(demander), now)
 
     def _follow(self, outcomes: Sequence[Outcome | AskTxt], now: float) -> list[Command]:
         commands: list[Command] = []
@@ -405,10 +395,10 @@ class Client:
             match outcome:
                 case AskTxt():
                     commands.append(outcome)
-                case Demanded(query, fqdn, asked):
+                case Demanded(demander, fqdn, asked):
                     name, own = self.profile.tunnel_of(fqdn), self.profile.tunnel_of(asked)
                     self.clicks.goes_on_as(own, name)
-                    commands += self._demand(query, name, now, asked if own != name else "")
+                    commands += self._demand(demander, name, now, asked if own != name else "")
                 case Replied(query, carrier, addresses, without, error, is_misled):
                     name = self.profile.tunnel_of(carrier)
                     if addresses:
@@ -434,24 +424,24 @@ class Client:
         """Whether an answer is held for the tunnel of that name."""
         return any(self.profile.tunnel_of(fqdn) == name for fqdn in self._holds.carriers())
 
-    def _release(self, fqdn: str, queries: frozenset[int], now: float) -> list[Command]:
+    def _release(self, fqdn: str, demanders: frozenset[tunnel.Demander], now: float) -> list[Command]:
         carried = self.machines[fqdn].carried
         assert carried is not None
         self._faults.cure(fqdn)
         self.clicks.step(fqdn, "sas_in", now)
-        commands: list[Command] = [
-            Settle(-query, fqdn) for query in sorted(queries) if self._asked.pop(query, None)
-        ]
+        queries, requests = _split(demanders)
+        commands: list[Command] = [Settle(request, fqdn) for request in requests]
         commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile, now), now)
         if not self._waits(fqdn):
             self.clicks.end(fqdn)
         return commands
 
-    def _refuse(self, fqdn: str, queries: frozenset[int], error: CulvertError, now: float) -> list[Command]:
+    def _refuse(
+        self, fqdn: str, demanders: frozenset[tunnel.Demander], error: CulvertError, now: float
+    ) -> list[Command]:
         self._faults.note(fqdn, error, now)
-        commands: list[Command] = [
-            Settle(-query, fqdn, error) for query in sorted(queries) if self._asked.pop(query, None)
-        ]
+        queries, requests = _split(demanders)
+        commands: list[Command] = [Settle(request, fqdn, error) for request in requests]
         commands += self._follow(self._holds.refused(queries, error, self.profile, now), now)
         self.clicks.end(fqdn, error)
         return commands
@@ -471,10 +461,10 @@ class Client:
             match command:
                 case tunnel.Install(call):
                     self._applies.await_next(fqdn, call)
-                case tunnel.Release(queries):
-                    commands += self._release(fqdn, queries, now)
-                case tunnel.Refuse(queries, error):
-                    commands += self._refuse(fqdn, queries, error, now)
+                case tunnel.Release(demanders):
+                    commands += self._release(fqdn, demanders, now)
+                case tunnel.Refuse(demanders, error):
+                    commands += self._refuse(fqdn, demanders, error, now)
                 case _:
                     asked = ""
                     if isinstance(command, tunnel.OpenTunnel):
@@ -524,7 +514,7 @@ class Client:
         commands = self._to_tunnels(lost, now)
         if fqdn is not None and was_up and error.reason in _OPENED_AGAIN and not self._stopping:
             # The person did not close it: a server may go on sending to a program that only listens.
-            commands += self._demand(UNASKED, fqdn, now)
+            commands += self._demand(tunnel.Trigger.TUNNEL_LOST, fqdn, now)
         return commands
 
     def _woke(self, seconds: float, now: float) -> list[Command]:
@@ -546,7 +536,7 @@ class Client:
         # An SA of the pair before is on its way out.
         if carried is None or spi not in (carried.pair.inbound.spi, carried.pair.outbound.spi):
             return []
-        return self._to_tunnels(tunnel.SoftLimit(carried.pair.generation), now, fqdn)
+        return self._to_tunnels(tunnel.SoftLimit(tunnel_id, carried.pair.generation), now, fqdn)
 
     def _controller_lost(self, error: CulvertError, now: float) -> list[Command]:
         self.connected, self.controller_error = False, error
@@ -592,3 +582,8 @@ class Client:
             self._faults.note(DATAPATH, error, now)
         told = self._applies.answered(number, error, now)
         return [command for fqdn, event in told for command in self._to_tunnel(fqdn, event, now)]
+
+
+def _split(demanders: frozenset[tunnel.Demander]) -> tuple[frozenset[tunnel.QueryId], list[tunnel.RequestId]]:
+    queries = frozenset(it for it in demanders if isinstance(it, tunnel.QueryId))
+    return queries, sorted(it for it in demanders if isinstance(it, tunnel.RequestId))

@@ -17,7 +17,7 @@ from culvert_client.core.tunnel import events as tunnel
 class QueryHeld:
     """A query for A, AAAA or HTTPS of a managed name. It is being forwarded; its answer waits."""
 
-    query: int
+    query: tunnel.QueryId
     fqdn: str
 
 
@@ -26,7 +26,7 @@ class UpstreamAnswered:
     """`addresses` None: the name server was silent, or what it said is malformed. `aliases`: the names that the asked one
     stands for, in order (RFC 1035 section 3.6.2)."""
 
-    query: int
+    query: tunnel.QueryId
     addresses: frozenset[Address] | None
     aliases: tuple[str, ...] = ()
 
@@ -63,18 +63,11 @@ class PacketTrapped:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAsked:
+class OpenRequested:
     """A person asks for a resource or a name; Settle with the same number answers."""
 
-    request: int
+    request: tunnel.RequestId
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class CloseAsked:
-    """`fqdn` None closes all."""
-
-    fqdn: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,28 +106,6 @@ class ClaimsAnswered:
 @dataclass(frozen=True, slots=True)
 class ControllerLost:
     error: CulvertError
-
-
-@dataclass(frozen=True, slots=True)
-class TunnelLost:
-    """`last_generation` as of ClosedByController."""
-
-    tunnel_id: TunnelId
-    error: CulvertError
-    last_generation: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TunnelMoves:
-    """The controller wants the tunnel opened again."""
-
-    tunnel_id: TunnelId
-
-
-@dataclass(frozen=True, slots=True)
-class SaExpiring:
-    tunnel_id: TunnelId
-    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +173,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class PauseAsked:
+class PauseRequested:
     """Until when, in Unix seconds."""
 
     until: int
@@ -218,16 +189,12 @@ class Stopping:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
-    pass
-
-
 Event = (
-    QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenAsked | CloseAsked
-    | GatewaySelected | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | TunnelLost | TunnelMoves
-    | SaExpiring | SoftLimitReached | CodeProven | Measured | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left
-    | PauseAsked | PauseEnded | Stopping | Ticked
+    QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenRequested | GatewaySelected
+    | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | SoftLimitReached | CodeProven | Measured
+    | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left | PauseRequested | PauseEnded | Stopping
+    # Of tunnels, as their machines take them.
+    | tunnel.ClosedByController | tunnel.GatewayMoved | tunnel.SoftLimit | tunnel.CloseRequested | tunnel.Tick
 )  # fmt: skip
 
 
@@ -256,14 +223,14 @@ class AskTxt:
 class Reply:
     """Release the answer, without the addresses in `without`; `error` says why they are left out."""
 
-    query: int
+    query: tunnel.QueryId
     without: frozenset[Address] = frozenset()
     error: CulvertError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    query: int
+    query: tunnel.QueryId
     fqdn: str
     error: CulvertError
 
@@ -287,9 +254,9 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The answer to OpenAsked: the name whose tunnel is up, or why there is none."""
+    """The answer to OpenRequested: the name whose tunnel is up, or why there is none."""
 
-    request: int
+    request: tunnel.RequestId
     fqdn: str
     error: CulvertError | None = None
 

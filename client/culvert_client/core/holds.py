@@ -30,6 +30,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel.events import Demander, QueryId
 
 # Seconds.
 _PATIENCE, _LONGEST = 2.0, 4.0
@@ -75,7 +76,7 @@ class Hold:
 class Demanded:
     """`asked` stands for `fqdn`, or is the same."""
 
-    query: int
+    demander: Demander
     fqdn: str
     asked: str
 
@@ -87,7 +88,7 @@ class Replied:
     `carrier` as of Hold. `is_misled`: addresses are left out of a family that the tunnel does carry.
     """
 
-    query: int
+    query: QueryId
     carrier: str
     addresses: frozenset[Address]
     without: frozenset[Address] = frozenset()
@@ -97,7 +98,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    query: int
+    query: QueryId
     fqdn: str
     error: CulvertError
     carrier: str
@@ -114,11 +115,11 @@ class Holds:
 
     def __init__(self, *, passing: bool = False) -> None:
         self.passing = passing
-        self._holds: dict[int, Hold] = {}
+        self._holds: dict[QueryId, Hold] = {}
         # The name with TXT's mark, for the names that are held: empty when there is none, None while it is being asked.
         self._txt: dict[str, str | None] = {}
 
-    def hold(self, query: int, fqdn: str, profile: Profile, now: float) -> list[Outcome]:
+    def hold(self, query: QueryId, fqdn: str, profile: Profile, now: float) -> list[Outcome]:
         self._holds[query] = Hold(fqdn, now, now + _PATIENCE)
         return self._advance(query, profile)
 
@@ -137,7 +138,7 @@ class Holds:
         return self._advance_all([q for q, hold in self._holds.items() if hold.fqdn == fqdn], profile)
 
     def answered(
-        self, query: int, addresses: frozenset[Address] | None, aliases: tuple[str, ...], profile: Profile
+        self, query: QueryId, addresses: frozenset[Address] | None, aliases: tuple[str, ...], profile: Profile
     ) -> list[Outcome]:
         """`addresses` None: the name server was silent, or what it said is malformed."""
         hold = self._holds.get(query)
@@ -146,14 +147,16 @@ class Holds:
         hold.answered, hold.addresses, hold.aliases = True, addresses, aliases
         return self._advance(query, profile)
 
-    def opened(self, queries: frozenset[int], tunnel: Tunnel, profile: Profile, now: float) -> list[Outcome]:
+    def opened(
+        self, queries: frozenset[QueryId], tunnel: Tunnel, profile: Profile, now: float
+    ) -> list[Outcome]:
         self._extend(now)
         for hold in self._found(queries):
             hold.tunnels.append(tunnel)
         return self._advance_all(queries, profile)
 
     def refused(
-        self, queries: frozenset[int], error: CulvertError, profile: Profile, now: float
+        self, queries: frozenset[QueryId], error: CulvertError, profile: Profile, now: float
     ) -> list[Outcome]:
         self._extend(now)
         for hold in self._found(queries):
@@ -179,13 +182,13 @@ class Holds:
             if hold.waits:
                 hold.until = min(now + _PATIENCE, hold.since + _LONGEST)
 
-    def _found(self, queries: frozenset[int]) -> list[Hold]:
+    def _found(self, queries: frozenset[QueryId]) -> list[Hold]:
         return [self._holds[query] for query in queries if query in self._holds]
 
-    def _advance_all(self, queries: frozenset[int] | list[int], profile: Profile) -> list[Outcome]:
+    def _advance_all(self, queries: frozenset[QueryId] | list[QueryId], profile: Profile) -> list[Outcome]:
         return [outcome for query in sorted(queries) for outcome in self._advance(query, profile)]
 
-    def _advance(self, query: int, profile: Profile) -> list[Outcome]:
+    def _advance(self, query: QueryId, profile: Profile) -> list[Outcome]:
         hold = self._holds.get(query)
         if hold is None:
             return []
@@ -205,7 +208,7 @@ class Holds:
             return [self._fail(query, hold.refusals[-1])]
         return [self._reply_carried(query, hold, profile)]
 
-    def _demand(self, query: int, hold: Hold, profile: Profile, *, needs: bool) -> list[Outcome]:
+    def _demand(self, query: QueryId, hold: Hold, profile: Profile, *, needs: bool) -> list[Outcome]:
         name = self._to_demand(hold, profile) if needs and not hold.waits else None
         if name is None:
             return []
@@ -228,7 +231,7 @@ class Holds:
         marked = self._txt.get(hold.fqdn)
         return marked if marked and profile.manages(marked) else ""
 
-    def _pass(self, query: int, hold: Hold, profile: Profile) -> list[Outcome]:
+    def _pass(self, query: QueryId, hold: Hold, profile: Profile) -> list[Outcome]:
         if hold.addresses is None:
             return []
         # What is protected is blocked. An address that somebody else made up for such a name would not be.
@@ -242,11 +245,11 @@ class Holds:
             return True
         return None if self._txt.get(hold.fqdn) is None or hold.addresses is None else False
 
-    def _reply(self, query: int) -> Replied:
+    def _reply(self, query: QueryId) -> Replied:
         hold = self._remove(query)
         return Replied(query, hold.carrier, hold.addresses or frozenset())
 
-    def _reply_carried(self, query: int, hold: Hold, profile: Profile) -> Replied:
+    def _reply_carried(self, query: QueryId, hold: Hold, profile: Profile) -> Replied:
         uncarried = hold.uncarried
         if not uncarried:
             return self._reply(query)
@@ -261,11 +264,11 @@ class Holds:
             is_misled=any(it.version in families for it in uncarried),
         )
 
-    def _fail(self, query: int, error: CulvertError) -> Failed:
+    def _fail(self, query: QueryId, error: CulvertError) -> Failed:
         hold = self._remove(query)
         return Failed(query, hold.fqdn, error, hold.carrier)
 
-    def _remove(self, query: int) -> Hold:
+    def _remove(self, query: QueryId) -> Hold:
         hold = self._holds.pop(query)
         if self._txt.get(hold.fqdn) is not None and not self.holds(hold.fqdn):
             del self._txt[hold.fqdn]

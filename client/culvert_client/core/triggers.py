@@ -4,7 +4,7 @@
             └─► inside a zone: TXT ─► yes ─► opens                                          │
    PacketTrapped ──► whose address? the profile's resource, else the one learned ◄──────────┘ ─► opens
 
-Nobody waits for these: they are demands without a query. Each name is asked for once in a while, and all of them together
+Nothing waits for these demands. Each name is asked for once in a while, and all of them together
 no faster than a bucket fills, so that a program that knocks on every door does not drown the controller (DESIGN D12).
 """
 
@@ -19,6 +19,7 @@ from culvert_client.core.client_events import AnswerSeen, AskTxt, NameSeen, Pack
 from culvert_client.core.grant import Address, Network
 from culvert_client.core.holds import Demanded
 from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel.events import Trigger
 
 # Our tunables.
 SAME_NAME_EVERY = 5.0
@@ -29,9 +30,6 @@ QUIET_AFTER_CLOSE = 60.0
 """Seconds in which packets do not open again what a person has closed: its open connections go on knocking."""
 KEPT_AT_MOST = 1024
 """Entries of each memory."""
-
-UNASKED = 0
-"""The number of the query behind such a demand: no query and no person has it."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -59,7 +57,7 @@ class Triggers:
             case NameSeen(fqdn):
                 self.wanted_again(profile.tunnel_of(fqdn))
                 if profile.knows(fqdn):
-                    return self._demanded(profile.tunnel_of(fqdn), now)
+                    return self._demanded(Trigger.NAME_SEEN, profile.tunnel_of(fqdn), now)
                 # A name that the profile does not know yet.
                 asks = profile.manages(fqdn) and fqdn not in self._asking and self._admits(f"TXT {fqdn}", now)
                 if asks:
@@ -73,7 +71,7 @@ class Triggers:
                 name = self._name_of(address, profile)
                 if name is None or self._closed.get(name, now) > now:
                     return []
-                return self._demanded(name, now)
+                return self._demanded(Trigger.PACKET_TRAPPED, name, now)
 
     def txt(self, fqdn: str, marked: str, profile: Profile, now: float) -> list[Demanded]:
         """TXT has answered, perhaps to somebody else's question."""
@@ -82,7 +80,7 @@ class Triggers:
         del self._asking[fqdn]
         if not profile.manages(marked):
             return []
-        return self._demanded(profile.tunnel_of(marked), now, asked=fqdn)
+        return self._demanded(Trigger.NAME_SEEN, profile.tunnel_of(marked), now, asked=fqdn)
 
     def closed_by_person(self, names: Iterable[str], now: float) -> None:
         self._closed = {name: until for name, until in self._closed.items() if until > now}
@@ -108,8 +106,8 @@ class Triggers:
         fqdn = self._learned.get(address)
         return None if fqdn is None else profile.tunnel_of(fqdn)
 
-    def _demanded(self, name: str, now: float, asked: str = "") -> list[Demanded]:
-        return [Demanded(UNASKED, name, asked or name)] if self._admits(name, now) else []
+    def _demanded(self, by: Trigger, name: str, now: float, asked: str = "") -> list[Demanded]:
+        return [Demanded(by, name, asked or name)] if self._admits(name, now) else []
 
     def _admits(self, about: str, now: float) -> bool:
         self._tokens = min(BURST, self._tokens + (now - self._filled_at) * REFILL)

@@ -37,12 +37,12 @@ from culvert_client.core.client_events import (
     Reply,
     SoftLimitReached,
     Stopping,
-    TunnelLost,
     Woke,
 )
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.local_networks import Shared, share
 from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel import events as tunnel
 from culvert_client.daemon import router
 from culvert_client.daemon.datapath_owner import DatapathUnion, owner_of, shared_id, split_by_organisation
 from culvert_client.daemon.local_api import LocalApi
@@ -359,7 +359,7 @@ class Daemon:
     def _lost(self, error: CulvertError) -> None:
         for it in self._all():
             for tunnel_id in it.client.tunnels_up():
-                it.post(TunnelLost(tunnel_id, error))
+                it.post(tunnel.ClosedByController(tunnel_id, error))
         self._tasks.start(self._apply_anew())
 
     async def _apply_anew(self) -> None:

@@ -17,7 +17,7 @@ from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
 from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
 from culvert_client.core.activity import Log
-from culvert_client.core.client_events import Desired, PauseAsked
+from culvert_client.core.client_events import Desired, PauseRequested
 from culvert_client.core.invitation import Invitation, parse_invitation
 from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile
@@ -250,7 +250,7 @@ class LocalApi:
         paused_until = max(it.client.paused_until for it in self._all())
         of = self._daemon.add(*self._enrolments.add(identity))
         if paused_until:
-            of.post(PauseAsked(paused_until))
+            of.post(PauseRequested(paused_until))
         return of
 
     def _invited_before(self, invitation: Invitation) -> Organisation | None:

@@ -40,7 +40,6 @@ from culvert_client.core.client_events import (
     Call,
     CallEnded,
     ClaimsAnswered,
-    CloseAsked,
     CodeProven,
     Command,
     Event,
@@ -55,7 +54,6 @@ from culvert_client.core.client_events import (
     ProfileReceived,
     Reply,
     Settle,
-    Ticked,
     TxtAnswered,
 )  # fmt: skip
 from culvert_client.core.code import check_code
@@ -168,7 +166,7 @@ class Organisation:
     def start(self) -> None:
         self.connection.open()
         self._end_pause_at(self.client.paused_until)
-        self.post(Ticked())
+        self.post(tunnel.Tick())
 
     def measure_round_trips(self) -> None:
         self._tasks.start(self.latencies.keep(lambda: self.client.profile.gateways))
@@ -196,7 +194,7 @@ class Organisation:
             self._timer.cancel()
         deadline = self.client.deadline()
         loop = asyncio.get_running_loop()
-        self._timer = None if deadline is None else loop.call_at(deadline, lambda: self.post(Ticked()))
+        self._timer = None if deadline is None else loop.call_at(deadline, lambda: self.post(tunnel.Tick()))
         self._host.changed()
 
     def _execute(self, command: Command) -> None:
@@ -397,7 +395,7 @@ class Organisation:
         self.post(ClaimsAnswered(consent.applied(self.client.profile)))
         for fqdn, machine in list(self.client.machines.items()):
             if (carried := machine.carried) is not None and consent.missing(carried.tunnel):
-                self.post(CloseAsked(fqdn))
+                self.post(tunnel.CloseRequested(Reason.CLOSED_BY_USER, fqdn))
 
     # ── enrolment ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -432,7 +430,7 @@ class Organisation:
         return self._state.path
 
     async def _end_tunnels(self) -> None:
-        self.post(CloseAsked(None))
+        self.post(tunnel.CloseRequested(Reason.CLOSED_BY_USER))
         await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
 
     def status(self, *, epoch: float, datapath: str) -> local_pb2.Status:

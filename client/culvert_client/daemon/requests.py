@@ -11,14 +11,15 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
-    CloseAsked,
     Event,
     GatewaySelected,
-    OpenAsked,
-    PauseAsked,
+    OpenRequested,
     PauseEnded,
+    PauseRequested,
     Settle,
 )
+from culvert_client.core.tunnel import events as tunnel
+from culvert_client.core.tunnel.events import RequestId
 
 # Our tunables, in seconds.
 OPEN_PATIENCE = 15.0
@@ -38,16 +39,16 @@ class Requests:
     ) -> None:
         self._client, self._post, self._until = client, post, until
         self._check_enrolled = check_enrolled
-        self._open: dict[int, asyncio.Future[str]] = {}
+        self._open: dict[RequestId, asyncio.Future[str]] = {}
         self._numbers = itertools.count(1)
 
     async def open_tunnel(self, name: str) -> str:
         """The name whose tunnel is up."""
         self._check_enrolled()
-        request = next(self._numbers)
+        request = RequestId(next(self._numbers))
         answer = self._open[request] = asyncio.get_running_loop().create_future()
         try:
-            self._post(OpenAsked(request, name))
+            self._post(OpenRequested(request, name))
             async with asyncio.timeout(OPEN_PATIENCE):
                 return await answer
         except TimeoutError:
@@ -72,7 +73,7 @@ class Requests:
             raise CulvertError(Reason.NAME_NOT_OFFERED, name=name)
         machines = self._client.machines
         closed = [it for it, machine in machines.items() if machine.is_up and fqdn in (None, it)]
-        self._post(CloseAsked(fqdn))
+        self._post(tunnel.CloseRequested(Reason.CLOSED_BY_USER, fqdn))
         await self._until(lambda: not any(it in machines for it in closed))
         return len(closed)
 
@@ -88,7 +89,7 @@ class Requests:
         if not 0 < until - time.time() <= LONGEST_PAUSE:
             why = "a pause ends in the future, and within seven days"
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
-        self._post(PauseAsked(until))
+        self._post(PauseRequested(until))
         await self._until(lambda: not self._client.machines)
 
     def resume(self) -> None:

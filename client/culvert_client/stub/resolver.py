@@ -24,6 +24,7 @@ from culvert_client.core.client_events import Event, Fail, QueryHeld, Reply, Ups
 from culvert_client.core.dns_wire import Kind, Question
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
+from culvert_client.core.tunnel.events import QueryId
 from culvert_client.stub.upstream import Asker, Upstream
 
 log = logging.getLogger("culvertd")
@@ -69,8 +70,8 @@ class Resolver:
         self._is_open, self._full_name = is_open, full_name
         self._post = post
         self._numbers = itertools.count(1)
-        self._held: dict[int, _Held] = {}
-        self._asking: dict[int, Asker] = {}
+        self._held: dict[QueryId, _Held] = {}
+        self._asking: dict[QueryId, Asker] = {}
         self._probes: OrderedDict[str, str] = OrderedDict()
         # Of resources alone, so no more than the profile has.
         self._told: set[str] = set()
@@ -121,19 +122,22 @@ class Resolver:
                 answer(dns_wire.refusal(query, dns.rcode.NOERROR))
             case Kind.FORWARD | Kind.SCREEN | Kind.DETACH:
                 self._ask(
-                    next(self._numbers),
+                    self._next_id(),
                     query,
                     lambda _, reply: self._forwarded(query, question, answer, reply),
                 )
             case Kind.HOLD:
-                number, fqdn = next(self._numbers), question.fqdn
-                self._held[number] = _Held(query, fqdn, answer)
+                query_id, fqdn = self._next_id(), question.fqdn
+                self._held[query_id] = _Held(query, fqdn, answer)
                 if self._is_open(fqdn):
-                    self._ask_held(number)
-                    self._post(QueryHeld(number, fqdn))
+                    self._ask_held(query_id)
+                    self._post(QueryHeld(query_id, fqdn))
                 else:
-                    self._post(QueryHeld(number, fqdn))
-                    asyncio.get_running_loop().call_soon(self._ask_held, number)
+                    self._post(QueryHeld(query_id, fqdn))
+                    asyncio.get_running_loop().call_soon(self._ask_held, query_id)
+
+    def _next_id(self) -> QueryId:
+        return QueryId(next(self._numbers))
 
     def settle(self, settled: Reply | Fail) -> None:
         """Release the answer of a held query, or refuse it with the error."""
@@ -162,17 +166,17 @@ class Resolver:
         for asking in self._asking.values():
             asking.cancel()
 
-    def _ask_held(self, number: int) -> None:
+    def _ask_held(self, query_id: QueryId) -> None:
         # It may have been refused meanwhile.
-        if (held := self._held.get(number)) is not None:
-            self._ask(number, held.query, self._answered)
+        if (held := self._held.get(query_id)) is not None:
+            self._ask(query_id, held.query, self._answered)
 
-    def _ask(self, number: int, query: bytes, done: Callable[[int, bytes | None], None]) -> None:
+    def _ask(self, query_id: QueryId, query: bytes, done: Callable[[QueryId, bytes | None], None]) -> None:
         def answered(reply: bytes | None) -> None:
-            del self._asking[number]
-            done(number, reply)
+            del self._asking[query_id]
+            done(query_id, reply)
 
-        self._asking[number] = self._upstream.begin(query, answered)
+        self._asking[query_id] = self._upstream.begin(query, answered)
 
     def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
         found: bytes | CulvertError | None = reply
@@ -186,13 +190,13 @@ class Resolver:
             found = _silent(question.fqdn)
         answer(_failed(query, found) if isinstance(found, CulvertError) else found)
 
-    def _answered(self, number: int, reply: bytes | None) -> None:
+    def _answered(self, query_id: QueryId, reply: bytes | None) -> None:
         if reply is not None and (prefix := self._translator()) is not None:
             # A DNS64 (RFC 6147) makes such addresses out of IPv4 ones: they lead to the network's translator, past every
             # tunnel.
             made_up = {it for it in dns_wire.addresses_in(reply) or () if it in prefix}
             reply = dns_answer.without(reply, made_up)
-        held = self._held[number]
+        held = self._held[query_id]
         found = dns_wire.found_in(reply) if reply is not None else None
         if reply is not None and found is not None and found.names_hosts:
             reply = dns_answer.with_own_addresses(reply, (held.fqdn, *found.aliases))
@@ -206,9 +210,9 @@ class Resolver:
                 reply, found = corrected, dns_wire.found_in(corrected)
         held.reply = reply
         self._post(
-            UpstreamAnswered(number, None)
+            UpstreamAnswered(query_id, None)
             if found is None
-            else UpstreamAnswered(number, found.addresses, found.aliases)
+            else UpstreamAnswered(query_id, found.addresses, found.aliases)
         )
 
     def _tell_of(self, fqdn: str) -> None:

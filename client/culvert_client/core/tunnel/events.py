@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, Reason
@@ -9,11 +10,36 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.core.grant import SaPair, Tunnel, TunnelId, Usage
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class QueryId:
+    """A DNS query whose answer waits."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RequestId:
+    """A person's request for a tunnel."""
+
+    number: int
+
+
+class Trigger(enum.Enum):
+    """A demand that no query and no person waits for."""
+
+    NAME_SEEN = enum.auto()
+    PACKET_TRAPPED = enum.auto()
+    TUNNEL_LOST = enum.auto()
+
+
+Demander = QueryId | RequestId | Trigger
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Somebody needs the tunnel; `query` names them in Release and Refuse."""
+    """Release or Refuse answers the demander."""
 
-    query: int
+    demander: Demander
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +87,7 @@ class Failed:
 class SoftLimit:
     """An SA of this generation comes near a limit, on either side."""
 
+    tunnel_id: TunnelId
     generation: int
 
 
@@ -93,7 +120,10 @@ class GatewayMoved:
 
 @dataclass(frozen=True, slots=True)
 class CloseRequested:
+    """`fqdn` is the tunnel's name; None for every tunnel."""
+
     reason: Reason
+    fqdn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +179,12 @@ class CloseTunnel:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    queries: frozenset[int]
+    demanders: frozenset[Demander]
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    queries: frozenset[int]
+    demanders: frozenset[Demander]
     error: CulvertError
 
 

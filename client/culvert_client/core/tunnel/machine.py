@@ -43,6 +43,7 @@ from culvert_client.core.tunnel.events import (
     ControllerBack,
     Counted,
     Demand,
+    Demander,
     Event,
     Failed,
     GatewayMoved,
@@ -185,21 +186,23 @@ def _activate(carried: Carried, old: Sa, attempt: int, calls: Calls) -> Next:
 
 
 def _demand_when_closed(_state: Closed, event: Demand, _now: float, calls: Calls) -> Next:
-    return _ask_to_open(frozenset({event.query}), calls)
+    return _ask_to_open(frozenset({event.demander}), calls)
 
 
 def _demand_waits(state: Opening | Installing | Moving, event: Demand, _now: float, _calls: Calls) -> Next:
-    return replace(state, waiting=state.waiting | {event.query}), []
+    return replace(state, waiting=state.waiting | {event.demander}), []
 
 
 def _demand_when_closing(state: Closing, event: Demand, _now: float, calls: Calls) -> Next:
-    state = replace(state, waiting=state.waiting | {event.query})
+    state = replace(state, waiting=state.waiting | {event.demander})
     return (state, []) if state.call is not None else _close_now(state, calls)
 
 
 def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Next:
-    # The asker is about to use the address, perhaps through another name's tunnel to the same server.
-    return replace(state, carried=replace(state.carried, active_at=now)), [Release(frozenset({event.query}))]
+    # The demander is about to use the address, perhaps through another name's tunnel to the same server.
+    return replace(state, carried=replace(state.carried, active_at=now)), [
+        Release(frozenset({event.demander}))
+    ]
 
 
 def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Next:
@@ -239,7 +242,7 @@ def _install_failed(state: Installing, event: Failed, _now: float, calls: Calls)
 
 def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls) -> Next:
     closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
-    waiting = state.waiting if isinstance(state, Installing) else frozenset[int]()
+    waiting = state.waiting if isinstance(state, Installing) else frozenset[Demander]()
     return closing, [*commands, *_refuse(waiting, CulvertError(event.reason))]
 
 
@@ -270,7 +273,7 @@ def _soft_limit_in_use(state: Up, event: SoftLimit, _now: float, calls: Calls) -
 def _soft_limit_while_draining(
     state: Activating | Draining, event: SoftLimit, _now: float, _calls: Calls
 ) -> Next:
-    if event.generation != state.carried.pair.generation:
+    if not state.carried.is_meant_by(event):
         return state, []
     return replace(state, carried=replace(state.carried, expiring=True)), []
 
@@ -425,19 +428,19 @@ def _backoff(attempt: int) -> float:
     return min(RETRY_FIRST * 2.0 ** min(attempt, 16), RETRY_CAP)
 
 
-def _ask_to_open(waiting: frozenset[int], calls: Calls) -> Next:
+def _ask_to_open(waiting: frozenset[Demander], calls: Calls) -> Next:
     call = calls()
     return Opening(call, waiting), [OpenTunnel(call)]
 
 
 def _ask_to_close(
-    tunnel_id: TunnelId, reason: Reason, calls: Calls, waiting: frozenset[int] = frozenset()
+    tunnel_id: TunnelId, reason: Reason, calls: Calls, waiting: frozenset[Demander] = frozenset()
 ) -> Next:
     call = calls()
     return Closing(tunnel_id, reason, waiting, call, 0), [CloseTunnel(call, tunnel_id, reason)]
 
 
-def _refuse(waiting: frozenset[int], error: CulvertError) -> list[Command]:
+def _refuse(waiting: frozenset[Demander], error: CulvertError) -> list[Command]:
     return [Refuse(waiting, error)] if waiting else []
 
 

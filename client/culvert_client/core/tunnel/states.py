@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from culvert_proto import Reason
 
 from culvert_client.core.grant import Sa, SaPair, Tunnel, TunnelId, Usage
-from culvert_client.core.tunnel.events import ClosedByController
+from culvert_client.core.tunnel.events import ClosedByController, Demander, SoftLimit
 
 # Our tunable, in seconds: longer than a round trip, shorter than a person waits.
 ANSWER_DUE = 2.0
@@ -56,6 +56,9 @@ class Carried:
     def is_owed_an_answer(self, now: float) -> bool:
         return self.unanswered_since is not None and now - self.unanswered_since >= ANSWER_DUE
 
+    def is_meant_by(self, event: SoftLimit) -> bool:
+        return (event.tunnel_id, event.generation) == (self.tunnel.tunnel_id, self.pair.generation)
+
     def idle_at(self) -> float | None:
         return _after(self.active_at, self.tunnel.idle)
 
@@ -91,7 +94,7 @@ class Closed:
 @dataclass(frozen=True, slots=True)
 class Opening:
     call: int
-    waiting: frozenset[int]
+    waiting: frozenset[Demander]
     # Set when the person closed the name meanwhile: close the tunnel as soon as it has an id.
     cancelled: Reason | None = None
     # Tunnels that the controller closed before its answer to OpenTunnel arrived.
@@ -102,7 +105,7 @@ class Opening:
 class Installing:
     call: int
     carried: Carried
-    waiting: frozenset[int]
+    waiting: frozenset[Demander]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ class Moving:
     carried: Carried
     # The inbound SA before, while the gateway may still send with it.
     old: Sa | None
-    waiting: frozenset[int]
+    waiting: frozenset[Demander]
     call: int | None
     attempt: int
     retry_at: float | None = None
@@ -165,7 +168,7 @@ class Closing:
 
     tunnel_id: TunnelId
     reason: Reason
-    waiting: frozenset[int]
+    waiting: frozenset[Demander]
     call: int | None
     attempt: int
     retry_at: float | None = None
