@@ -29,8 +29,9 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TypeVar, cast
 
+from culvert_proto.contract import NAT_T_PORT, Suite
+
 from culvert_client.core.grant import Network
-from culvert_client.core.suite import LEGACY, Suite
 
 DNS_PORT = 53
 
@@ -91,7 +92,7 @@ class Config:
     socket: Path = Path("/run/culvert/culvertd.sock")
     dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
     tun_name: str = "culvert0"
-    udp_port: int = 4500
+    udp_port: int = NAT_T_PORT
     datapath: DatapathChoice = DatapathChoice.AUTO
     portal_probe: bool = True
     public_prefixes: tuple[Network, ...] = ()
@@ -206,9 +207,10 @@ def _list(value: object) -> list[object]:
 
 
 def _legacy_suite(text: str) -> Suite:
-    found = next((suite for suite in LEGACY if suite.value == text.strip()), None)
+    legacy = {suite.value: suite for suite in Suite if suite.legacy}
+    found = legacy.get(text.strip())
     if found is None:
-        known = ", ".join(sorted(suite.value for suite in LEGACY))
+        known = ", ".join(sorted(legacy))
         raise ConfigError(f"legacy_suites must name legacy suites ({known}), not {text!r}")
     return found
 

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 import dns.rcode
 from cryptography import x509
 from culvert_proto import Reason, local_pb2
+from culvert_proto.suites import outer_length
 
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.handshake import fault
@@ -18,7 +19,6 @@ from culvert_client.core import dns_wire
 from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.path_mtu import LENGTHS
 from culvert_client.core.profile import Profile
-from culvert_client.core.sealed import outer_length
 from culvert_client.ping import Ping, ping
 from culvert_client.state_dir import Identity
 from culvert_client.stub.upstream import Upstream

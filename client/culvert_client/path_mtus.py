@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from culvert_proto import CulvertError, agent_pb2
+from culvert_proto.suites import inner_length
 
 from culvert_client.controller.agent import Agent
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import PathsMeasured
 from culvert_client.core.grant import Address, Tunnel, TunnelId
 from culvert_client.core.path_mtu import LEAST, PathMtu
-from culvert_client.core.sealed import inner_length
 from culvert_client.core.tunnel.states import Carried
 from culvert_client.ping import probe
 

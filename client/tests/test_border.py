@@ -16,9 +16,9 @@ from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Sas, TunnelId
 from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
-from culvert_client.core.suite import Suite
 from culvert_client.state_dir import Identity, StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.contract import Suite
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 from culvert_client.core.path_mtu import CONFIRM_EVERY, LEAST, PROBES, RAISE_EVERY, UNMEASURED, PathMtu, Phase
-from culvert_client.core.sealed import inner_length, outer_length
+from culvert_proto.contract import Suite
+from culvert_proto.suites import inner_length, outer_length
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,8 +164,9 @@ def test_another_network_begins_anew_with_what_passes_everywhere() -> None:
     assert (search.mtu, search.due) == (LEAST, path.now)
 
 
-@given(outer=st.integers(1280, 9216), version=st.sampled_from((4, 6)))
-def test_the_longest_inner_packet_fits_and_one_byte_more_does_not(outer: int, version: int) -> None:
-    longest = inner_length(outer, version)
-    assert outer_length(longest, version) <= outer < outer_length(longest + 1, version)
-    assert inner_length(outer, version, legacy=True) <= longest
+@given(outer=st.integers(1280, 9216), version=st.sampled_from((4, 6)), suite=st.sampled_from(Suite))
+def test_the_longest_inner_packet_fits_and_one_byte_more_does_not(
+    outer: int, version: int, suite: Suite
+) -> None:
+    longest = inner_length(outer, version, suite)
+    assert outer_length(longest, version, suite) <= outer < outer_length(longest + 1, version, suite)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from culvert_proto.contract import Suite
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Text, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET, JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -33,7 +34,7 @@ class Gateway(Base):
     pool6: Mapped[str | None] = mapped_column(CIDR)
     wan: Mapped[dict[str, Any]]
     lan: Mapped[dict[str, Any]]
-    suite: Mapped[str] = mapped_column(server_default="aes-gcm-256")
+    suite: Mapped[str] = mapped_column(server_default=Suite.AES_GCM_256.value)
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]

@@ -11,6 +11,7 @@ import enum
 import secrets
 import uuid
 
+from culvert_proto.contract import ENDPOINTS, FIRST_SPI, MTU_MIN, SAS
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -80,9 +81,9 @@ class Tunnel(Base):
         UniqueConstraint("gateway_id", "endpoint"),
         Index("ix_tunnels_led_away", "gateway_id", postgresql_where=text("led_away")),
         CheckConstraint("peer_port BETWEEN 0 AND 65535", name="peer_port_is_a_port"),
-        CheckConstraint("endpoint BETWEEN 0 AND 65535", name="endpoint_exists"),
+        CheckConstraint(f"endpoint BETWEEN 0 AND {ENDPOINTS - 1}", name="endpoint_exists"),
         CheckConstraint("generation >= 1", name="generation_counts_from_1"),
-        CheckConstraint("path_mtu BETWEEN 1280 AND 65535", name="path_mtu_is_useful"),
+        CheckConstraint(f"path_mtu BETWEEN {MTU_MIN} AND 65535", name="path_mtu_is_useful"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
@@ -146,9 +147,9 @@ class SecurityAssociation(Base):
             postgresql_where=text("direction = 'to_device'"),
         ),
         # RFC 4303 section 2.1: 0 to 255 are reserved.
-        CheckConstraint("spi BETWEEN 256 AND 4294967295", name="spi_is_not_reserved"),
+        CheckConstraint(f"spi BETWEEN {FIRST_SPI} AND 4294967295", name="spi_is_not_reserved"),
         CheckConstraint("sa_id BETWEEN 1 AND 4294967295", name="sa_id_is_32_bits"),
-        CheckConstraint("slot BETWEEN 0 AND 65535", name="slot_exists"),
+        CheckConstraint(f"slot BETWEEN 0 AND {SAS - 1}", name="slot_exists"),
         CheckConstraint(
             "tag BETWEEN 1 AND 4294967295 OR (tag = 0 AND site_tunnel_id IS NOT NULL)", name="tag_is_32_bits"
         ),

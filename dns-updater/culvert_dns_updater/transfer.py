@@ -19,6 +19,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.tsig
 import dns.xfr
+from culvert_proto.contract import DNS_LABEL_MAX, DNS_NAME_WIRE_MAX
 from culvert_proto.dns_name import canonical
 from dns.rdtypes.ANY.SOA import SOA
 from dns.rdtypes.ANY.TSIG import TSIG
@@ -35,8 +36,6 @@ _QUESTION_FIXED = 4
 _RESPONSE = 0x8000
 _RCODE = 0x000F
 _POINTER = 0xC0
-# RFC 1035 §2.3.4.
-_LABEL_MAX, _NAME_MAX = 63, 255
 
 # Made by a signing server, not by a person (RFC 4034, RFC 5155): a name is not in use because of them.
 _DNSSEC_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "TYPE65534"})
@@ -194,7 +193,7 @@ def _name(message: bytes, at: int, known: dict[int, bytes]) -> tuple[bytes, int]
                 labels += known[to]
                 break
             before = at = to
-        elif length > _LABEL_MAX or len(labels) > _NAME_MAX:
+        elif length > DNS_LABEL_MAX or len(labels) > DNS_NAME_WIRE_MAX:
             raise dns.exception.FormError
         else:
             labels += message[at : at + 1 + length].lower()

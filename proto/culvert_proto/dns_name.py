@@ -12,13 +12,13 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from culvert_proto.contract import DNS_LABEL_MAX, DNS_NAME_MAX
+
 if TYPE_CHECKING:
     import idna
 
 WILDCARD = "*."
 """Before a suffix: every name below it (RFC 4592)."""
-# RFC 1035 section 2.3.4, less the length octets.
-NAME_MAX, LABEL_MAX = 253, 63
 
 _A_LABEL = "xn--"
 _ASCII_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9])?")
@@ -53,7 +53,7 @@ def parse(text: str, *, wildcard: bool = False) -> str:
         raise NameInvalidError(EMPTY)
     star = WILDCARD if wildcard and name.startswith(WILDCARD) else ""
     encoded = star + ".".join(map(_label, name.removeprefix(star).split(".")))
-    if len(encoded) > NAME_MAX:
+    if len(encoded) > DNS_NAME_MAX:
         raise NameInvalidError(TOO_LONG)
     return encoded
 
@@ -146,7 +146,7 @@ def _label(label: str) -> str:
 def _check_ascii(label: str) -> None:
     if not label:
         raise NameInvalidError(EMPTY_PART)
-    if len(label) > LABEL_MAX:
+    if len(label) > DNS_LABEL_MAX:
         raise NameInvalidError(TOO_LONG)
     if found := _STRANGE.search(label):
         raise NameInvalidError(CHARACTER.format(character=_named(found[0])))

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
+from culvert_proto.contract import Suite
 from culvert_service.gateways.schemas import GatewayIn
-from culvert_service.gateways.suite import Suite
 from culvert_service.resources.schemas import ResourceIn
 from culvert_service.tunnels import repository
 from culvert_service.tunnels.pool import Inner

@@ -12,6 +12,8 @@ from typing import cast
 import pytest
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap_with_padding
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.contract import ENDPOINTS, SAS, Suite
+from culvert_proto.suites import check_allowed, inner_length
 from culvert_service.config import Settings
 from culvert_service.gateways import mapped
 from culvert_service.gateways.encoding import Encoding
@@ -19,10 +21,9 @@ from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
 from culvert_service.gateways.limits import Limits, hard
-from culvert_service.gateways.sa import ENDPOINTS, SLOTS, Endpoint, draw, draw_tag
+from culvert_service.gateways.sa import Endpoint, draw, draw_tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
-from culvert_service.gateways.suite import Suite, check_allowed, inner_mtu
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.tunnels.grant import PairKeys
@@ -53,7 +54,7 @@ WIKI = (Selector("10.20.0.10/32"), Selector("10.20.8.0/24", 6, (443, 443)))
 
 def test_the_controller_and_the_program_have_the_same_sizes() -> None:
     schema = P4Schema(Settings().p4_artifacts / "gateway.p4info.txtpb")
-    assert {schema.tables[name].size for name in ("sad_in", "sad_out")} == {SLOTS}
+    assert {schema.tables[name].size for name in ("sad_in", "sad_out")} == {SAS}
     assert schema.registers["peer_address"].size == ENDPOINTS
 
 
@@ -140,14 +141,14 @@ WRAPPED_BYTES = {1: 48, 2: 32, 3: 48, 129: 40, 130: 48, 131: 48, 132: 72}
 def test_a_key_crosses_wrapped_and_the_engine_can_unwrap_it(suite: Suite) -> None:
     kek, key = new_kek(), new_sa_key(suite)
     wrapped = KeyWrap(kek).wrap(key)
-    assert len(wrapped) == WRAPPED_BYTES[suite.shape.number]
+    assert len(wrapped) == WRAPPED_BYTES[suite.number]
     assert aes_key_unwrap_with_padding(kek, wrapped) == key
 
 
 def test_suites_have_the_numbers_of_the_wire() -> None:
     on_the_wire = set(agent_pb2.Suite.values()) - {agent_pb2.SUITE_UNSPECIFIED}
-    assert {suite.shape.number for suite in Suite} == on_the_wire
-    assert {suite for suite in Suite if suite.legacy} == {s for s in Suite if s.shape.number > 128}
+    assert {suite.number for suite in Suite} == on_the_wire
+    assert {suite for suite in Suite if suite.legacy} == {s for s in Suite if s.number > 128}
 
 
 # RFC 4301 section 8 in numbers: 1500 bytes, GCM-16, without and with UDP, over IPv4 and IPv6.
@@ -156,20 +157,19 @@ def test_suites_have_the_numbers_of_the_wire() -> None:
     [(4, False, 1446), (4, True, 1438), (6, False, 1426), (6, True, 1418)],
 )
 def test_what_gcm_leaves_of_1500_bytes(outer_family: int, udp: bool, expected: int) -> None:
-    assert inner_mtu(Suite.AES_GCM_256, link_mtu=1500, outer_family=outer_family, udp=udp) == expected
+    assert inner_length(1500, outer_family, Suite.AES_GCM_256, udp=udp) == expected
 
 
 @given(suite=st.sampled_from(Suite), link=st.integers(1280, 9216), six=st.booleans(), udp=st.booleans())
 def test_the_largest_inner_packet_fits_and_one_byte_more_does_not(
     suite: Suite, link: int, six: bool, udp: bool
 ) -> None:
-    shape = suite.shape
 
     def on_the_wire(inner: int) -> int:
-        padded = -(-(inner + 2) // shape.alignment) * shape.alignment
-        return (40 if six else 20) + (8 if udp else 0) + 8 + shape.iv + padded + shape.icv
+        padded = -(-(inner + 2) // suite.block) * suite.block
+        return (40 if six else 20) + (8 if udp else 0) + 8 + suite.iv + padded + suite.icv
 
-    largest = inner_mtu(suite, link_mtu=link, outer_family=6 if six else 4, udp=udp)
+    largest = inner_length(link, 6 if six else 4, suite, udp=udp)
     assert on_the_wire(largest) <= link < on_the_wire(largest + 1)
     # Below that, IPv6 inside has not what it needs (RFC 8200 section 5).
     assert largest >= (1280 if link >= 1400 else 1182)

@@ -16,9 +16,9 @@ import grpc.aio
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.contract import Suite
 from culvert_service.gateways import kek_rotation
 from culvert_service.gateways.key_wrap import KeyWrap
-from culvert_service.gateways.suite import Suite
 from culvert_service.tunnels.roaming import Peer
 from finsy.proto import p4r, p4r_grpc
 

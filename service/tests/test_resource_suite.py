@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
-from culvert_service.gateways.suite import Suite
+from culvert_proto.contract import Suite
 
 from .conftest import World
 from .switch import Switch
@@ -25,17 +25,17 @@ async def test_a_resource_has_a_suite_and_limits_of_its_own(world: World, switch
     opened = await device.open("git.corp.example")
     soft = opened.sas.outbound.soft
     assert (opened.sas.outbound.suite, soft.packets, soft.bytes, soft.seconds) == (
-        chosen.shape.number,
+        chosen.number,
         1000,
         0,
         60,
     )
     renewed = await device.renew(opened.tunnel.tunnel_id, 1)
-    assert (renewed.inbound.suite, len(renewed.inbound.key)) == (chosen.shape.number, chosen.shape.key)
+    assert (renewed.inbound.suite, len(renewed.inbound.key)) == (chosen.number, chosen.key_material)
     found = (await world.rest("GET", "/gateways/gw-berlin/entries"))["entries"]
     sads = [entry["params"] for entry in found if entry["table"] in ("sad_in", "sad_out")]
     assert {(sad["suite"], sad["soft_packets"], sad["soft_seconds"]) for sad in sads} == {
-        (chosen.shape.number, 1000, 60)
+        (chosen.number, 1000, 60)
     }
     await device.open()
     shown = {it["fqdn"]: it["suite"] for it in await world.rest("GET", "/tunnels")}

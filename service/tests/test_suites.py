@@ -8,7 +8,8 @@ import pytest
 from culvert_ipsec.esp import Inbound, Outbound
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
-from culvert_service.gateways.suite import Suite, inner_mtu
+from culvert_proto.contract import Suite
+from culvert_proto.suites import inner_length
 from culvert_service.tunnels.roaming import Peer
 
 from .conftest import World
@@ -35,8 +36,8 @@ async def test_a_packet_goes_and_comes_back(world: World, wires: Wires, tmp_path
         device = await world.enrol()
         await device.prove()
         opened = await device.open()
-        assert opened.sas.inbound.suite == suite.shape.number
-        assert opened.tunnel.inner_mtu == inner_mtu(suite, link_mtu=1500, outer_family=4, udp=True)
+        assert opened.sas.inbound.suite == suite.number
+        assert opened.tunnel.inner_mtu == inner_length(1500, 4, suite)
         (tunnel,) = await world.rest("GET", "/tunnels")
         assert (tunnel["suite"], tunnel["legacy"]) == (name, suite.legacy)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from culvert_ipsec.esp import Outbound
-from culvert_service.gateways.suite import Suite as Offered
-from culvert_service.gateways.suite import inner_mtu
+from culvert_proto.contract import Suite as Offered
+from culvert_proto.suites import inner_length
 from linux_esp.packets import EXPERIMENT, ICMP, ICMPV6, Ip
 from linux_esp.suites import SUITES
 from linux_esp.two_tuns import HERE, THERE, Kernel, Shape, wrapped
@@ -33,7 +33,7 @@ def narrow(kernel: Kernel) -> Iterator[Kernel]:
 def test_linux_the_engine_and_the_controller_agree(narrow: Kernel, shape: Shape, inner: int) -> None:
     suite = shape.suite
     narrow.set(shape, (1000, suite.key(1), 0), (2000, suite.key(2), 0))
-    told = inner_mtu(Offered(suite.name), link_mtu=LINK_MTU, outer_family=shape.outer, udp=shape.in_udp)
+    told = inner_length(LINK_MTU, shape.outer, Offered(suite.name), udp=shape.in_udp)
     ours = Outbound(2000, suite.name, suite.key(2), allow_legacy=True)
     sizes = [len(bytes(wrapped(shape, ours.seal(bytes(packet(inner, size)))))) for size in (told, told + 1)]
     assert sizes[0] <= LINK_MTU < sizes[1]

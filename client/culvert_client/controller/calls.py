@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.contract import Suite
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.messages import pair_from, tunnel_from
 from culvert_client.core.client_events import Call, CallEnded
 from culvert_client.core.consent import Consent
 from culvert_client.core.neighbours import Beside
-from culvert_client.core.suite import Suite
 from culvert_client.core.tunnel import events as tunnel
 
 _Answer = tunnel.TunnelOpened | tunnel.Renewed | tunnel.Activated | tunnel.CloseDone

@@ -13,7 +13,9 @@ from ipaddress import ip_address, ip_network
 from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.contract import FIRST_SPI, Suite
 from culvert_proto.dns_name import canonical
+from culvert_proto.suites import check_allowed
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.surroundings import surroundings
@@ -37,21 +39,7 @@ from culvert_client.core.neighbours import (
     check_tunnel,
     without_taken_addresses,
 )
-from culvert_client.core.suite import LEGACY, Suite
 from culvert_client.core.tunnel import events as tunnel
-
-# Of each suite: bytes of key material, in the order of its RFC.
-_SUITES = {
-    agent_pb2.SUITE_AES_GCM_256: (Suite.AES_GCM_256, 32 + 4),
-    agent_pb2.SUITE_AES_GCM_128: (Suite.AES_GCM_128, 16 + 4),
-    agent_pb2.SUITE_CHACHA20_POLY1305: (Suite.CHACHA20_POLY1305, 32 + 4),
-    agent_pb2.SUITE_NULL_HMAC_SHA_256_128: (Suite.NULL_HMAC_SHA_256_128, 32),
-    agent_pb2.SUITE_AES_CTR_128_HMAC_MD5_96: (Suite.AES_CTR_128_HMAC_MD5_96, 16 + 4 + 16),
-    agent_pb2.SUITE_AES_CBC_128_HMAC_SHA1_96: (Suite.AES_CBC_128_HMAC_SHA1_96, 16 + 20),
-    agent_pb2.SUITE_AES_CBC_256_HMAC_SHA_256_128: (Suite.AES_CBC_256_HMAC_SHA_256_128, 32 + 32),
-}
-# RFC 4303 section 2.1 reserves 0 to 255.
-FIRST_SPI = 256
 
 NOWHERE = Surroundings()
 
@@ -227,8 +215,7 @@ def pair_from(
         ),
     )
     for suite in (pair.inbound.suite, pair.outbound.suite):
-        if suite in LEGACY and suite not in legacy_suites:
-            raise CulvertError(Reason.SUITE_LEGACY, suite=suite.value, where="this computer's configuration")
+        check_allowed(suite, legacy_suites, "this computer's configuration")
     check_pair(pair, beside)
     return pair
 
@@ -260,8 +247,8 @@ def _probe(message: agent_pb2.Probe) -> grant.Probe:
 
 
 def _sa(message: agent_pb2.Sa) -> grant.Sa:
-    suite, key_bytes = _SUITES.get(message.suite, (None, 0))
-    if suite is None or len(message.key) != key_bytes or not message.esn:
+    suite = Suite.numbered(message.suite)
+    if len(message.key) != suite.key_material or not message.esn:
         raise ValueError
     return grant.Sa(
         spi=grant.Spi(_in(range(FIRST_SPI, 1 << 32), message.spi)),

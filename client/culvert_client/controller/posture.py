@@ -6,10 +6,11 @@ import asyncio
 import os
 import platform
 
+from culvert_proto.contract import POSTURE_VALUE_MAX
+
 from culvert_client.controller.disk_encryption import root_is_encrypted
 
 # Longer values than the contract's are refused (proto/culvert/agent/v1).
-_VALUE_MAX = 256
 _LOOK_EVERY_SECONDS = 60.0
 _SAID = {True: "on", False: "off", None: ""}
 
@@ -29,7 +30,7 @@ def posture() -> dict[str, str]:
         "architecture": kernel.machine,
         "disk_encryption": _SAID[root_is_encrypted()],
     }
-    return {name: value[:_VALUE_MAX] for name, value in found.items() if value and value.isprintable()}
+    return {name: value[:POSTURE_VALUE_MAX] for name, value in found.items() if value and value.isprintable()}
 
 
 async def changed(said: dict[str, str]) -> None:

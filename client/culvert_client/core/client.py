@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.suites import inner_length
 
 from culvert_client.core.applies import Applies
 from culvert_client.core.clicks import Clicks
@@ -60,10 +61,8 @@ from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
 from culvert_client.core.grant import Sas, Tunnel, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.profile import Profile
-from culvert_client.core.sealed import inner_length
 from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.source_addresses import SourceAddresses
-from culvert_client.core.suite import LEGACY
 from culvert_client.core.triggers import Triggers
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machine import Machine
@@ -250,7 +249,7 @@ class Client:
         outer = sas.tunnel.outer_address
         if (mtu := self._paths.mtus.get(outer)) is None:
             return sas
-        longest = inner_length(mtu, outer.version, legacy=sas.outbound.suite in LEGACY)
+        longest = inner_length(mtu, outer.version, sas.outbound.suite)
         return replace(sas, tunnel=replace(sas.tunnel, mtu=min(sas.tunnel.mtu, longest)))
 
     def _handle(self, event: Event, now: float) -> list[Command]:

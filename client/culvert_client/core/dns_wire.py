@@ -22,6 +22,7 @@ import dns.rdatatype
 import dns.rrset
 import dns.wire
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import DNS_LABEL_MAX, DNS_NAME_WIRE_MAX
 from culvert_proto.dns_name import canonical
 
 from culvert_client.core.grant import Address
@@ -89,8 +90,7 @@ _OPT, _OPT_LENGTH = b"\0\0\x29", 11
 _QR, _TC, _RA = 0x8000, 0x0200, 0x0080
 # The flags that an answer copies from its query: opcode and RD.
 _ECHOED = 0x7900
-# RFC 1035 sections 2.3.4, 4.1.2 and 4.2.1.
-_LONGEST_LABEL, _LONGEST_NAME = 63, 255
+# RFC 1035 sections 4.1.2 and 4.2.1.
 _TYPE_CLASS = struct.Struct("!HH")
 _TYPE_AND_CLASS = _TYPE_CLASS.size
 # Labels whose text is their bytes.
@@ -171,7 +171,7 @@ def _read(asked: bytes) -> tuple[str, int, int] | None:
     while asked[at]:
         labels.append(asked[at + 1 : at + 1 + asked[at]])
         at += 1 + asked[at]
-    if 0 < at < _LONGEST_NAME and all(map(_PLAIN.fullmatch, labels)):
+    if 0 < at < DNS_NAME_WIRE_MAX and all(map(_PLAIN.fullmatch, labels)):
         rdtype, rdclass = _TYPE_CLASS.unpack_from(asked, at + 1)
         return b".".join(labels).decode().lower(), rdclass, rdtype
     return _named(question_of(_HEADER.pack(0, 0, 1, 0, 0, 0) + asked))
@@ -210,7 +210,7 @@ def answers(reply: bytes, query: bytes, query_id: int) -> bool:
 def question_bytes(message: bytes) -> bytes | None:
     """Name, type and class of the one question; None where the name is not written out or ends too soon."""
     at = _HEADER.size
-    while at < len(message) and 0 < message[at] <= _LONGEST_LABEL:
+    while at < len(message) and 0 < message[at] <= DNS_LABEL_MAX:
         at += 1 + message[at]
     end = at + 1 + _TYPE_AND_CLASS
     one = message[4:6] == b"\0\1" and end <= len(message) and message[at] == 0

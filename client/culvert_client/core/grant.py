@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import NewType
 
-from culvert_client.core.suite import Suite
+from culvert_proto.contract import Suite
 
 TunnelId = NewType("TunnelId", str)
 Spi = NewType("Spi", int)

@@ -15,9 +15,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
+from culvert_proto.contract import MTU_MIN
+
 LENGTHS = (9216, 9000, 4470, 2048, 1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 576, 100)
 """Of IP packets: jumbo frames, Ethernet, PPPoE, tunnels (IPv4, IPv6, WireGuard), mobile networks, what IPv6 needs, less."""
-LEAST = 1280
+LEAST = MTU_MIN
 """What a path must let through (RFC 8200 section 5). A path that lets only shorter ones through is narrow."""
 UNMEASURED = 1400
 """Our tunable: the longest datagram where nothing answers probes. Lines with PPPoE and most tunnels let it through."""

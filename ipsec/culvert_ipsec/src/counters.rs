@@ -1,37 +1,7 @@
 //! What was carried and what was dropped, by cause.
 
-/// Why a packet went no further.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    Malformed,
-    UnknownSpi,
-    Replay,
-    Icv,
-    /// The inner addresses are not those of the SA (RFC 4301 section 5.2, RFC 3948 section 3.1.1).
-    Selector,
-    Dummy,
-    HardLimit,
-    /// Congestion was marked on the way of a packet whose sender can't hear of it (RFC 6040 section 4.2).
-    Ecn,
-    /// Routed to the TUN, and no tunnel with an outbound SA goes there: dropped, never sent in clear.
-    NoPolicy,
-    /// The operating system did not take it.
-    SendFailed,
-}
-
-const CAUSES: usize = 10;
-const NAMES: [&str; CAUSES] = [
-    "malformed",
-    "unknown_spi",
-    "replay",
-    "icv",
-    "selector",
-    "dummy",
-    "hard_limit",
-    "ecn",
-    "no_policy",
-    "send_failed",
-];
+pub use crate::cause::Cause;
+use crate::cause::{CAUSES, NAMES};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops([u64; CAUSES]);

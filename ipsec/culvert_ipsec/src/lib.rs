@@ -13,6 +13,7 @@
 
 pub mod address;
 pub mod arrivals;
+mod cause;
 pub mod control;
 pub mod counters;
 pub mod device;

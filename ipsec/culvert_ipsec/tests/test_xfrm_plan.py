@@ -21,8 +21,8 @@ from culvert_ipsec.xfrm_plan import (
     masks,
     wanted,
 )
-from culvert_ipsec.xfrm_suites import SUITES
 from culvert_ipsec.xfrm_values import Direction, Template
+from culvert_proto.contract import Suite
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +45,7 @@ REKEYED = replace(
 
 def of(state: DatapathState) -> Wanted:
     reqids = {tunnel.tunnel_id: number for number, tunnel in enumerate(state.tunnels, 100)}
-    return wanted(state, {str(GATEWAY): HERE}, reqids, SUITES)
+    return wanted(state, {str(GATEWAY): HERE}, reqids, list(Suite))
 
 
 @given(st.integers(0, 65535), st.integers(0, 65535))

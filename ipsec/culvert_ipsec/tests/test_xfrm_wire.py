@@ -9,9 +9,10 @@ from socket import AF_INET, AF_INET6
 import pytest
 from culvert_ipsec import Limits, xfrm_wire
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.xfrm_suites import SUITES, algorithms, allowed
+from culvert_ipsec.xfrm_suites import algorithms, allowed
 from culvert_ipsec.xfrm_values import Direction, Policy, Ports, Replay, Sa, Template, Traffic
 from culvert_ipsec.xfrm_wire import Kind
+from culvert_proto.contract import Suite
 
 from . import linux_xfrm as linux
 
@@ -24,7 +25,7 @@ UNLIMITED = {
 
 
 def an_sa(suite: str = "aes-gcm-256", key: bytes = KEY, window: int = 1024, esn: bool = True) -> Sa:
-    its = algorithms(suite, key, SUITES)
+    its = algorithms(suite, key, list(Suite))
     soft, hard = Limits(100, 2000, 30), Limits(200, 4000, 60)
     return Sa(HERE, THERE, 0x12345678, 77, its, (4500, 4501), soft, hard, window, esn)
 

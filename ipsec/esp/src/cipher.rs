@@ -15,10 +15,10 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
 
+use crate::contract::{Shape, Suite};
 use crate::key::{KeyError, KeyMaterial};
 use crate::mac::Mac;
 use crate::random::RandomIvs;
-use crate::suite::{Shape, Suite};
 use crate::wire::{IV, SEQUENCE};
 
 const AES_BLOCK_LEN: usize = 16;

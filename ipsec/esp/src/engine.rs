@@ -16,31 +16,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::contract::Suite;
+pub use crate::contract::Verdict;
 use crate::inbound::{InboundSa, OpenError};
 use crate::kek_ring::KekRing;
 use crate::key::{KeyMaterial, WrappedKey};
 use crate::limits::Limits;
 use crate::outbound::{OutboundSa, SealError, Sealed};
 use crate::slots::{Identity, Slots};
-use crate::suite::{AllowedSuites, Suite};
+use crate::suite::AllowedSuites;
 use crate::wire::Spi;
-
-/// As `Verdict` in p4/gateway/esp_engine.p4.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Ok = 0,
-    /// Done, and a soft limit is behind.
-    SoftLimit = 1,
-    Malformed = 2,
-    Replay = 3,
-    Icv = 4,
-    Dummy = 5,
-    HardLimit = 6,
-    /// No SA can be made: the key does not unwrap, the slot or the SPI is out of range, or the suite is unknown or not
-    /// allowed here. Or the system has no randomness for an IV.
-    Key = 7,
-}
 
 /// What a table entry says of an SA, as it stands there.
 #[derive(Clone, Copy)]

@@ -7,12 +7,9 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded};
 use zeroize::Zeroizing;
 
-use crate::suite::{AdmittedSuite, Suite};
+use crate::contract::{KEK_LEN, MAX_KEY_MATERIAL_LEN, Suite, WRAPPED_KEY_LEN};
+use crate::suite::AdmittedSuite;
 
-/// The longest key material of any suite.
-const MAX_KEY_MATERIAL_LEN: usize = 64;
-/// Room for the longest wrapped key; a shorter one stands right-aligned behind zeros.
-pub const WRAPPED_KEY_LEN: usize = 72;
 /// A key as it stands in a table entry: wrapped, right-aligned. The suite tells its length.
 pub type WrappedKey = [u8; WRAPPED_KEY_LEN];
 
@@ -37,7 +34,7 @@ pub struct KeyMaterial {
 }
 
 /// The key-encryption key of one gateway.
-pub struct Kek(Zeroizing<[u8; 32]>);
+pub struct Kek(Zeroizing<[u8; KEK_LEN]>);
 
 impl KeyMaterial {
     pub fn new(suite: AdmittedSuite, bytes: &[u8]) -> Result<Self, KeyError> {
@@ -77,7 +74,7 @@ impl KeyMaterial {
 }
 
 impl Kek {
-    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+    pub fn from_bytes(bytes: &[u8; KEK_LEN]) -> Self {
         Self(Zeroizing::new(*bytes))
     }
 

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod cipher;
+mod contract;
 pub mod engine;
 mod inbound;
 mod kek_ring;
@@ -30,13 +31,13 @@ mod vectors;
 mod window;
 mod wire;
 
+pub use contract::{KEK_LEN, MIN_REPLAY_WINDOW, SUITES, Suite, WRAPPED_KEY_LEN};
 pub use inbound::{InboundSa, OpenError, OpenJob, Opened};
 pub use kek_ring::{ForgetError, KekRing, MAX_KEKS};
-pub use key::{Kek, KeyError, KeyMaterial, WRAPPED_KEY_LEN, WrappedKey};
+pub use key::{Kek, KeyError, KeyMaterial, WrappedKey};
 pub use limits::Limits;
 pub use outbound::{MAX_DUMMY_LEN, OutboundSa, SealError, SealJob, Sealed};
 pub use retired::{Resumable, Retired, Spent};
-pub use suite::{AdmittedSuite, AllowedSuites, SUITES, Suite, UnknownSuite};
+pub use suite::{AdmittedSuite, AllowedSuites, UnknownSuite};
 pub use traffic_class::{Congested, TrafficClass};
-pub use window::MIN_REPLAY_WINDOW;
 pub use wire::{MAX_OVERHEAD, ReservedSpi, Spi, packet_spi};

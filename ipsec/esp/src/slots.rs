@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::contract::Suite;
 use crate::engine::SaEntry;
 use crate::key::WrappedKey;
 use crate::retired::{Resumable, Retired, Spent};
-use crate::suite::Suite;
 use crate::wire::Spi;
 
 /// What makes an SA another one. The wrapped key alone names the key.

@@ -1,4 +1,4 @@
-//! The suites, and what each of them needs: one table.
+//! The suites: their names, the lengths that follow from them, and the permission to use one.
 //!
 //! A legacy suite is one that RFC 8221 no longer asks for, or that hides nothing. It exists for old peers, and only an
 //! [`AllowedSuites`] that names it lets a key of it be made.
@@ -6,48 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A number as in p4/gateway/esp_engine.p4. NULL without integrity does not exist here (RFC 8221 section 3).
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Suite {
-    /// RFC 4106.
-    AesGcm256 = 1,
-    AesGcm128 = 2,
-    /// RFC 7634.
-    ChaCha20Poly1305 = 3,
-    /// RFC 2410, RFC 4868: integrity alone, the packet is readable.
-    NullHmacSha256 = 129,
-    /// RFC 3686, RFC 2403.
-    AesCtrHmacMd5 = 130,
-    /// RFC 3602, RFC 2404.
-    AesCbcHmacSha1 = 131,
-    /// RFC 3602, RFC 4868.
-    AesCbcHmacSha256 = 132,
-}
-
-pub const SUITES: [Suite; 7] = [
-    Suite::AesGcm256,
-    Suite::AesGcm128,
-    Suite::ChaCha20Poly1305,
-    Suite::NullHmacSha256,
-    Suite::AesCtrHmacMd5,
-    Suite::AesCbcHmacSha1,
-    Suite::AesCbcHmacSha256,
-];
-
-/// Lengths in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) name: &'static str,
-    /// Key material is the cipher's key, its salt or nonce, and the integrity key, in this order.
-    pub(crate) key: usize,
-    pub(crate) salt: usize,
-    pub(crate) integrity: usize,
-    pub(crate) iv: usize,
-    pub(crate) icv: usize,
-    /// The encrypted part is a multiple of this: the cipher's block, and at least 4 (RFC 4303 section 2.4).
-    pub(crate) block: usize,
-}
+use crate::contract::{SUITES, Shape, Suite};
 
 impl Shape {
     pub(crate) const fn material(&self) -> usize {
@@ -61,26 +20,12 @@ impl Shape {
 }
 
 impl Suite {
-    #[rustfmt::skip]
-    pub(crate) const fn shape(self) -> Shape {
-        let (name, key, salt, integrity, iv, icv, block) = match self {
-            Self::AesGcm256        => ("aes-gcm-256",            32, 4,  0,  8, 16,  4),
-            Self::AesGcm128        => ("aes-gcm-128",            16, 4,  0,  8, 16,  4),
-            Self::ChaCha20Poly1305 => ("chacha20-poly1305",      32, 4,  0,  8, 16,  4),
-            Self::NullHmacSha256   => ("null-hmac-sha256-128",    0, 0, 32,  0, 16,  4),
-            Self::AesCtrHmacMd5    => ("aes-ctr-hmac-md5-96",    16, 4, 16,  8, 12,  4),
-            Self::AesCbcHmacSha1   => ("aes-cbc-hmac-sha1-96",   16, 0, 20, 16, 12, 16),
-            Self::AesCbcHmacSha256 => ("aes-cbc-hmac-sha256-128", 32, 0, 32, 16, 16, 16),
-        };
-        Shape { name, key, salt, integrity, iv, icv, block }
-    }
-
     pub const fn name(self) -> &'static str {
         self.shape().name
     }
 
     pub const fn is_legacy(self) -> bool {
-        self as u8 >= 128
+        self.shape().legacy
     }
 
     /// Bytes of key material.

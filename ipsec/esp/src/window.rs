@@ -8,8 +8,8 @@
 //!
 //! A ring of 64-bit blocks with one block to spare: the window moves by clearing blocks, never by shifting.
 
-/// A smaller window drops packets that several cores merely reordered.
-pub const MIN_REPLAY_WINDOW: u16 = 1024;
+use crate::contract::MIN_REPLAY_WINDOW;
+
 const BLOCK: u64 = 64;
 
 pub(crate) struct ReplayWindow {

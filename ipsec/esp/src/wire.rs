@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::suite::Shape;
+use crate::contract::{FIRST_SPI, Shape};
 
 pub(crate) const SEQUENCE: usize = 4;
 pub(crate) const IV: usize = 8;
@@ -32,13 +32,13 @@ const IPV6_HEADER_LEN: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Spi(u32);
 
-/// RFC 4303 section 2.1: 0 to 255 name no SA.
+/// A value that names no SA (RFC 4303 section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedSpi(pub u32);
 
 impl Spi {
     pub fn new(value: u32) -> Result<Self, ReservedSpi> {
-        if value > 255 {
+        if value >= FIRST_SPI {
             Ok(Self(value))
         } else {
             Err(ReservedSpi(value))
@@ -162,7 +162,7 @@ pub(crate) fn split_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::suite::{SUITES, Suite};
+    use crate::contract::{SUITES, Suite};
 
     #[test]
     fn padding_fills_the_block_and_no_more() {

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use esp::engine::{Engine, SaEntry};
-use esp::{AllowedSuites, Kek, Limits, Suite};
+use esp::{AllowedSuites, KEK_LEN, Kek, Limits, Suite};
 
-use crate::kek_file::{self, KEK_LEN};
+use crate::kek_file;
 use crate::types::{
     CULVERT_ESP_MAX_PACKET, CULVERT_ESP_OVERHEAD, CulvertEsp, CulvertEspLimits, CulvertEspOpened,
     CulvertEspSa, CulvertEspSealed, CulvertEspStatus,

@@ -5,11 +5,10 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use esp::KEK_LEN;
 use zeroize::Zeroizing;
 
 use crate::types::CulvertEspStatus;
-
-pub(crate) const KEK_LEN: usize = 32;
 
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<[u8; KEK_LEN]>, CulvertEspStatus> {
     // A FIFO in the file's place must not hold the caller.

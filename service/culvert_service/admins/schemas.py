@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from culvert_db import Role
+from culvert_proto.contract import PASSKEY_NAME_MAX, TOKEN_DAYS_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from culvert_service.admins.permission import SCOPES
@@ -15,7 +16,6 @@ _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 _Password = Annotated[SecretStr, Field(min_length=12, max_length=1024)]
 # An authenticator's, or a recovery code.
 _Code = Annotated[SecretStr, Field(max_length=32)]
-_DAYS_MAX = 365
 
 
 def _scope(value: str) -> str:
@@ -136,7 +136,7 @@ class SessionOut(BaseModel):
 class PasskeyIn(_In):
     """`credential` is the JSON of what navigator.credentials.create gave."""
 
-    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")]
+    name: Annotated[str, Field(pattern=rf"^[^\x00-\x1f\x7f]{{1,{PASSKEY_NAME_MAX}}}$")]
     credential: dict[str, Any]
 
 
@@ -174,7 +174,7 @@ class ApiTokenIn(_In):
     scopes: Annotated[
         list[Annotated[str, AfterValidator(_scope)]], Field(min_length=1, max_length=len(SCOPES))
     ]
-    days: Annotated[int, Field(ge=1, le=_DAYS_MAX)] = 90
+    days: Annotated[int, Field(ge=1, le=TOKEN_DAYS_MAX)] = 90
 
 
 class ApiTokenOut(BaseModel):

@@ -7,21 +7,21 @@ from collections.abc import Iterable, Sequence
 
 from culvert_db import Device, Resource
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.contract import MIN_REPLAY_WINDOW, MTU_MIN, NAT_T_PORT, Suite
 
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
-from culvert_service.gateways.suite import Suite
-from culvert_service.gateways.tunnel_entries import ESP_IN_UDP_PORT, REPLAY_WINDOW, precedence
+from culvert_service.gateways.tunnel_entries import precedence
 from culvert_service.resources.target import hosts
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel
 from culvert_service.tunnels.inner_addresses import Allotment
 from culvert_service.tunnels.pool import Inner
 
 # Bytes of IP packet: from what IPv6 needs (RFC 8200 section 5).
-_PATH_MTUS = range(1280, 1 << 16)
+_PATH_MTUS = range(MTU_MIN, 1 << 16)
 
 
 def sa_pair(pair: GrantedPair, drain: datetime.timedelta) -> agent_pb2.SaPair:
@@ -44,7 +44,7 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         inner_address6=granted.inner.address6 or "",
         remote_prefixes=granted.remote_prefixes,
         outer_address=granted.gateway_address,
-        outer_port=ESP_IN_UDP_PORT,
+        outer_port=NAT_T_PORT,
         idle_seconds=granted.idle_seconds,
         inner_mtu=granted.site_mtu,
         precedence=precedence(granted.id),
@@ -126,10 +126,10 @@ def _selector(selector: Selector) -> agent_pb2.Selector:
 def _sa(spi: int, key: bytes, suite: Suite, soft: Limits) -> agent_pb2.Sa:
     return agent_pb2.Sa(
         spi=spi,
-        suite=agent_pb2.Suite.ValueType(suite.shape.number),
+        suite=agent_pb2.Suite.ValueType(suite.number),
         key=key,
         esn=True,
-        replay_window=REPLAY_WINDOW,
+        replay_window=MIN_REPLAY_WINDOW,
         soft=_limits(soft),
         hard=_limits(hard(soft)),
     )

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from culvert_agent_server import Context
 from culvert_db import Database
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, dns_name, error_pb2
+from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.grpc_errors import stream, unary
 
 from culvert_service.agent import caller, messages
@@ -276,7 +277,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
 def _name(field: str, text: str) -> str:
     name = dns_name.canonical(text)
-    if len(name) > dns_name.NAME_MAX or not name.isprintable():
+    if len(name) > DNS_NAME_MAX or not name.isprintable():
         raise CulvertError(Reason.REQUEST_INVALID, why=f"{field} is not a name")
     return name
 

@@ -6,6 +6,7 @@ import datetime
 from typing import Annotated
 
 from culvert_db import Database, Outcome
+from culvert_proto.contract import DNS_NAME_MAX
 from fastapi import APIRouter, Depends, Query
 from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
@@ -19,7 +20,7 @@ from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, Ret
 from culvert_service.audit.verifier import Verifier
 from culvert_service.rest.page import Page
 
-_Text = Annotated[str | None, Query(max_length=253, pattern=r"^[^\x00]+$")]
+_Text = Annotated[str | None, Query(max_length=DNS_NAME_MAX, pattern=r"^[^\x00]+$")]
 
 
 def _utc(value: datetime.datetime) -> datetime.datetime:

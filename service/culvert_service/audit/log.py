@@ -16,6 +16,7 @@ from uuid import UUID
 
 from culvert_db import ActorKind, AuditLine, Direct, Outcome, Statement
 from culvert_proto import CulvertError
+from culvert_proto.contract import DNS_NAME_MAX
 from sqlalchemy import Table, bindparam, event, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
@@ -29,7 +30,7 @@ _LINES = cast("Table", AuditLine.__table__)
 _INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _LINES.c}))
 _WAITING, _EFFECT = "culvert_audit", "culvert_effect"
 # A caller chooses the names that it asks for: the log keeps what a name of DNS can be long. A detail may list many of them.
-_TEXT_MAX, _DETAIL_MAX = 253, 65536
+_TEXT_MAX, _DETAIL_MAX = DNS_NAME_MAX, 65536
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import CODE_AGE_MAX
 from pydantic import BaseModel, ConfigDict, Field
 
 from culvert_service.decision import posture
@@ -18,7 +19,6 @@ from culvert_service.decision.hours import Hours, Open, state
 from culvert_service.decision.posture import Requirement
 
 # A code opens tunnels for eight hours (identity/totp.py); conditions make that shorter.
-_CODE_AGE_MAX = 8 * 3600
 _NO_DEVICE = uuid.UUID(int=0)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -30,7 +30,7 @@ class Conditions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     # The last code was proven at most this long ago.
-    code_max_age_seconds: Annotated[int, Field(ge=60, le=_CODE_AGE_MAX)] | None = None
+    code_max_age_seconds: Annotated[int, Field(ge=60, le=CODE_AGE_MAX)] | None = None
     hours: Hours | None = None
     # An administrator has approved the device.
     device_approved: bool = False

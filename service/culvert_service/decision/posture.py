@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Annotated, Self
 
+from culvert_proto.contract import POSTURE_VALUE_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 _VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}"
@@ -32,7 +33,7 @@ def _is_version(text: str) -> str:
 # The patterns are for whoever reads the document; the words are for whoever fills in a form.
 Fact = Annotated[str, AfterValidator(_is_fact), Field(json_schema_extra={"pattern": f"^{_FACT}$"})]
 Version = Annotated[str, AfterValidator(_is_version), Field(json_schema_extra={"pattern": f"^{_VERSION}$"})]
-Value = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Value = Annotated[str, Field(min_length=1, max_length=POSTURE_VALUE_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class Requirement(BaseModel):

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from culvert_db import DnsState
 from culvert_proto import dns_name
+from culvert_proto.contract import DNS_TTL_MAX, NAME_PATTERN
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
 
 
@@ -18,7 +19,7 @@ def _server(value: str) -> str:
         return dns_name.parse(value)
 
 
-Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Slug = Annotated[str, Field(pattern=NAME_PATTERN)]
 State = Literal["pending", "live", "refused", "foreign", "occluded", "unreachable"]
 
 
@@ -33,7 +34,7 @@ class ZoneChange(BaseModel):
     # Of a file in dns-updater's key directory, without `.key`.
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
     # Seconds.
-    ttl: Annotated[int, Field(ge=0, le=86400)] = 60
+    ttl: Annotated[int, Field(ge=0, le=DNS_TTL_MAX)] = 60
     # Names of resources; all of the zone's when it is not set.
     resources: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] | None = None
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
+from culvert_proto.suites import check_allowed
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,7 +21,6 @@ from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.service import described, exists, told
 from culvert_service.gateways.serving import check_serves
-from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.rest.version import MayMatch
 
 # Carries out a change of the locked gateway and closes the tunnels that it leaves unfit, in the transaction; returns what

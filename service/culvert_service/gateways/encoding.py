@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from culvert_proto.contract import WRAPPED_KEY_LEN
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
@@ -20,8 +21,6 @@ _TYPES = {
     Kind.DELETE: p4r.Update.DELETE,
 }
 _WRAPPED_KEY = "wrapped_key"
-# bit<576>, right-aligned: the suite tells how much of it counts.
-_WRAPPED_KEY_BYTES = 72
 # The largest port: only ports match by range.
 _RANGE_MAX = 0xFFFF
 
@@ -111,7 +110,7 @@ class Encoding:
             action.name,
             tuple(sorted(params.items())),
             found.priority,
-            None if wrapped is None else wrapped.to_bytes(_WRAPPED_KEY_BYTES),
+            None if wrapped is None else wrapped.to_bytes(WRAPPED_KEY_LEN),
         )
 
     def counted(self, found: p4r.DirectCounterEntry) -> tuple[EntryKey, Count]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
@@ -32,7 +33,6 @@ from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.link import Link
-from culvert_service.gateways.suite import Suite
 from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
 
@@ -218,4 +218,4 @@ def _sa_id(sa: Entry) -> int:
 
 
 def _suite(sa: Entry) -> Suite:
-    return Suite.of(dict(sa.params)["suite"])
+    return Suite.numbered(dict(sa.params)["suite"])

@@ -10,20 +10,18 @@ from cryptography.hazmat.primitives.keywrap import (
     aes_key_unwrap_with_padding,
     aes_key_wrap_with_padding,
 )
+from culvert_proto.contract import KEK_LEN, Suite
 
-from culvert_service.gateways.suite import Suite
-
-KEK_BYTES = 32
 # The message whose MAC is a KEK's fingerprint; the same text is in ipsec/esp/src/key.rs.
 _FINGERPRINT_TEXT = b"culvert key-encryption key"
 
 
 def new_sa_key(suite: Suite) -> bytes:
-    return os.urandom(suite.shape.key)
+    return os.urandom(suite.key_material)
 
 
 def new_kek() -> bytes:
-    return os.urandom(KEK_BYTES)
+    return os.urandom(KEK_LEN)
 
 
 class KeyWrap:
@@ -41,7 +39,7 @@ class KeyWrap:
 
         `wrapped` is right-aligned after zeros, as in the tables of a gateway.
         """
-        length = -(-suite.shape.key // 8) * 8 + 8
+        length = -(-suite.key_material // 8) * 8 + 8
         try:
             aes_key_unwrap_with_padding(self._kek, wrapped[-length:])
         except InvalidUnwrap:

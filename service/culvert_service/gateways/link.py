@@ -18,10 +18,11 @@ from functools import partial
 
 import finsy
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import GATEWAY_DROPS
 from finsy.proto import p4r
 from opentelemetry.trace import SpanKind
 
-from culvert_service.gateways import digests, drops, p4runtime
+from culvert_service.gateways import digests, p4runtime
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.encoding import Encoding
@@ -303,7 +304,7 @@ class Link:
         """How many packets it has dropped, by cause; causes that there were. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as switch:
             counted = await p4runtime.array(switch, "drops")
-        return {cause: counted[index] for index, cause in drops.CAUSES.items() if counted.get(index)}
+        return {cause: counted[index] for index, cause in GATEWAY_DROPS.items() if counted.get(index)}
 
     async def _read(
         self, take: Callable[[Entry], object], wanted: Sequence[p4r.Entity], seconds: float

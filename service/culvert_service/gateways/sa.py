@@ -6,18 +6,13 @@ import secrets
 from dataclasses import dataclass
 from typing import NewType
 
+from culvert_proto.contract import FIRST_SPI, SAS
+
 Spi = NewType("Spi", int)
 SaId = NewType("SaId", int)
 Slot = NewType("Slot", int)
 Endpoint = NewType("Endpoint", int)
 Tag = NewType("Tag", int)
-
-# RFC 4303 section 2.1: 0 to 255 are reserved.
-SPI_MIN = 256
-# SAS in p4/gateway/metadata.p4: slots of one direction.
-SLOTS = 65536
-# The register of endpoints in p4/gateway.
-ENDPOINTS = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +27,13 @@ class SaNumbers:
 def draw() -> SaNumbers:
     return SaNumbers(
         draw_spi(),
-        Slot(secrets.randbelow(SLOTS)),
+        Slot(secrets.randbelow(SAS)),
         SaId(1 + secrets.randbelow(2**32 - 1)),
     )
 
 
 def draw_spi() -> Spi:
-    return Spi(SPI_MIN + secrets.randbelow(2**32 - SPI_MIN))
+    return Spi(FIRST_SPI + secrets.randbelow(2**32 - FIRST_SPI))
 
 
 def draw_tag() -> Tag:

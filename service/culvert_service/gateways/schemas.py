@@ -7,10 +7,10 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
+from culvert_proto.contract import MTU_MAX, MTU_MIN, NAME_PATTERN, PORT_MAX, Suite
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from culvert_service.gateways.kind import Kind
-from culvert_service.gateways.suite import Suite
 
 # RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
@@ -59,16 +59,16 @@ Ipv6 = Annotated[str, AfterValidator(_ipv6)]
 Address = Annotated[str, AfterValidator(_address)]
 Prefix = Annotated[str, AfterValidator(_prefix)]
 Prefix6 = Annotated[str, AfterValidator(_prefix6)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-Port = Annotated[int, Field(ge=1, le=511)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Port = Annotated[int, Field(ge=1, le=PORT_MAX)]
 # IEEE 802.1Q; 0 is for untagged frames.
 Vlan = Annotated[int, Field(ge=0, le=4094)]
 # The network's own address, and in IPv4 that of all hosts, are nobody's.
 _POOL_MIN = 4
 # Bytes of IP packet: no less than IPv6 needs (RFC 8200 section 5). Below 1364, fewer are left inside of a tunnel than IPv6
 # needs there (docs/decisions, 34).
-WanMtu = Annotated[int, Field(ge=1280, le=9216)]
-LanMtu = Annotated[int, Field(ge=1280, le=9216)]
+WanMtu = Annotated[int, Field(ge=MTU_MIN, le=MTU_MAX)]
+LanMtu = Annotated[int, Field(ge=MTU_MIN, le=MTU_MAX)]
 
 
 class WanPort(BaseModel):

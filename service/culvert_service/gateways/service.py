@@ -8,6 +8,8 @@ from typing import Any
 
 from culvert_db import Database, Gateway, GatewayHealth
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
+from culvert_proto.suites import check_allowed
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -41,7 +43,6 @@ from culvert_service.gateways.schemas import (
     SampleOut,
     WanPort,
 )
-from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.pki import issuance
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, P4RUNTIME_NAMES, Authority
 from culvert_service.pki.master_key import MasterKey

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from culvert_db import Gateway
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
+from culvert_proto.suites import check_allowed
 
 from culvert_service.gateways.record import site_of
-from culvert_service.gateways.suite import Suite, check_allowed
 
 
 def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None) -> None:

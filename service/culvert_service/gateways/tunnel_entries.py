@@ -17,18 +17,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
+from culvert_proto.suites import inner_length
+
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, EntryKey, MatchValue, Update, deletes, entry, inserts
 from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN, Probe
-from culvert_service.gateways.suite import Suite, inner_mtu
 
 # A packet late by this many still counts (RFC 4303 section 3.4.3).
-REPLAY_WINDOW = 1024
 # RFC 3948.
-ESP_IN_UDP_PORT = 4500
 
 # A priority is a positive 32-bit number with a sign: 256 bits of two addresses' masks above it leave so many.
 _PRECEDENCE_BITS = 22
@@ -109,7 +109,7 @@ class Path:
 
     def _inner_mtu(self, outer: int) -> int:
         family = mapped.family(self.gateway_address)
-        sealed = inner_mtu(self.suite, link_mtu=outer, outer_family=family, udp=self.peer_port != 0)
+        sealed = inner_length(outer, family, self.suite, udp=self.peer_port != 0)
         return min(sealed, self.lan_mtu)
 
     @property
@@ -166,13 +166,13 @@ class WrappedKeys:
 def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
     """sad_in, spd_in for each selector, sad_out. Without keys they can be compared and deleted, but not written."""
     into, out = pair.to_gateway, pair.to_device
-    shared = {"suite": path.suite.shape.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
+    shared = {"suite": path.suite.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
     shared |= _limits(path.soft)
     sad_in = entry(
         "sad_in",
         {"dst": mapped.number(path.gateway_address), "spi": into.spi},
         "open",
-        shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": REPLAY_WINDOW},
+        shared | {"sa_id": into.sa_id, "slot": into.slot, "replay_window": MIN_REPLAY_WINDOW},
         wrapped_key=keys and keys.to_gateway,
     )
     sad_out = entry(
@@ -182,7 +182,7 @@ def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> t
         shared
         | {"slot": out.slot, "spi": out.spi}
         | {"src": mapped.number(path.gateway_address), "dst": mapped.number(path.peer_address)}
-        | {"sport": ESP_IN_UDP_PORT if path.peer_port else 0, "dport": path.peer_port},
+        | {"sport": NAT_T_PORT if path.peer_port else 0, "dport": path.peer_port},
         wrapped_key=keys and keys.to_device,
     )
     return sad_in, *inward_policy(path, pair), sad_out

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from culvert_proto import dns_name
+from culvert_proto.contract import EMAIL_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from culvert_service.audit.schemas import DeniedOut
@@ -27,7 +28,7 @@ class UserChange(BaseModel):
 
     email: Annotated[
         str,
-        Field(pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$", max_length=254),
+        Field(pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$", max_length=EMAIL_MAX),
         AfterValidator(canonical_email),
     ]
 

@@ -6,17 +6,20 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
+from culvert_proto.contract import NAME_PATTERN, POLICY_NAME_MAX
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from culvert_service.decision.conditions import Check, Conditions
 from culvert_service.identity.schemas import UserName
 
-GroupName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+GroupName = Annotated[str, Field(pattern=NAME_PATTERN)]
 ResourceName = GroupName
 # Validation stops at the first wrong item: a list of ten thousand faults would be slow to build.
 Members = Annotated[list[UserName], Field(fail_fast=True, max_length=10_000)]
 # Words to show; it stands in a path.
-PolicyName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{0,150}$")]
+PolicyName = Annotated[
+    str, Field(pattern=rf"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{{0,{POLICY_NAME_MAX - 1}}}$")
+]
 
 
 class GroupIn(BaseModel):

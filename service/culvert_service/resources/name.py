@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from culvert_proto import dns_name
-from culvert_proto.dns_name import NAME_MAX, WILDCARD
+from culvert_proto.contract import DNS_NAME_MAX
+from culvert_proto.dns_name import WILDCARD
 
 
 def parse(text: str) -> str:
@@ -16,7 +17,7 @@ def parse(text: str) -> str:
 
 def candidates(asked: str) -> list[str]:
     """Resource names that match `asked`, best match first: the exact name, then wildcards from the nearest."""
-    if len(asked) > NAME_MAX:
+    if len(asked) > DNS_NAME_MAX:
         return []
     labels = asked.split(".")
     above = (WILDCARD + ".".join(labels[start:]) for start in range(1, len(labels)))

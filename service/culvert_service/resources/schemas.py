@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self, cast
 
+from culvert_proto.contract import EMAIL_MAX, IDLE_MAX, NAME_PATTERN, SELECTORS_MAX, Suite
 from culvert_proto.dns_name import shown
 from pydantic import (
     AfterValidator,
@@ -16,11 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from culvert_service.gateways.suite import Suite
 from culvert_service.resources.name import parse
 from culvert_service.resources.target import Target
-
-_SELECTORS_MAX = 64
 
 
 class Rekey(BaseModel):
@@ -36,10 +34,10 @@ class Rekey(BaseModel):
 class ResourceIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
     fqdn: Annotated[str, AfterValidator(parse)]
     # `"address": "10.20.0.10"` is short for one target that is this host.
-    targets: Annotated[list[Target], Field(min_length=1, max_length=_SELECTORS_MAX)]
+    targets: Annotated[list[Target], Field(min_length=1, max_length=SELECTORS_MAX)]
     # In the order in which they are tried.
     gateways: Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=1_000)]
     # For each of them, instead of the order: of many devices at one place, each gateway has its part; one that is much
@@ -48,9 +46,9 @@ class ResourceIn(BaseModel):
     # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
     users: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] = []
     # Whom people ask who may not reach it.
-    owner: Annotated[str, Field(min_length=1, max_length=254)]
+    owner: Annotated[str, Field(min_length=1, max_length=EMAIL_MAX)]
     # A tunnel without packets for this long is closed.
-    idle_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
+    idle_seconds: Annotated[int, Field(ge=1, le=IDLE_MAX)] = 300
     rekey: Rekey = Rekey()
     # Unset: each gateway's own. A legacy one needs the permission of every gateway of the resource.
     suite: Suite | None = None
@@ -59,8 +57,8 @@ class ResourceIn(BaseModel):
     @classmethod
     def _few_selectors(cls, value: list[Target]) -> list[Target]:
         """Each is two entries of a gateway for each tunnel."""
-        if sum(max(1, len(target.ports)) for target in value) > _SELECTORS_MAX:
-            raise ValueError(f"more than {_SELECTORS_MAX} prefixes and ranges of ports")
+        if sum(max(1, len(target.ports)) for target in value) > SELECTORS_MAX:
+            raise ValueError(f"more than {SELECTORS_MAX} prefixes and ranges of ports")
         return value
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from culvert_db import Database, Policy, Resource, ResourceGateway
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
 from culvert_proto.dns_name import unicode
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit import log as audit
 from culvert_service.audit.log import Line
 from culvert_service.gateways.serving import check_serves
-from culvert_service.gateways.suite import Suite
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target

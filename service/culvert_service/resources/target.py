@@ -7,15 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
+from culvert_proto.contract import Protocol
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from culvert_service.gateways.schemas import either_prefix
 from culvert_service.gateways.selector import ALL_PORTS, Selector
 
 _PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
-# IANA protocol numbers.
-_NUMBERS = {"tcp": 6, "udp": 17, "icmp": 1}
-_ICMPV6 = 58
+_NUMBERS = {"tcp": Protocol.TCP, "udp": Protocol.UDP, "icmp": Protocol.ICMP}
 _WITH_PORTS = ("tcp", "udp")
 
 
@@ -78,7 +77,7 @@ def selectors(rows: Sequence[Mapping[str, Any]]) -> tuple[Selector, ...]:
 
 def _number(row: Mapping[str, Any]) -> int | None:
     number = _NUMBERS.get(row.get("protocol", "any"))
-    return _ICMPV6 if number == _NUMBERS["icmp"] and ":" in row["prefix"] else number
+    return Protocol.ICMPV6 if number == Protocol.ICMP and ":" in row["prefix"] else number
 
 
 def hosts(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from culvert_db.text import contains
+from culvert_proto.contract import DNS_NAME_MAX
 from fastapi import Query
 from sqlalchemy import ColumnElement, or_
 
 Search = Annotated[
     str | None,
     Query(
-        max_length=253,
+        max_length=DNS_NAME_MAX,
         pattern=r"^[^\x00]+$",
         description="A part of what is shown of a row: its name, its address, …",
     ),

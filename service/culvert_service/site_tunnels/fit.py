@@ -7,15 +7,15 @@ from itertools import product
 
 from culvert_db import Gateway, SiteTunnel
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import SELECTORS_MAX, Suite
+from culvert_proto.suites import check_allowed
 from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.record import site_of
-from culvert_service.gateways.suite import Suite, check_allowed
 from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.flow import overlap
 from culvert_service.site_tunnels.record import flows_at, place_of, wanted_suite
-from culvert_service.site_tunnels.schemas import FLOWS_MAX
 
 
 async def check(session: AsyncSession, row: SiteTunnel) -> None:
@@ -65,8 +65,8 @@ def _check_amount(row: SiteTunnel) -> None:
     carried = len(flows_at(row, row.a))
     if not carried:
         raise _invalid("no packet can fit targets of both ends: their families or protocols differ")
-    if carried > FLOWS_MAX:
-        raise _invalid(f"{carried} pairs of targets and ranges of ports; at most {FLOWS_MAX}")
+    if carried > SELECTORS_MAX:
+        raise _invalid(f"{carried} pairs of targets and ranges of ports; at most {SELECTORS_MAX}")
 
 
 def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from culvert_proto.contract import Suite
+
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.selector import Selector
-from culvert_service.gateways.suite import Suite
 from culvert_service.resources.target import selectors
 
 _DEFAULT = Suite.AES_GCM_256

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from culvert_db import Direction, Gateway, Resource, SecurityAssociation, SiteTunnel, SiteTunnelState
+from culvert_proto.contract import NAT_T_PORT, Suite
+from culvert_proto.suites import inner_length
 
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes
@@ -20,9 +22,7 @@ from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.site import Site
-from culvert_service.gateways.suite import Suite, inner_mtu
 from culvert_service.gateways.tunnel_entries import (
-    ESP_IN_UDP_PORT,
     Pair,
     pair_entries,
     policy_entries,
@@ -47,7 +47,7 @@ class Side:
     soft: Limits
     suite: Suite
     inner_mtu: int
-    peer_port: int = ESP_IN_UDP_PORT
+    peer_port: int = NAT_T_PORT
     endpoint: Endpoint = _NO_ENDPOINT
 
     def inward(self) -> Iterator[dict[str, MatchValue]]:
@@ -187,7 +187,7 @@ def _end(row: SiteTunnel, gateway: Gateway, suites: Mapping[int, Suite]) -> End:
 
 
 def _inner_mtu(suite: Suite, sites: tuple[Site, Site]) -> int:
-    sealed = inner_mtu(suite, link_mtu=min(it.wan.mtu for it in sites), outer_family=4, udp=True)
+    sealed = inner_length(min(it.wan.mtu for it in sites), 4, suite)
     return min(sealed, *(it.lan.mtu for it in sites))
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal, Self
 
+from culvert_proto.contract import EMAIL_MAX, SELECTORS_MAX, Suite
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from culvert_service.gateways.schemas import Name
-from culvert_service.gateways.suite import Suite
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
 
 # Pairs of prefixes and ranges of ports.
-FLOWS_MAX = 64
 
 
 class EndIn(BaseModel):
@@ -23,9 +22,9 @@ class EndIn(BaseModel):
 
     gateway: Name
     # Beside what the resources' profiles say.
-    targets: Annotated[list[Target], Field(max_length=FLOWS_MAX)] = []
+    targets: Annotated[list[Target], Field(max_length=SELECTORS_MAX)] = []
     # Resources that the gateway serves, and whose profiles define this end's networks.
-    resources: Annotated[list[Name], Field(max_length=FLOWS_MAX)] = []
+    resources: Annotated[list[Name], Field(max_length=SELECTORS_MAX)] = []
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -41,7 +40,7 @@ class SiteTunnelChange(BaseModel):
     # is behind the other end.
     ends: Annotated[list[EndIn], Field(min_length=2, max_length=2)]
     # Whom people ask about it.
-    owner: Annotated[str, Field(min_length=1, max_length=254)]
+    owner: Annotated[str, Field(min_length=1, max_length=EMAIL_MAX)]
     # Unset: the resources'; aes-gcm-256 if they have none. Another one takes effect with the next keys, which are made at
     # once. A legacy one needs the permission of both gateways.
     suite: Suite | None = None

@@ -17,6 +17,7 @@ from culvert_db import (
     SiteTunnelState,
 )
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -29,7 +30,6 @@ from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
-from culvert_service.gateways.suite import Suite
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target

@@ -6,12 +6,13 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
+from culvert_proto.contract import Suite
+
 from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
 from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Spi
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
-from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.tunnels.pool import Inner
 

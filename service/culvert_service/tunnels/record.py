@@ -10,6 +10,7 @@ from typing import Any
 
 from culvert_db import Direction, Gateway, Resource, TunnelState
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import Suite
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
@@ -19,7 +20,6 @@ from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe, Site
-from culvert_service.gateways.suite import Suite
 from culvert_service.gateways.tunnel_entries import (
     Pair,
     Path,

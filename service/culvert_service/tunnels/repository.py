@@ -22,6 +22,7 @@ from culvert_db import (
     TunnelState,
 )
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import ENDPOINTS
 from sqlalchemy import (
     BigInteger,
     Integer,
@@ -38,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.gateways.sa import ENDPOINTS, SaNumbers, Slot, Tag, draw
+from culvert_service.gateways.sa import SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.tunnels.free_number import free_number
 from culvert_service.tunnels.pool import Inner, address_after, free_address

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from culvert_db import Direction, SecurityAssociation
+from culvert_proto.contract import SAS
 from sqlalchemy import Table, bindparam
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.dml import ReturningInsert
 
-from culvert_service.gateways.sa import SLOTS
 from culvert_service.tunnels.free_number import free_number
 
 _SAS = cast("Table", SecurityAssociation.__table__)
@@ -32,5 +32,5 @@ def _values(direction: Direction, owner: tuple[str, ...]) -> dict[str, Any]:
     values: dict[str, Any] = {name: bindparam(name) for name in (*owner, "gateway_id", "generation", "tag")}
     values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
     values["direction"] = direction.value
-    values["slot"] = free_number(_SAS.c.slot, SLOTS, lambda taken: taken.c.direction == direction.value)
+    values["slot"] = free_number(_SAS.c.slot, SAS, lambda taken: taken.c.direction == direction.value)
     return values

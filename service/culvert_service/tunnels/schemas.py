@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 
+from culvert_proto.contract import Suite
 from culvert_proto.dns_name import shown
 from pydantic import BaseModel, computed_field
 
-from culvert_service.gateways.suite import Suite
 from culvert_service.tunnels.listing import Listed
 
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub use esp::KEK_LEN;
 use esp::{AllowedSuites, SUITES, Suite};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -220,9 +221,6 @@ fn legacy_suites() -> String {
     let names: Vec<_> = legacy.map(Suite::name).collect();
     format!("the legacy suites are {}", names.join(", "))
 }
-
-/// Bytes of a key-encryption key (RFC 5649, AES-256).
-pub const KEK_LEN: usize = 32;
 
 #[derive(Debug, Error)]
 pub enum KekError {

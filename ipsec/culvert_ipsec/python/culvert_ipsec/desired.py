@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
+
 from culvert_ipsec.selector import Selector
-
-UDP_ENCAPSULATION_PORT = 4500
-"""RFC 3948 section 2."""
-
-MIN_REPLAY_WINDOW = 1024
-DEFAULT_SUITE = "aes-gcm-256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ class InboundSa:
     replay_window: int = MIN_REPLAY_WINDOW
     soft: Limits = Limits()
     hard: Limits = Limits()
-    suite: str = DEFAULT_SUITE
+    suite: str = Suite.AES_GCM_256
     esn: bool = True
 
 
@@ -48,7 +44,7 @@ class OutboundSa:
     key: bytes = field(repr=False)
     soft: Limits = Limits()
     hard: Limits = Limits()
-    suite: str = DEFAULT_SUITE
+    suite: str = Suite.AES_GCM_256
     esn: bool = True
 
 
@@ -69,7 +65,7 @@ class TunnelState:
     inner_address: str
     remote_prefixes: tuple[str, ...]
     outer_address: str
-    outer_port: int = UDP_ENCAPSULATION_PORT
+    outer_port: int = NAT_T_PORT
     inbound: tuple[InboundSa, ...] = ()
     outbound: OutboundSa | None = None
     inner_address6: str | None = None

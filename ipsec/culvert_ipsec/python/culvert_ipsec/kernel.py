@@ -23,9 +23,11 @@ from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address, ip_address
 from typing import Self
 
+from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
+
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
-from culvert_ipsec.desired import MIN_REPLAY_WINDOW, UDP_ENCAPSULATION_PORT, DatapathState, Limits
+from culvert_ipsec.desired import DatapathState, Limits
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted as wanted_link
 from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER
@@ -52,7 +54,7 @@ from culvert_ipsec.xfrm_plan import (
 from culvert_ipsec.xfrm_sad import Sad, Tally
 from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_statistics import Drops
-from culvert_ipsec.xfrm_suites import SUITES, algorithms, allowed
+from culvert_ipsec.xfrm_suites import algorithms, allowed
 from culvert_ipsec.xfrm_values import Address, Direction, Policy, Replay, Sa, SaName, Traffic
 
 # linux/if_tun.h, linux/udp.h
@@ -102,7 +104,7 @@ class Kernel:
     def create(
         cls,
         tun_name: str = "culvert0",
-        udp_port: int = UDP_ENCAPSULATION_PORT,
+        udp_port: int = NAT_T_PORT,
         allowed_suites: Sequence[str] = (),
     ) -> Self:
         """Raises DatapathError, also when this kernel lacks something of what SAs need. Needs CAP_NET_ADMIN."""
@@ -251,11 +253,11 @@ class Kernel:
     def _probe(self) -> None:
         """Every suite that may be asked for, as it would be asked for."""
         for name in sorted(self._suites):
-            suite = SUITES[name]
-            key = os.urandom(suite.cipher_key + suite.integrity_key)
+            key = os.urandom(Suite(name).key_material)
             its = algorithms(name, key, self._suites)
             sa = Sa(
-                _LOOPBACK, _LOOPBACK, _PROBE_SPI, REQIDS.start, its, (4500, 4500), Limits(), Limits(), MIN_REPLAY_WINDOW
+                _LOOPBACK, _LOOPBACK, _PROBE_SPI, REQIDS.start, its, (NAT_T_PORT, NAT_T_PORT), Limits(), Limits(),
+                MIN_REPLAY_WINDOW,
             )  # fmt: skip
             try:
                 self._xfrm.add_sa(sa, Replay())
@@ -278,7 +280,7 @@ class Kernel:
         """Our address on the way to this one; the last known while there is no way."""
         with socket.socket(_FAMILIES[ip_address(outer).version], socket.SOCK_DGRAM) as asking:
             try:
-                asking.connect((outer, UDP_ENCAPSULATION_PORT))
+                asking.connect((outer, NAT_T_PORT))
                 return ip_address(asking.getsockname()[0])
             except OSError as error:
                 if outer in self._sources:

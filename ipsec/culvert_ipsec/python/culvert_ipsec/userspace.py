@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Self
 
+from culvert_proto.contract import NAT_T_PORT
+
 from culvert_ipsec import _native
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
-from culvert_ipsec.desired import UDP_ENCAPSULATION_PORT, DatapathState
+from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted
 from culvert_ipsec.not_opened import not_opened
@@ -40,7 +42,7 @@ class Userspace:
     def create(
         cls,
         tun_name: str = "culvert0",
-        udp_port: int = UDP_ENCAPSULATION_PORT,
+        udp_port: int = NAT_T_PORT,
         allowed_suites: Sequence[str] = (),
         *,
         offloads: bool = True,

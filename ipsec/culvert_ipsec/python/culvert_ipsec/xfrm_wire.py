@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from socket import AF_INET, AF_INET6
 from typing import Any, cast
 
+from culvert_proto.contract import FIRST_SPI
 from pyroute2.netlink import nlmsg
 
 from culvert_ipsec.desired import Limits
@@ -38,7 +39,7 @@ MODE_TUNNEL = 1
 ACTION_ALLOW = 0
 STATE_AF_UNSPEC, STATE_ESN = 32, 128
 UDP_ENCAP_ESPINUDP = 2
-FIRST_SPI, LAST_SPI = 0x100, 0xFFFFFFFF
+LAST_SPI = 0xFFFFFFFF
 NO_LIMIT = (1 << 64) - 1
 ALL_ALGORITHMS = (1 << 32) - 1
 

@@ -4,6 +4,7 @@ import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { DNS_NAME_MAX } from "../api/contract";
 import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
@@ -54,7 +55,7 @@ export function ActivityPage() {
             key={field}
             aria-label={label}
             placeholder={label}
-            maxLength={253}
+            maxLength={DNS_NAME_MAX}
             w={{ base: "100%", xs: 190 }}
             value={typed[field] ?? ""}
             onChange={({ currentTarget: { value } }) => {

@@ -3082,7 +3082,7 @@ export interface components {
         };
         /**
          * Suite
-         * @description By the name that people type; the number is p4/gateway's and culvert.agent.v1's.
+         * @description How an SA encrypts and authenticates.
          * @enum {string}
          */
         Suite: "aes-gcm-256" | "aes-gcm-128" | "chacha20-poly1305" | "null-hmac-sha256-128" | "aes-ctr-hmac-md5-96" | "aes-cbc-hmac-sha1-96" | "aes-cbc-hmac-sha256-128";

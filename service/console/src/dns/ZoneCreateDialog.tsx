@@ -3,6 +3,7 @@ import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 
+import { DNS_TTL_MAX } from "../api/contract";
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { Dialog } from "../shared/Dialog";
@@ -59,7 +60,7 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
               label="Time to live"
               description="Seconds"
               min={0}
-              max={86_400}
+              max={DNS_TTL_MAX}
               required
               {...form.getInputProps("ttl")}
             />

@@ -14,6 +14,7 @@ import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { PORT_MAX } from "../api/contract";
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { PageHead } from "../shared/PageHead";
@@ -27,7 +28,6 @@ const KINDS = [
   { value: "tofino-cpu", label: "Tofino with its CPU module for ESP" },
   { value: "crypto-host", label: "Tofino with a crypto host for ESP" },
 ];
-const PORTS_MAX = 511;
 
 /** Registered first, then handed what it needs to start. */
 export function GatewayCreatePage() {
@@ -81,7 +81,7 @@ export function GatewayCreatePage() {
               <NumberInput
                 label="WAN port"
                 min={1}
-                max={PORTS_MAX}
+                max={PORT_MAX}
                 required
                 {...form.getInputProps("wan.port")}
               />
@@ -99,7 +99,7 @@ export function GatewayCreatePage() {
               <NumberInput
                 label="LAN port"
                 min={1}
-                max={PORTS_MAX}
+                max={PORT_MAX}
                 required
                 {...form.getInputProps("lan.port")}
               />

@@ -1,4 +1,5 @@
 /** A gateway's samples as a chart's rows: what was dropped between two of them, by cause. Pure. */
+import type { GatewayDrop } from "../api/contract";
 import type { Schemas } from "../api/client";
 
 export type Sample = Schemas["SampleOut"];
@@ -36,7 +37,7 @@ export function trip(microseconds: number | null | undefined): string {
     : `${(microseconds / 1000).toLocaleString("en", { maximumSignificantDigits: 2 })} ms`;
 }
 
-const WORDS: Record<string, string> = {
+const WORDS: Record<GatewayDrop, string> = {
   malformed: "malformed",
   no_role: "port without a role",
   fragment: "fragment to us",
@@ -65,4 +66,4 @@ const WORDS: Record<string, string> = {
   leak: "would have left unprotected",
 };
 
-export const causeWords = (cause: string): string => WORDS[cause] ?? cause;
+export const causeWords = (cause: string): string => (WORDS as Record<string, string>)[cause] ?? cause;

@@ -12,6 +12,7 @@ import {
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
+import { CODE_AGE_MAX } from "../api/contract";
 import { FormRows } from "../shared/FormRows";
 import { DAYS, WORKDAY, type PolicyForm } from "./form";
 import { PostureFields } from "./PostureFields";
@@ -32,7 +33,7 @@ export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> 
           label="Code at most this old"
           description="Minutes since the last code; 0 accepts any code that is still valid"
           min={0}
-          max={480}
+          max={CODE_AGE_MAX / 60}
           clampBehavior="none"
           suffix=" min"
           w={260}

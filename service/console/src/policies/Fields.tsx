@@ -1,6 +1,7 @@
 import { Group, SegmentedControl, Stack, Switch, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
+import { POLICY_NAME_MAX } from "../api/contract";
 import { NameField, NamesField } from "../shared/NamesField";
 import { ConditionFields } from "./ConditionFields";
 import type { PolicyForm } from "./form";
@@ -19,7 +20,7 @@ export function Fields({ form }: { form: UseFormReturnType<PolicyForm> }) {
         description="A name for lists and for the log"
         placeholder="Writers reach the wiki"
         required
-        maxLength={151}
+        maxLength={POLICY_NAME_MAX}
         {...form.getInputProps("name")}
       />
       <Stack gap={6} role="group" aria-label="Who">

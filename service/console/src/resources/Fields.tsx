@@ -3,12 +3,12 @@ import type { UseFormReturnType } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import type { ChangeEventHandler } from "react";
 
+import { IDLE_MAX, SUITES } from "../api/contract";
 import { useGateways } from "../live/live";
 import type { ResourceForm } from "./form";
 import { peopleNamesQuery } from "./queries";
 import { TargetRows } from "./TargetRows";
 
-export const SUITES = ["aes-gcm-256", "aes-gcm-128", "chacha20-poly1305"];
 export function Fields({
   form,
   onFqdn,
@@ -106,7 +106,7 @@ export function Fields({
                 label="Idle time"
                 description="Seconds without a packet before a tunnel is closed"
                 min={1}
-                max={86_400}
+                max={IDLE_MAX}
                 {...form.getInputProps("idle_seconds")}
               />
             </Group>

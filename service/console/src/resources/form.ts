@@ -1,4 +1,5 @@
 /** A resource as its form has it, and back. Pure. */
+import { DNS_LABEL_MAX } from "../api/contract";
 import type { Resource, ResourceIn } from "./queries";
 import { NO_TARGET, placesOf, rowOf, targetOf, type TargetRow } from "./target";
 
@@ -70,7 +71,7 @@ export function suggestedName(fqdn: string): string {
     .replaceAll(/\p{M}/gu, "")
     .replaceAll(/[^a-z0-9-]/g, "-")
     .replaceAll(/^-+|-+$/g, "")
-    .slice(0, 63);
+    .slice(0, DNS_LABEL_MAX);
 }
 
 /** Each place in the form at which a fault can be shown. */

@@ -3,6 +3,7 @@ import { IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { PASSKEY_NAME_MAX } from "../api/contract";
 import { api } from "../api/client";
 import { addPasskey, canUsePasskeys, isBrokenOff } from "../session/passkey";
 import { Confirm } from "../shared/Confirm";
@@ -104,7 +105,7 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
             label="Name"
             placeholder="this laptop"
             required
-            maxLength={64}
+            maxLength={PASSKEY_NAME_MAX}
             data-autofocus
             {...form.getInputProps("name")}
           />

@@ -4,6 +4,7 @@ import { IconKey } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { TOKEN_DAYS_MAX } from "../api/contract";
 import { api, body } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
@@ -137,7 +138,7 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
             withAsterisk
             {...form.getInputProps("scopes")}
           />
-          <NumberInput label="Days" min={1} max={365} required {...form.getInputProps("days")} />
+          <NumberInput label="Days" min={1} max={TOKEN_DAYS_MAX} required {...form.getInputProps("days")} />
         </>
       )}
     </ProofForm>

@@ -3,6 +3,8 @@ import { useDebouncedCallback, useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { useRef, useState } from "react";
 
+import { DNS_NAME_MAX } from "../api/contract";
+
 const PAUSE_MS = 200;
 
 /** `/` leads here. `onSearch` hears of it once the typing pauses. */
@@ -31,7 +33,7 @@ export function SearchField({
       w={{ base: "100%", xs: 320 }}
       aria-label={label}
       placeholder={label}
-      maxLength={253}
+      maxLength={DNS_NAME_MAX}
       leftSection={<IconSearch size={16} />}
       rightSection={
         typed === "" ? (

@@ -1,8 +1,8 @@
 import { Accordion, Paper, Select, SimpleGrid, Stack, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
+import { SUITES } from "../api/contract";
 import { useGateways } from "../live/live";
-import { SUITES } from "../resources/Fields";
 import { TargetRows } from "../resources/TargetRows";
 import { NamesField } from "../shared/NamesField";
 import type { SiteTunnelForm } from "./form";
