@@ -1,11 +1,12 @@
-"""Which names belong into which zone, from the resources. Pure."""
+"""The names that belong into each zone, from the resources (`culvert_db.published`). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from culvert_dns_updater.records import Address, Ownership, parse_name, zone_of
+from culvert_db.published import Address, origin_of, origins, published_name, publishes
+
+from culvert_dns_updater.records import Ownership
 
 Names = dict[str, frozenset[Address]]
 
@@ -34,31 +35,23 @@ class Intent:
 
 
 def wanted(zone: ZoneProfile, intent: Intent) -> Names:
-    """The names that belong into a zone. A name belongs into every view of the most specific origin that holds it."""
-    origins = _origins(intent.zones)
+    """The names that belong into a zone."""
+    known = origins(intent.zones)
     names: Names = {}
     for fqdn, address in intent.resources:
-        name = parse_name(fqdn)
-        if name is not None and _publishes(zone, name, zone_of(name, origins)):
+        name = published_name(fqdn)
+        if name is not None and publishes(zone, name, origin_of(name, known)):
             names[name] = names.get(name, frozenset()) | {address}
     return names
 
 
 def unplaced(intent: Intent) -> Names:
-    """What no zone publishes."""
-    origins = _origins(intent.zones)
+    """The names that no zone publishes."""
+    known = origins(intent.zones)
     names: Names = {}
     for fqdn, address in intent.resources:
-        name = parse_name(fqdn)
-        origin = zone_of(name, origins) if name is not None else None
-        if name is None or not any(_publishes(zone, name, origin) for zone in intent.zones):
+        name = published_name(fqdn)
+        origin = origin_of(name, known) if name is not None else None
+        if name is None or not any(publishes(zone, name, origin) for zone in intent.zones):
             names[fqdn] = names.get(fqdn, frozenset()) | {address}
     return names
-
-
-def _origins(zones: Iterable[ZoneProfile]) -> Sequence[str]:
-    return sorted({zone.origin for zone in zones if not zone.retiring})
-
-
-def _publishes(zone: ZoneProfile, name: str, origin: str | None) -> bool:
-    return zone.origin == origin and not zone.retiring and (zone.only is None or name in zone.only)

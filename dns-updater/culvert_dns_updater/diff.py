@@ -21,16 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from culvert_dns_updater.records import (
-    OWNER_LABEL,
-    TUNNEL_MARK,
-    Address,
-    Ownership,
-    Rrset,
-    ZoneContent,
-    owner_name,
-    rrtype,
-)
+from culvert_db.published import OWNER_LABEL, Address, owner_name, rrtype
+
+from culvert_dns_updater.records import TUNNEL_MARK, Ownership, Rrset, ZoneContent
 
 # Beside it a name can't hold address records (RFC 1034 §3.6.2). Beside a DNAME it can (RFC 6672 §2.4).
 _EXCLUSIVE = frozenset({"CNAME"})

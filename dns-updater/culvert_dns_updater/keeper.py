@@ -18,13 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from culvert_db.published import record_types
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import schedule
 from culvert_dns_updater.desired import Intent, Names, ZoneProfile, wanted
 from culvert_dns_updater.instruments import Instruments
 from culvert_dns_updater.memory import Memory
-from culvert_dns_updater.states import RecordState, State, States, record_types, wanted_values
+from culvert_dns_updater.states import RecordState, State, States, wanted_values
 from culvert_dns_updater.store import Lease, LeaseLostError, Store, StoreError, ZoneReport
 from culvert_dns_updater.tsig_key import KeyFileError, TsigKey
 from culvert_dns_updater.zone import WriteDeniedError, Writing, Zone

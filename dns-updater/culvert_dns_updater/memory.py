@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from culvert_db.published import Address
 from culvert_proto import CulvertError
 
 from culvert_dns_updater import schedule
 from culvert_dns_updater.batch import Batch
 from culvert_dns_updater.diff import Change
-from culvert_dns_updater.records import Address
 from culvert_dns_updater.states import RecordState
 
 # Our tunable, in seconds: so often each name is asked for again, though the zone holds it as before.

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from culvert_db.published import Address, record_types, rrtype
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import serving
 from culvert_dns_updater.desired import Names
 from culvert_dns_updater.diff import Plan
-from culvert_dns_updater.records import TUNNEL_MARK, Address, ZoneContent, rrtype
+from culvert_dns_updater.records import TUNNEL_MARK, ZoneContent
 
 
 class State(Enum):
@@ -75,10 +76,6 @@ def states_of(
             left = _ours(observed, change.name)
             states |= {(change.name, t): _beside(state, change.name, t, frozenset(), observed) for t in left}
     return states
-
-
-def record_types(addresses: frozenset[Address]) -> list[str]:
-    return sorted({"TXT", *(rrtype(address) for address in addresses)})
 
 
 def wanted_values(addresses: frozenset[Address], record_type: str) -> tuple[str, ...]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from culvert_db import (
@@ -28,6 +27,7 @@ from culvert_db import (
     create_engine,
     why_away,
 )
+from culvert_db.published import Address, hosts
 from culvert_db.text import by_code_point
 from culvert_proto import CulvertError
 from sqlalchemy import delete, func, select, text, update
@@ -35,7 +35,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from culvert_dns_updater.desired import Intent, ZoneProfile
-from culvert_dns_updater.records import Address, Ownership
+from culvert_dns_updater.records import Ownership
 from culvert_dns_updater.states import State, States
 
 # The zone of rows for names that none publishes.
@@ -163,7 +163,7 @@ class Store:
         async with _faults(), self._database.begin() as session:
             await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             resources = await session.execute(select(Resource.id, Resource.fqdn, Resource.targets))
-            rows = [(number, fqdn, _addresses(targets)) for number, fqdn, targets in resources]
+            rows = [(number, fqdn, hosts(targets)) for number, fqdn, targets in resources]
             names = {number: fqdn for number, fqdn, _ in rows}
             only: defaultdict[int, set[str]] = defaultdict(set)
             for chosen in await session.scalars(select(DnsZoneResource)):
@@ -240,12 +240,6 @@ def _published(rows: Sequence[tuple[int, str, list[Address]]]) -> tuple[tuple[st
     # The names that a wildcard stands for have other owners, who publish them.
     exact = [(fqdn, addresses) for _, fqdn, addresses in rows if not fqdn.startswith("*.")]
     return tuple((fqdn, address) for fqdn, addresses in exact for address in addresses)
-
-
-def _addresses(targets: Sequence[Mapping[str, Any]]) -> list[Address]:
-    """The single addresses among a resource's targets."""
-    networks = [ipaddress.ip_network(target["prefix"]) for target in targets]
-    return [network.network_address for network in networks if network.num_addresses == 1]
 
 
 def _profile(zone: DnsZone, only: frozenset[str] | None) -> ZoneProfile:

@@ -19,12 +19,13 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.tsig
 import dns.xfr
+from culvert_db.published import OWNER_LABEL
 from culvert_proto.contract import DNS_LABEL_MAX, DNS_NAME_WIRE_MAX
 from culvert_proto.dns_name import canonical
 from dns.rdtypes.ANY.SOA import SOA
 from dns.rdtypes.ANY.TSIG import TSIG
 
-from culvert_dns_updater.records import OWNER_LABEL, Rrset, ZoneContent
+from culvert_dns_updater.records import Rrset, ZoneContent
 from culvert_dns_updater.tsig_key import TsigKey
 
 # RFC 8945 §5.3.1: of so many messages at least one is signed.

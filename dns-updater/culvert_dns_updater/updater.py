@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import logging
 
+from culvert_db.published import record_types
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater.desired import Intent, unplaced
 from culvert_dns_updater.keeper import Keeper, Means, Outcome
-from culvert_dns_updater.states import RecordState, State, States, record_types, wanted_values
+from culvert_dns_updater.states import RecordState, State, States, wanted_values
 from culvert_dns_updater.store import LeaseLostError, StoreError
 from culvert_dns_updater.zone import WriteDeniedError
 

@@ -18,6 +18,7 @@ import dns.exception
 import dns.message
 import dns.rcode
 import dns.tsig
+from culvert_db.published import record_types
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import serving, wire
@@ -32,7 +33,6 @@ from culvert_dns_updater.states import (
     State,
     States,
     occluded,
-    record_types,
     states_of,
     wanted_values,
 )

@@ -6,6 +6,7 @@ import copy
 import ipaddress
 from collections.abc import Mapping
 
+from culvert_db.published import Address, owner_name
 from culvert_dns_updater.diff import (
     Add,
     Change,
@@ -16,7 +17,7 @@ from culvert_dns_updater.diff import (
     RrsetIs,
     diff,
 )
-from culvert_dns_updater.records import TUNNEL_MARK, Address, Ownership, Rrset, ZoneContent, owner_name
+from culvert_dns_updater.records import TUNNEL_MARK, Ownership, Rrset, ZoneContent
 from hypothesis import given
 from hypothesis import strategies as st
 

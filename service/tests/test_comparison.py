@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import uuid
-from pathlib import Path
 
-from culvert_service.config import Settings
 from culvert_service.gateways.comparison import Compared, Standing, compared
 from culvert_service.gateways.diff import DesiredTunnel, plan
-from culvert_service.gateways.drops import CAUSES
 from culvert_service.gateways.entry import Entry, entry
 
 HELD = entry("route", {"dst": 1}, "to", {"nexthop": 1})
@@ -52,10 +48,3 @@ def test_a_tunnels_lost_sa_is_missing_and_the_rest_stays_its_own() -> None:
 def test_what_only_one_look_has_seen_is_under_way() -> None:
     found = standings([HELD, DRIFTED, FOREIGN, SA, POLICY], twice=False)
     assert set(found.values()) == {Standing.HELD}
-
-
-def test_the_causes_of_drops_are_those_of_the_program() -> None:
-    program = (Path(Settings().p4_artifacts).parent / "gateway/metadata.p4").read_text()
-    [causes] = re.findall(r"enum bit<8> Drop \{(.*?)\}", program, re.DOTALL)
-    named = {int(number): name.lower() for name, number in re.findall(r"(\w+)\s+= (\d+)", causes)}
-    assert named == {0: "none", **CAUSES}

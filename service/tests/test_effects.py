@@ -45,6 +45,9 @@ async def test_a_preview_says_what_is_published_and_does_nothing(world: World, s
     assert (await world.rest("POST", "/resources/preview", GIT | {"fqdn": "*.dev.corp.example"}))[
         "records"
     ] == []
+    # dns-updater publishes no name whose owner's name is too long.
+    long = ".".join(["x" * 63] * 3 + ["y" * 36, "dev.corp.example"])
+    assert (await world.rest("POST", "/resources/preview", GIT | {"fqdn": long}))["records"] == []
     assert [one["name"] for one in await world.rest("GET", "/resources")] == ["wiki"]
     # And it can still be made.
     await world.rest("POST", "/resources", GIT)

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 
 from culvert_db import Device, Resource
+from culvert_db.published import hosts
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import MIN_REPLAY_WINDOW, MTU_MIN, NAT_T_PORT, Suite
 
@@ -15,7 +16,6 @@ from culvert_service.gateways.limits import Limits, hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import precedence
-from culvert_service.resources.target import hosts
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel
 from culvert_service.tunnels.inner_addresses import Allotment
 from culvert_service.tunnels.pool import Inner
@@ -93,7 +93,7 @@ def profile(
             agent_pb2.Resource(
                 name=one.name,
                 fqdn=one.fqdn,
-                addresses=hosts(one.targets),
+                addresses=map(str, hosts(one.targets)),
                 gateways=allotment.gateways.get(one.id, ()),
             )
             for one in resources

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from culvert_proto.dns_name import canonical
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -54,7 +55,7 @@ def is_name(host: str) -> bool:
     Also not for localhost: HSTS covers all ports of a name, and other programs there may use plain HTTP.
     """
     before, _, port = host.rpartition(":")
-    name = (before if port.isdigit() else host).rstrip(".").lower()
+    name = canonical(before if port.isdigit() else host)
     if not name or name.startswith("[") or name == "localhost" or name.endswith(".localhost"):
         return False
     try:

@@ -17,6 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from culvert_proto import dns_name
 
 # A peer's clock may be this much behind.
 BACKDATE = datetime.timedelta(minutes=5)
@@ -126,7 +127,7 @@ def label_fault(name: str, reserved: Collection[str]) -> str | None:
 
 def canonical(name: str) -> str:
     """One spelling of a DNS name or an address: lower case, no final dot, no brackets, an IPv4-mapped address as IPv4."""
-    bare = name.strip("[]").rstrip(".").lower()
+    bare = dns_name.canonical(name.strip("[]"))
     try:
         address = ipaddress.ip_address(bare)
     except ValueError:

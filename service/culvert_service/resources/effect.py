@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 
 from culvert_db import Database
+from culvert_db.published import hosts, origin_of, origins, published_name, publishes, record_types
 from culvert_proto import CulvertError, Reason
-from culvert_proto.dns_name import WILDCARD
 
 from culvert_service.resources import effect_repository as repository
-from culvert_service.resources import target
 from culvert_service.resources.schemas import PreviewOut, PublishedOut, ResourceIn, UseOut
 from culvert_service.resources.service import Resources
-
-# RFC 1035 section 3.2.2 and RFC 3596 section 2.1.
-_TYPES = {4: "A", 6: "AAAA"}
 
 
 class Effects:
@@ -48,15 +43,12 @@ class Effects:
 
 
 def _published(asked: ResourceIn, zones: Sequence[repository.Zone]) -> list[PublishedOut]:
-    """Into each view of the most specific origin that holds the name, unless the view has a choice of its own."""
-    if asked.fqdn.startswith(WILDCARD):
+    name, addresses = published_name(asked.fqdn), hosts(target.row() for target in asked.targets)
+    if name is None or not addresses:
         return []
-    hosts = target.hosts([one.row() for one in asked.targets])
-    types = sorted({_TYPES[ipaddress.ip_address(host).version] for host in hosts})
-    holding = [zone for zone in zones if asked.fqdn == zone.origin or asked.fqdn.endswith(f".{zone.origin}")]
-    longest = max((len(zone.origin) for zone in holding), default=0)
+    origin = origin_of(name, origins(zones))
     return [
-        PublishedOut(zone=zone.name, origin=zone.origin, types=[*types, "TXT"])
-        for zone in holding
-        if types and len(zone.origin) == longest and zone.all_resources
+        PublishedOut(zone=zone.name, origin=zone.origin, types=record_types(addresses))
+        for zone in zones
+        if publishes(zone, name, origin)
     ]

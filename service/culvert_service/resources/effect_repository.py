@@ -23,9 +23,12 @@ from sqlalchemy.orm import aliased
 
 @dataclass(frozen=True, slots=True)
 class Zone:
+    """As a new resource meets it: a view with a choice of its own does not hold it."""
+
     name: str
     origin: str
-    all_resources: bool
+    only: frozenset[str] | None
+    retiring: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,11 @@ class Use:
 
 
 async def zones(session: AsyncSession) -> list[Zone]:
-    query = select(DnsZone.name, DnsZone.origin, DnsZone.all_resources).where(~DnsZone.retiring)
-    return [Zone(*row) for row in await session.execute(query.order_by(by_code_point(DnsZone.name)))]
+    query = select(DnsZone).order_by(by_code_point(DnsZone.name))
+    return [
+        Zone(it.name, it.origin, None if it.all_resources else frozenset(), it.retiring)
+        for it in await session.scalars(query)
+    ]
 
 
 async def use(session: AsyncSession, name: str) -> Use | None:

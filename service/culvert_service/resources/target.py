@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -78,9 +77,3 @@ def selectors(rows: Sequence[Mapping[str, Any]]) -> tuple[Selector, ...]:
 def _number(row: Mapping[str, Any]) -> int | None:
     number = _NUMBERS.get(row.get("protocol", "any"))
     return Protocol.ICMPV6 if number == Protocol.ICMP and ":" in row["prefix"] else number
-
-
-def hosts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The single addresses among the targets: where the name leads to."""
-    networks = [ipaddress.ip_network(row["prefix"]) for row in rows]
-    return list(dict.fromkeys(str(it.network_address) for it in networks if it.num_addresses == 1))
