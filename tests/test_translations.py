@@ -6,6 +6,8 @@ A text that is new fails here, with what has to be added and where.
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 import string
 from collections import Counter
@@ -14,16 +16,24 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CATALOGUE
-from culvert_proto.fragments import DAYS, ERRORS, FRAGMENTS, MONTHS
 from culvert_proto.language import entries
 from culvert_tray.translation import forms as forms_in_qt
 
 ROOT = Path(__file__).parents[1]
-PROTO, CLIENT, TRAY = (
+PROTO, CLIENT, TRAY, SERVICE = (
     ROOT / "proto/culvert_proto",
     ROOT / "client/culvert_client",
     ROOT / "tray-ui/culvert_tray",
+    ROOT / "service/culvert_service",
 )
+# The kernel's errors fill fields, too.
+ERRORS = {
+    os.strerror(number)
+    for number in (
+        errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EISDIR, errno.ENOTDIR,
+        errno.ELOOP, errno.EADDRNOTAVAIL,
+    )
+}  # fmt: skip
 
 Texts = dict[str, list[str]]
 """English messages, a plural's forms parted by NUL, with their forms in German."""
@@ -48,6 +58,17 @@ def said_in(part: Path) -> Iterator[str]:
                         pass
 
 
+def phrases_in(part: Path) -> Iterator[str]:
+    """The templates of a part's phrases. Each is translated in proto, because any program may show it."""
+    for file in sorted(part.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="Phrase"), args=[ast.Constant(value=str(template))]):
+                    yield template
+                case _:
+                    pass
+
+
 def _first(node: ast.Call) -> object:
     return node.args[0].value if isinstance(node.args[0], ast.Constant) else None
 
@@ -60,7 +81,8 @@ def _catalogue(part: Path) -> Texts:
 SPOKEN: dict[str, tuple[set[str], Texts]] = {
     "proto/culvert_proto/locale/de.po": (
         {text for entry in CATALOGUE.values() for text in (entry.message, entry.remedy)}
-        | {*FRAGMENTS, *said_in(PROTO)},
+        | {*said_in(PROTO), *ERRORS}
+        | {text for part in (PROTO, CLIENT, TRAY, SERVICE) for text in phrases_in(part)},
         _catalogue(PROTO),
     ),
     "client/culvert_client/locale/de.po": (set(said_in(CLIENT)), _catalogue(CLIENT)),
@@ -107,28 +129,6 @@ def test_nobody_is_addressed(file: str) -> None:
     """Imperatives are infinitives, as in other programs for a desktop."""
     for forms in SPOKEN[file][1].values():
         assert not re.search(r"\b(Ihr\w*|Ihnen|[Dd]u|[Dd]ein\w*|bitte)\b|\w+en Sie\b", " ".join(forms)), forms
-
-
-def test_each_fragment_is_said_by_somebody() -> None:
-    """A raiser who words it anew has it translated anew."""
-    code = "\n".join(
-        file.read_text("utf-8")
-        for part in (
-            "service/culvert_service",
-            "client/culvert_client",
-            "tray-ui/culvert_tray",
-            "proto/culvert_proto",
-        )
-        for file in sorted((ROOT / part).rglob("*.py"))
-        if file.name not in ("fragments.py", "test_translations.py")
-    )
-    composed = {
-        "{number} hours", "{number} minutes", "{number} seconds", "{day}, {number} {month}, {time} ({zone})",
-        "{fact} {version} or later", "The answer of the Culvert daemon", *DAYS, *MONTHS, *ERRORS,
-    }  # fmt: skip
-    for one in (it for it in FRAGMENTS if it not in composed):
-        literals = [re.escape(part) for part in re.split(r"\{\w+\}", one)]
-        assert re.search(r"\{[^}]+\}".join(literals), code), one
 
 
 def _fields(text: str) -> set[str]:

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
@@ -75,7 +76,7 @@ async def _opened(thread: ThreadPoolExecutor, create: Callable[[], Value], setti
 def _obstacle(error: culvert_ipsec.NotOpenedError, settings: Config) -> CulvertError:
     match error.obstacle:
         case culvert_ipsec.Obstacle.PORT_TAKEN:
-            holder = holder_of(settings.udp_port) or "Another program"
+            holder = holder_of(settings.udp_port) or Phrase("Another program")
             return CulvertError(Reason.UDP_PORT_TAKEN, what=holder, port=settings.udp_port)
         case culvert_ipsec.Obstacle.NAME_TAKEN:
             return CulvertError(Reason.TUN_NAME_TAKEN, device=settings.tun_name)

@@ -14,6 +14,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from culvert_proto import CulvertError
+from culvert_proto.phrases import Phrase
 
 from culvert_client.controller.messages import kept_profile
 from culvert_client.core.claims import apart
@@ -49,11 +50,13 @@ def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) ->
     try:
         stored = state.profile()
         if stored is None and state.is_enrolled:
-            raise unreadable(state.profile_path, "it is missing")
+            raise unreadable(state.profile_path, Phrase("it is missing"))
         profile = kept_profile(stored)
     except CulvertError as error:
         named = "path" in error.fields
-        faults.append(error if named else unreadable(state.profile_path, "its content cannot be used"))
+        faults.append(
+            error if named else unreadable(state.profile_path, Phrase("its content cannot be used"))
+        )
         profile = _unknown(state, state_dir)
     try:
         consent = state.consent()

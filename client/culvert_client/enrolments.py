@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from culvert_proto import CulvertError
+from culvert_proto.phrases import Phrase
 
 from culvert_client import state_file
 from culvert_client.state_dir import KEPT, Identity, StateDir, key_pem
@@ -104,7 +105,7 @@ class Enrolments:
         except FileNotFoundError:
             found = {}
         except OSError as error:
-            lost = unreadable(self._path, error.strerror or str(error))
+            lost = unreadable(self._path, Phrase(error.strerror or str(error)))
             return {_FIRST: StateDir(self._path / str(_FIRST), made=False, fault=lost)}
         # What is not taken over yet counts where it is.
         profile = self._top.profile_path

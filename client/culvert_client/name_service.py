@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_client.config import Config, DnsMode, Endpoint
 from culvert_client.port_holder import holder_of
@@ -110,10 +111,13 @@ class NameService:
         except OSError as error:
             await self._source.close()
             if self._settings.dns_mode is DnsMode.WATCH:
-                raise CulvertError(Reason.DNS_WATCH_FAILED, why=error.strerror or error) from error
-            told = error.strerror or str(error)
+                raise CulvertError(
+                    Reason.DNS_WATCH_FAILED, why=Phrase(error.strerror or str(error))
+                ) from error
+            told = Phrase(error.strerror or str(error))
             if error.errno == errno.EADDRINUSE:
-                told = f"{await asyncio.to_thread(holder_of, endpoint.port) or 'another program'} has it"
+                holder = await asyncio.to_thread(holder_of, endpoint.port) or Phrase("another program")
+                told = Phrase("{what} has it", what=holder)
             raise CulvertError(
                 Reason.DNS_PORT_UNUSABLE, port=endpoint.port, host=endpoint.host, why=told
             ) from error

@@ -5,18 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from culvert_proto.phrases import Phrase
+
 _TABLES = ("udp", "udp6", "tcp", "tcp6")
 # Of a TCP socket that listens, and of a UDP socket that is bound and not connected (net/tcp_states.h).
 _STATES = ("0A", "07")
 
 
-def holder_of(port: int, proc: Path = Path("/proc")) -> str | None:
+def holder_of(port: int, proc: Path = Path("/proc")) -> Phrase | None:
     """As "dnsmasq (process 812)"; None where none of the programs that this user may look at has the port."""
     sockets = {f"socket:[{inode}]" for table in _TABLES for inode in _inodes(proc / "net" / table, port)}
     for process in proc.glob("[0-9]*"):
         with suppress(OSError):
             if any(str(it.readlink()) in sockets for it in (process / "fd").iterdir()):
-                return f"{(process / 'comm').read_text().strip()} (process {process.name})"
+                name = (process / "comm").read_text().strip()
+                return Phrase("{name} (process {number})", name=name, number=process.name)
     return None
 
 

@@ -33,12 +33,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from culvert_proto import CulvertError, agent_pb2
+from culvert_proto.phrases import Phrase
 from google.protobuf import json_format
 
 from culvert_client import state_file
 from culvert_client.core.consent import Consent
 from culvert_client.core.grant import TunnelId
-from culvert_client.state_file import sync_directory, unreadable, write_private
+from culvert_client.state_file import sync_directory, unreadable, why_unread, write_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,11 @@ class StateDir:
             try:
                 parse((directory / name).read_bytes())
             except OSError as error:
-                raise unreadable(directory / name, error.strerror or "it cannot be read") from None
+                raise unreadable(directory / name, why_unread(error)) from None
             except (ValueError, TypeError, UnsupportedAlgorithm):
-                raise unreadable(directory / name, "it is damaged") from None
+                raise unreadable(directory / name, Phrase("it is damaged")) from None
         if self.identity() is None:
-            raise unreadable(directory / _FACTS, "a different version wrote it")
+            raise unreadable(directory / _FACTS, Phrase("a different version wrote it"))
 
     @property
     def profile_path(self) -> Path:

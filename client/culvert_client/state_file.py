@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 _MAGIC = b"culvert-state "
 _FORMAT = 1
@@ -46,12 +47,12 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
             )
         except FileNotFoundError:
             if candidate.is_symlink():
-                faults.append(unreadable(candidate, "it is a link that leads nowhere"))
+                faults.append(unreadable(candidate, Phrase("it is a link that leads nowhere")))
         except OSError as error:
-            faults.append(unreadable(candidate, error.strerror or "it cannot be read"))
+            faults.append(unreadable(candidate, why_unread(error)))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             # The content stays out of the message: it may hold a secret.
-            why = str(error) if isinstance(error, NewerError) else "it is damaged"
+            why = str(error) if isinstance(error, NewerError) else Phrase("it is damaged")
             faults.append(unreadable(candidate, why))
         else:
             for fault in faults:
@@ -90,13 +91,19 @@ def not_kept(path: Path, error: OSError | CulvertError) -> CulvertError:
     """The error of `write` with the file's name."""
     if isinstance(error, CulvertError):
         return error
-    return CulvertError(Reason.STATE_UNWRITABLE, path=str(path), why=error.strerror or str(error))
+    return CulvertError(Reason.STATE_UNWRITABLE, path=str(path), why=Phrase(error.strerror or str(error)))
 
 
 def why(error: OSError) -> str:
     """As "/etc/resolv.conf: Operation not permitted"."""
     path = error.filename2 or error.filename
-    return f"{path}: {error.strerror}" if path and error.strerror else str(error)
+    if not path or not error.strerror:
+        return str(error)
+    return Phrase("{path}: {why}", path=path, why=Phrase(error.strerror))
+
+
+def why_unread(error: OSError) -> Phrase:
+    return Phrase(error.strerror) if error.strerror else Phrase("it cannot be read")
 
 
 class NewerError(ValueError):
@@ -112,7 +119,7 @@ def _content(path: Path, *, may_be_older: bool) -> bytes:
     head, newline, content = stored.partition(b"\n")
     version, _, digest = head.removeprefix(_MAGIC).partition(b" ")
     if version.isdigit() and int(version) > _FORMAT:
-        raise NewerError("a newer version wrote it")
+        raise NewerError(Phrase("a newer version wrote it"))
     if not newline or hashlib.sha256(content).hexdigest().encode() != digest:
         raise ValueError
     return content

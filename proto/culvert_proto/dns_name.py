@@ -13,6 +13,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from culvert_proto.contract import DNS_LABEL_MAX, DNS_NAME_MAX
+from culvert_proto.phrases import Phrase
 
 if TYPE_CHECKING:
     import idna
@@ -29,14 +30,12 @@ _LATIN = frozenset("ßæœøðþđħŋ")
 _JAPANESE = frozenset({"CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"})
 _KOREAN = frozenset({"HANGUL", "CJK"})
 
-TOO_LONG = "a name has at most 253 characters as DNS writes it, and each part between dots at most 63"
-EMPTY = "the name is empty"
-EMPTY_PART = "a part between dots is empty"
-ENDS = "each part of a name begins and ends with a letter or a digit"
-CHARACTER = "the character {character} cannot stand in a name"
-PLACE = "the character {character} cannot stand at this place of a name"
-DIRECTION = "a part of a name mixes letters that are written from the right with others"
-ENCODING = "a part that begins with xn-- is not the encoding of a valid name"
+TOO_LONG = Phrase("a name has at most 253 characters as DNS writes it, and each part between dots at most 63")
+EMPTY = Phrase("the name is empty")
+EMPTY_PART = Phrase("a part between dots is empty")
+ENDS = Phrase("each part of a name begins and ends with a letter or a digit")
+DIRECTION = Phrase("a part of a name mixes letters that are written from the right with others")
+ENCODING = Phrase("a part that begins with xn-- is not the encoding of a valid name")
 
 
 class NameInvalidError(ValueError):
@@ -149,7 +148,7 @@ def _check_ascii(label: str) -> None:
     if len(label) > DNS_LABEL_MAX:
         raise NameInvalidError(TOO_LONG)
     if found := _STRANGE.search(label):
-        raise NameInvalidError(CHARACTER.format(character=_named(found[0])))
+        raise NameInvalidError(_bad_character(found[0]))
     if not _ASCII_LABEL.fullmatch(label):
         raise NameInvalidError(ENDS)
 
@@ -162,9 +161,16 @@ def _invalid(error: idna.IDNAError) -> NameInvalidError:
         return NameInvalidError(DIRECTION)
     if error.codepoint is None:
         return NameInvalidError(ENDS)
-    isolated = code in ("contextj", "contexto", "leading_combiner")
-    sentence = PLACE if isolated else CHARACTER
-    return NameInvalidError(sentence.format(character=_named(chr(error.codepoint))))
+    character = chr(error.codepoint)
+    if code in ("contextj", "contexto", "leading_combiner"):
+        named = _named(character)
+        why = Phrase("the character {character} cannot stand at this place of a name", character=named)
+        return NameInvalidError(why)
+    return NameInvalidError(_bad_character(character))
+
+
+def _bad_character(character: str) -> Phrase:
+    return Phrase("the character {character} cannot stand in a name", character=_named(character))
 
 
 def _named(character: str) -> str:

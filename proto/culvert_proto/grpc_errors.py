@@ -13,9 +13,13 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
 from culvert_proto.gen.culvert.error.v1 import error_pb2
+from culvert_proto.phrases import Phrase
 from culvert_proto.reasons import CulvertError, Reason
 
 _log = logging.getLogger(__name__)
+
+DAEMON = "the Culvert daemon"
+"""As a peer, in errors that a daemon's caller shows."""
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -52,7 +56,9 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
     if (told := _told(error.trailing_metadata())) is not None:
         return told
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return CulvertError(Reason.TIMEOUT, what=f"The answer of {peer}")
+        if peer == DAEMON:
+            return CulvertError(Reason.TIMEOUT, what=Phrase("The answer of the Culvert daemon"))
+        return CulvertError(Reason.TIMEOUT, what=Phrase("The answer of {peer}", peer=peer))
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=peer)
     return CulvertError(Reason.INTERNAL)

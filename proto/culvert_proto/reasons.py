@@ -14,9 +14,9 @@ from http import HTTPStatus
 
 import grpc
 
-from culvert_proto.fragments import translated
 from culvert_proto.gen.culvert.error.v1 import error_pb2
 from culvert_proto.language import translates, words
+from culvert_proto.phrases import phrases, received, said
 
 
 class Reason(enum.IntEnum):
@@ -980,7 +980,7 @@ class CulvertError(Exception):
         An unknown reason of a newer peer becomes INTERNAL with its own texts; these also stay where a field is missing.
         """
         self = cls.__new__(cls)
-        self.fields = dict(error.fields)
+        self.fields = received(error.fields, error.phrases)
         self.message, self.remedy = error.message, error.remedy
         try:
             self.reason = Reason(error.reason)
@@ -998,10 +998,11 @@ class CulvertError(Exception):
             message=self.message,
             remedy=self.remedy,
             fields=self.fields,
+            phrases=phrases(self.fields),
         )
 
     def _words(self) -> tuple[str, str]:
-        fields = translated(self.fields) if translates() else self.fields
+        fields = said(self.fields) if translates() else self.fields
         entry = CATALOGUE[self.reason]
         return words(entry.message).format(**fields), words(entry.remedy).format(**fields)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from culvert_proto import local_pb2
-from culvert_proto.fragments import DAYS, MONTHS
 from culvert_proto.language import words as _
+from culvert_proto.phrases import DAYS, MONTHS
 
 # "Tomorrow", chosen late in the evening, does not mean midnight.
 _MORNING = 6
@@ -19,7 +19,7 @@ def clock(unix: float, now: float, *, seconds: bool = False) -> str:
     time = f"{at:%H:%M:%S}" if seconds else f"{at:%H:%M}"
     if at.date() == today.date():
         return time
-    day, month = _(DAYS[at.weekday()]), _(MONTHS[at.month - 1])
+    day, month = DAYS[at.weekday()].said(), MONTHS[at.month - 1].said()
     return _("{day:.3} {number} {month:.3}, {time}").format(day=day, number=at.day, month=month, time=time)
 
 

@@ -11,10 +11,19 @@ import pytest
 from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2, language, local_pb2
 from culvert_proto.activity import said
 from culvert_proto.language import Words, entries, preferred, use, words
+from culvert_proto.phrases import DAYS, MONTHS, Phrase
 from culvert_proto.shown import clock, drops, round_trip
 from hypothesis import given
 from hypothesis import strategies as st
 
+OPENS = Phrase(
+    "{day}, {number} {month}, {time} ({zone})",
+    day=DAYS[0],
+    number="02",
+    month=MONTHS[2],
+    time="08:00",
+    zone="Europe/Berlin",
+)
 NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name="git.corp.example", owner="May")
 
 
@@ -63,20 +72,28 @@ def test_a_denial_from_afar_is_said_in_german() -> None:
 @pytest.mark.parametrize(
     ("reason", "fields", "told"),
     [
-        (Reason.CODE_TOO_OLD, {"name": "git", "age": "15 minutes"}, "höchstens 15 Minuten alt"),
+        (
+            Reason.CODE_TOO_OLD,
+            {"name": "git", "age": Phrase("{number} minutes", number=15)},
+            "höchstens 15 Minuten alt",
+        ),
         (
             Reason.OUTSIDE_HOURS,
-            {"name": "git", "opens": "Monday, 02 March, 08:00 (Europe/Berlin)", "owner": "bob"},
+            {"name": "git", "opens": OPENS, "owner": "bob"},
             "ab Montag, 02. März, 08:00 Uhr (Europe/Berlin).",
         ),
-        (Reason.TIMEOUT, {"what": "The answer of https://vpn:8443"}, "Antwort von https://vpn:8443"),
-        (Reason.LOCAL_PERMISSION, {"what": "enter a code"}, "einen Code eingeben"),
+        (
+            Reason.TIMEOUT,
+            {"what": Phrase("The answer of {peer}", peer="https://vpn:8443")},
+            "Antwort von https://vpn:8443",
+        ),
+        (Reason.LOCAL_PERMISSION, {"what": Phrase("enter a code")}, "einen Code eingeben"),
         (
             Reason.REQUEST_INVALID,
-            {"why": "the invitation link cannot be read, it is too long"},
+            {"why": Phrase("the invitation link cannot be read, {why}", why=Phrase("it is too long"))},
             ", er ist zu lang",
         ),
-        (Reason.CLOSED_BY_ADMIN, {"why": "a newer controller's words"}, "a newer controller's words"),
+        (Reason.CLOSED_BY_ADMIN, {"why": Phrase("a newer {what}", what="word")}, "a newer word"),
     ],
 )
 def test_words_that_fill_a_field_are_translated_too(
@@ -105,19 +122,48 @@ def test_an_unknown_reason_shows_the_text_that_came(number: int, fields: dict[st
     use([])
 
 
+TEXTS = st.dictionaries(st.sampled_from(["why", "what", "name", "age", "opens"]), st.text())
+
+
 @given(
-    st.sampled_from(Reason),
-    st.dictionaries(st.sampled_from(["why", "what", "name", "age", "opens"]), st.text()),
+    st.sampled_from(Reason), TEXTS, st.text() | st.sampled_from(["{number} hours", "{path}: {why}"]), TEXTS
 )
-def test_no_field_of_a_hostile_peer_breaks_the_words(reason: Reason, fields: dict[str, str]) -> None:
+def test_no_field_of_a_hostile_peer_breaks_the_words(
+    reason: Reason, fields: dict[str, str], template: str, named: dict[str, str]
+) -> None:
     german()
-    CulvertError.from_proto(error_pb2.Error(reason=error_pb2.Reason.ValueType(reason), fields=fields))
+    wire = error_pb2.Error(reason=error_pb2.Reason.ValueType(reason), fields=fields)
+    for name in fields:
+        wire.phrases[name].CopyFrom(error_pb2.Phrase(template=template, fields=named))
+    CulvertError.from_proto(wire)
     use([])
 
 
-def test_the_daemon_passes_on_what_it_was_told_unchanged() -> None:
-    wire = over_the_wire(NO_POLICY)
+@pytest.mark.parametrize(
+    "error", [NO_POLICY, CulvertError(Reason.OUTSIDE_HOURS, name="git", opens=OPENS, owner="bob")]
+)
+def test_the_daemon_passes_on_what_it_was_told_unchanged(error: CulvertError) -> None:
+    wire = over_the_wire(error)
     assert CulvertError.from_proto(wire).to_proto() == wire
+
+
+def test_a_previous_version_reads_texts_and_sends_no_phrases() -> None:
+    wire = over_the_wire(
+        CulvertError(Reason.CODE_TOO_OLD, name="git", age=Phrase("{number} hours", number=2))
+    )
+    assert wire.fields["age"] == "2 hours"
+    wire.ClearField("phrases")
+    german()
+    assert "höchstens 2 hours alt" in CulvertError.from_proto(wire).message
+
+
+def test_a_phrase_without_its_fields_is_shown_as_it_was_sent() -> None:
+    wire = over_the_wire(
+        CulvertError(Reason.CODE_TOO_OLD, name="git", age=Phrase("{number} hours", number=2))
+    )
+    wire.phrases["age"].ClearField("fields")
+    german()
+    assert "höchstens 2 hours alt" in CulvertError.from_proto(wire).message
 
 
 def test_what_has_happened_and_when_is_said_in_german(monkeypatch: pytest.MonkeyPatch) -> None:

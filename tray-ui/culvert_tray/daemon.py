@@ -15,7 +15,7 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
-from culvert_proto.grpc_errors import from_rpc_error
+from culvert_proto.grpc_errors import DAEMON, from_rpc_error
 from PyQt6.QtCore import QObject, pyqtSignal
 
 from culvert_tray.signals import connect
@@ -163,4 +163,4 @@ def _refusal(error: grpc.RpcError) -> Refusal:
     has_details = any(key == _DETAILS_KEY for key, _ in call.trailing_metadata() or ())
     if call.code() is grpc.StatusCode.UNAVAILABLE and not has_details:
         return not_running()
-    return from_rpc_error(call, peer="the Culvert daemon")
+    return from_rpc_error(call, peer=DAEMON)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 # Ours are below 300 characters.
 LONGEST = 2048
@@ -29,27 +30,29 @@ def invitation(link: str) -> Invitation | CulvertError:
     """The refusal never repeats the link."""
     link = link.strip()
     if len(link) > LONGEST:
-        return _refused("it is too long")
+        return _refused(Phrase("it is too long"))
     if not link.isascii() or not link.isprintable():
-        return _refused("it holds characters that no link has")
+        return _refused(Phrase("it holds characters that no link has"))
     try:
         parts = urlsplit(link)
         query = parse_qs(parts.query, strict_parsing=True)
     except ValueError:
-        return _refused("it is not a link")
+        return _refused(Phrase("it is not a link"))
     if (parts.scheme, parts.netloc, parts.path.strip("/")) != ("culvert", "enroll", ""):
-        return _refused("it does not begin with culvert://enroll")
+        return _refused(Phrase("it does not begin with culvert://enroll"))
     if any(len(query.get(name, ())) != 1 for name in ("controller", "token", "ca")):
-        return _refused("it must name a controller, a token and a CA, each once")
+        return _refused(Phrase("it must name a controller, a token and a CA, each once"))
     try:
         controller = urlsplit(query["controller"][0])
         host = controller.hostname or ""
     except ValueError:
-        return _refused("its controller is not a URL")
+        return _refused(Phrase("its controller is not a URL"))
     if controller.scheme != "https" or controller.username is not None or not _HOST.fullmatch(host):
-        return _refused("its controller is not an https URL")
+        return _refused(Phrase("its controller is not an https URL"))
     return Invitation(link, host)
 
 
-def _refused(why: str) -> CulvertError:
-    return CulvertError(Reason.REQUEST_INVALID, why=f"the invitation link cannot be read, {why}")
+def _refused(why: Phrase) -> CulvertError:
+    return CulvertError(
+        Reason.REQUEST_INVALID, why=Phrase("the invitation link cannot be read, {why}", why=why)
+    )

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias, TypeVar
 import grpc
 import grpc.aio
 from culvert_proto import Reason, local_pb2_grpc
-from culvert_proto.grpc_errors import from_rpc_error
+from culvert_proto.grpc_errors import DAEMON, from_rpc_error
 
 from culvert_client.cli.failure import EXIT_FAULT, EXIT_NO_DAEMON, EXIT_REFUSED, FailureError
 from culvert_client.cli.language import _
@@ -57,7 +57,7 @@ class DaemonLink:
                 "Start it: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd"
             )
             raise FailureError("DAEMON_DOWN", told, remedy, EXIT_NO_DAEMON) from None
-        refusal = from_rpc_error(error, peer="the Culvert daemon")
+        refusal = from_rpc_error(error, peer=DAEMON)
         code = EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED
         raise FailureError(
             refusal.reason.name, refusal.message, refusal.remedy, code, refusal.fields

@@ -15,6 +15,7 @@ from http.client import HTTPException
 from typing import Any, cast
 
 from culvert_proto import CulvertError, Reason, error_pb2
+from culvert_proto.phrases import Phrase
 
 TIMEOUT = 15.0
 """Seconds, for all of it."""
@@ -68,7 +69,7 @@ async def post(
     except ssl.SSLCertVerificationError:
         raise
     except TimeoutError:
-        raise CulvertError(Reason.TIMEOUT, what=f"The answer of {controller}") from None
+        raise CulvertError(Reason.TIMEOUT, what=Phrase("The answer of {peer}", peer=controller)) from None
     except (OSError, HTTPException):
         raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=controller) from None
     try:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import FIRST_SPI, Suite
 from culvert_proto.dns_name import canonical
+from culvert_proto.phrases import Phrase
 from culvert_proto.suites import check_allowed
 
 from culvert_client.controller.agent import Agent
@@ -78,12 +79,14 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
     check_prefixes(made.protected_prefixes)
     for zone in made.managed_zones:
         if not zone:
-            raise CulvertError(Reason.CONTROLLER_INVALID, why="it claims every name there is")
+            raise CulvertError(Reason.CONTROLLER_INVALID, why=Phrase("it claims every name there is"))
     for gateway in made.gateways:
         for address in (ip_address(gateway.address), *gateway.inner_addresses):
             check_host(address)
         if any(ip_address(gateway.address) in prefix for prefix in made.protected_prefixes):
-            why = f"the gateway {gateway.name} has an address that tunnels alone may reach"
+            why = Phrase(
+                "the gateway {gateway} has an address that tunnels alone may reach", gateway=gateway.name
+            )
             raise CulvertError(Reason.CONTROLLER_INVALID, why=why)
     return made
 

@@ -10,6 +10,7 @@ import dns.exception
 import dns.name
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import canonical
+from culvert_proto.phrases import Phrase
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
@@ -30,9 +31,9 @@ def check_zones(zones: Collection[str]) -> None:
     internal, lan) are in neither section. The first check reads the list, which takes a tenth of a second.
     """
     if len(zones) > MOST_ZONES:
-        raise _invalid(f"it claims more than {MOST_ZONES} zones")
+        raise _invalid(Phrase("it claims more than {number} zones", number=MOST_ZONES))
     if (zone := _with_many_owners(frozenset(zones))) is not None:
-        raise _invalid(f"the names under {zone} have many owners")
+        raise _invalid(Phrase("the names under {zone} have many owners", zone=zone))
 
 
 @functools.lru_cache(maxsize=16)
@@ -57,5 +58,5 @@ def _has_many_owners(zone: str, suffixes: PublicSuffixList) -> bool:
     return name in _NOBODYS or suffixes.publicsuffix(name) == name or suffixes.publicsuffix(below) == below
 
 
-def _invalid(why: str) -> CulvertError:
+def _invalid(why: Phrase) -> CulvertError:
     return CulvertError(Reason.CONTROLLER_INVALID, why=why)

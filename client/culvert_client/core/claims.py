@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_client.core.grant import Address, Network
 
@@ -85,25 +86,27 @@ def check_public_space(prefixes: Iterable[Network]) -> None:
         sum(it.num_addresses for it in v4) > MOST_PUBLIC[4]
         or sum(it.num_addresses for it in v6) > MOST_PUBLIC[6]
     ):
-        raise _invalid("it claims more of the Internet than two /8 of IPv4 or two /16 of IPv6")
+        raise _invalid(Phrase("it claims more of the Internet than two /8 of IPv4 or two /16 of IPv6"))
 
 
 def check_prefixes(prefixes: Iterable[Network]) -> None:
     """What no controller may claim, wherever this computer is. Raises CulvertError CONTROLLER_INVALID."""
     for number, prefix in enumerate(prefixes):
         if number >= MOST_PREFIXES:
-            raise _invalid(f"it claims more than {MOST_PREFIXES} prefixes")
+            raise _invalid(Phrase("it claims more than {number} prefixes", number=MOST_PREFIXES))
         unique_local = isinstance(prefix, IPv6Network) and prefix.subnet_of(_UNIQUE_LOCAL)
         if prefix.prefixlen < _WIDEST[prefix.version] and not unique_local:
-            raise _invalid(f"{prefix} is too wide for a private network")
+            raise _invalid(Phrase("{prefix} is too wide for a private network", prefix=prefix))
         if any(overlap(prefix, other) for other in _NOBODYS):
-            raise _invalid(f"{prefix} holds addresses that each computer needs for itself")
+            raise _invalid(
+                Phrase("{prefix} holds addresses that each computer needs for itself", prefix=prefix)
+            )
 
 
 def check_host(address: Address) -> None:
     """An address of a gateway, or one that is given to this computer. Raises CulvertError CONTROLLER_INVALID."""
     if any(address in other for other in _NOBODYS):
-        raise _invalid(f"{address} is no address of a computer")
+        raise _invalid(Phrase("{address} is no address of a computer", address=address))
 
 
 def check_collisions(prefixes: Iterable[Network], here: Surroundings) -> None:
@@ -111,11 +114,18 @@ def check_collisions(prefixes: Iterable[Network], here: Surroundings) -> None:
     for prefix in prefixes:
         for network in here.networks:
             if overlap(prefix, network):
-                raise CulvertError(
-                    Reason.ADDRESS_COLLISION, prefix=prefix, what=f"this computer's own network {network}"
-                )
-        inside = [f"the controller's own address {it}" for it in here.controller if it in prefix]
-        inside += [f"this computer's name server {it}" for it in here.name_servers if it in prefix]
+                what = Phrase("this computer's own network {network}", network=network)
+                raise CulvertError(Reason.ADDRESS_COLLISION, prefix=prefix, what=what)
+        inside = [
+            Phrase("the controller's own address {address}", address=it)
+            for it in here.controller
+            if it in prefix
+        ]
+        inside += [
+            Phrase("this computer's name server {address}", address=it)
+            for it in here.name_servers
+            if it in prefix
+        ]
         if inside:
             raise CulvertError(Reason.ADDRESS_COLLISION, prefix=prefix, what=inside[0])
 
@@ -159,5 +169,5 @@ def holds(outer: Network, inner: Network) -> bool:
     return isinstance(inner, IPv6Network) and inner.subnet_of(outer)
 
 
-def _invalid(why: str) -> CulvertError:
+def _invalid(why: Phrase) -> CulvertError:
     return CulvertError(Reason.CONTROLLER_INVALID, why=why)

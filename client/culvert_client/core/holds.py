@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.profile import Profile
@@ -278,7 +279,7 @@ class Holds:
         if not hold.answered:
             failed = CulvertError(Reason.DNS_UPSTREAM_FAILED, name=hold.fqdn)
             return hold.refusals[-1] if hold.refusals else failed
-        return CulvertError(Reason.TIMEOUT, what=f"The tunnel for {hold.carrier}")
+        return CulvertError(Reason.TIMEOUT, what=Phrase("The tunnel for {name}", name=hold.carrier))
 
 
 def _uncarried(hold: Hold, profile: Profile, address: Address) -> CulvertError:

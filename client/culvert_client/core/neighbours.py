@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_client.core.claims import Surroundings, is_public
 from culvert_client.core.grant import Address, Network, SaPair, Sas, Tunnel
@@ -68,9 +69,9 @@ def check_profile(profile: Profile, known: Profile, beside: Beside) -> None:
             if any(mine.meets(it) for it in theirs):
                 raise _taken(mine.what, beside, other)
         for prefix in _overlapping(new, [*other.networks(), *other.others()]):
-            raise _taken(f"The network {prefix}", beside, other)
+            raise _taken(Phrase("The network {prefix}", prefix=prefix), beside, other)
         for gateway in _overlapping(gateways, [*other.networks(), *other.gateways()]):
-            raise _taken(f"The gateway {gateway[0]}", beside, other)
+            raise _taken(Phrase("The gateway {gateway}", gateway=gateway[0]), beside, other)
 
 
 def without_taken_addresses(profile: Profile, here: Surroundings, beside: Beside) -> Profile:
@@ -88,25 +89,25 @@ def check_tunnel(tunnel: Tunnel, beside: Beside) -> None:
     for other in beside.others:
         networks, others = other.networks(), other.others()
         for prefix in _overlapping(tunnel.remote_prefixes, [*networks, *others]):
-            raise _taken(f"The network {prefix}", beside, other)
+            raise _taken(Phrase("The network {prefix}", prefix=prefix), beside, other)
         for gateway in _overlapping(_hosts([tunnel.outer_address]), [*networks, *other.gateways()]):
-            raise _taken(f"The gateway {gateway[0]}", beside, other)
+            raise _taken(Phrase("The gateway {gateway}", gateway=gateway[0]), beside, other)
         for inner in _overlapping(_hosts(tunnel.inner_addresses), [*networks, *others]):
-            raise _taken(f"The address {inner[0]}", beside, other)
+            raise _taken(Phrase("The address {address}", address=inner[0]), beside, other)
 
 
 def check_pair(pair: SaPair, beside: Beside) -> None:
     """Raises CulvertError ORGANISATIONS_COLLIDE."""
     for other in beside.others:
         if any(pair.inbound.spi == sa.spi for sas in other.tunnels for sa in sas.inbound):
-            raise _taken(f"The SA number {pair.inbound.spi}", beside, other)
+            raise _taken(Phrase("The SA number {number}", number=pair.inbound.spi), beside, other)
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
     """A name, and `whole` with everything below it."""
 
-    what: str
+    what: Phrase
     fqdn: str
     whole: bool
 
@@ -119,9 +120,14 @@ class _Domain:
 
 def _domains(profile: Profile) -> list[_Domain]:
     """Its zones, and the names of resources outside of them."""
-    zones = [_Domain(f"The zone {zone}", zone, whole=True) for zone in profile.managed_zones]
+    zones = [
+        _Domain(Phrase("The zone {name}", name=zone), zone, whole=True) for zone in profile.managed_zones
+    ]
     loose = (it.fqdn for it in profile.resources if not profile.manages(it.fqdn))
-    return zones + [_Domain(f"The name {it}", it.removeprefix("*."), it.startswith("*.")) for it in loose]
+    return zones + [
+        _Domain(Phrase("The name {name}", name=it), it.removeprefix("*."), it.startswith("*."))
+        for it in loose
+    ]
 
 
 def _hosts(addresses: Iterable[Address]) -> list[Network]:
@@ -147,5 +153,5 @@ def _span(prefix: Network) -> tuple[int, int, int]:
     return prefix.version, int(prefix.network_address), int(prefix.broadcast_address)
 
 
-def _taken(what: str, beside: Beside, other: Neighbour) -> CulvertError:
+def _taken(what: Phrase, beside: Beside, other: Neighbour) -> CulvertError:
     return CulvertError(Reason.ORGANISATIONS_COLLIDE, what=what, organisation=beside.name, other=other.name)

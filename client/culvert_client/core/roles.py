@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from culvert_proto.phrases import Phrase
+
 ROOT_UID = 0
 
 
@@ -16,18 +18,18 @@ class Role(enum.IntEnum):
 
 
 class Act(enum.Enum):
-    READ = "read the status"
-    ENROLL = "enrol this computer again"
-    ADD = "enrol this computer with another organisation"
-    LEAVE = "leave an organisation"
-    CODE = "enter a code"
-    OPEN = "open a tunnel"
-    CLOSE = "close a tunnel"
-    GATEWAY = "choose the gateway"
-    PAUSE = "pause Culvert"
-    ACTIVITY = "read what has happened"
-    CLAIMS = "decide what an organisation may carry"
-    EXAMINE = "examine the way to a resource"
+    READ = Phrase("read the status")
+    ENROLL = Phrase("enrol this computer again")
+    ADD = Phrase("enrol this computer with another organisation")
+    LEAVE = Phrase("leave an organisation")
+    CODE = Phrase("enter a code")
+    OPEN = Phrase("open a tunnel")
+    CLOSE = Phrase("close a tunnel")
+    GATEWAY = Phrase("choose the gateway")
+    PAUSE = Phrase("pause Culvert")
+    ACTIVITY = Phrase("read what has happened")
+    CLAIMS = Phrase("decide what an organisation may carry")
+    EXAMINE = Phrase("examine the way to a resource")
 
 
 def role_of(uid: int, owner: int | None) -> Role:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
+from culvert_proto.phrases import Phrase
 
 from culvert_client.config import Config, DnsMode
 from culvert_client.controller.enrolment import enrol
@@ -282,7 +283,7 @@ class LocalApi:
     def _one(self, among: Sequence[Organisation], name: str) -> Organisation:
         named = [it for it in among if it.name == name] if name else among
         if not named:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The organisation {name}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The organisation {name}", name=name))
         if len(named) > 1:
             raise CulvertError(Reason.ORGANISATION_UNCLEAR, organisations=", ".join(it.name for it in named))
         return named[0]

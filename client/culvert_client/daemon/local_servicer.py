@@ -15,6 +15,7 @@ from typing import Any
 import grpc.aio
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 from culvert_proto.grpc_errors import stream, unary
+from culvert_proto.phrases import Phrase
 
 from culvert_client.core.places import Owners, Places
 from culvert_client.core.roles import Act
@@ -112,7 +113,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
     ) -> local_pb2.CloseTunnelResponse:
         with self._caller(context, Act.CLOSE) as uid:
             if not request.all and not request.name:
-                raise CulvertError(Reason.REQUEST_INVALID, why="neither a name nor all is given")
+                raise CulvertError(Reason.REQUEST_INVALID, why=Phrase("neither a name nor all is given"))
             closed = await self._local_api.close_tunnel(None if request.all else request.name, uid)
             return local_pb2.CloseTunnelResponse(closed=closed)
 

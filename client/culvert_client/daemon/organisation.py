@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.phrases import Phrase
 
 from culvert_client.answering import Answering
 from culvert_client.closed import kept
@@ -114,11 +115,11 @@ class Organisation:
         forgotten: dict[str, CulvertError] = {}
         self.client = Client(
             found.profile,
-            _remembered(state.gateway, "", "The choice of a gateway is forgotten", forgotten),
-            _remembered(state.tunnels, {}, "Tunnels of the last run are not closed", forgotten)
+            _remembered(state.gateway, "", Phrase("The choice of a gateway is forgotten"), forgotten),
+            _remembered(state.tunnels, {}, Phrase("Tunnels of the last run are not closed"), forgotten)
             if identity
             else {},
-            _remembered(state.paused_until, 0, "A pause is forgotten", forgotten),
+            _remembered(state.paused_until, 0, Phrase("A pause is forgotten"), forgotten),
         )
         self.client.file_warnings.update(forgotten)
         for fault in found.faults:
@@ -447,7 +448,7 @@ class Organisation:
 
 
 def _remembered(
-    read: Callable[[], Value], otherwise: Value, what: str, forgotten: dict[str, CulvertError]
+    read: Callable[[], Value], otherwise: Value, what: Phrase, forgotten: dict[str, CulvertError]
 ) -> Value:
     """What the file holds. Where it cannot be read, nothing that is blocked depends on it."""
     try:

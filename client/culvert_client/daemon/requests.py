@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
@@ -52,7 +53,7 @@ class Requests:
             async with asyncio.timeout(OPEN_PATIENCE):
                 return await answer
         except TimeoutError:
-            raise CulvertError(Reason.TIMEOUT, what=f"The tunnel for {name}") from None
+            raise CulvertError(Reason.TIMEOUT, what=Phrase("The tunnel for {name}", name=name)) from None
         finally:
             del self._open[request]
 
@@ -80,14 +81,14 @@ class Requests:
     def select_gateway(self, gateway: str) -> None:
         self._check_enrolled()
         if gateway and all(gateway != known.name for known in self._client.profile.gateways):
-            raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {gateway}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The gateway {gateway}", gateway=gateway))
         self._post(GatewaySelected(gateway))
 
     async def pause(self, until: int) -> None:
         """Unix seconds. Returns once the tunnels are closed."""
         self._check_enrolled()
         if not 0 < until - time.time() <= LONGEST_PAUSE:
-            why = "a pause ends in the future, and within seven days"
+            why = Phrase("a pause ends in the future, and within seven days")
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         self._post(PauseRequested(until))
         await self._until(lambda: not self._client.machines)

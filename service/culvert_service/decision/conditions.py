@@ -12,6 +12,7 @@ from typing import Annotated
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import CODE_AGE_MAX
+from culvert_proto.phrases import DAYS, MONTHS, Phrase
 from pydantic import BaseModel, ConfigDict, Field
 
 from culvert_service.decision import posture
@@ -108,7 +109,11 @@ def examine(
         denial = Denial(Reason.DEVICE_NOT_APPROVED, {"device": asker.device, "name": name})
         yield Holds(Check.APPROVAL) if asker.approved else Fails(Check.APPROVAL, denial)
     if conditions.sources:
-        fields: dict[str, object] = {"name": name, "address": asker.source or "(unknown)", "owner": owner}
+        fields: dict[str, object] = {
+            "name": name,
+            "address": asker.source or Phrase("(unknown)"),
+            "owner": owner,
+        }
         inside = _inside(asker.source, conditions.sources)
         yield (
             Holds(Check.SOURCE) if inside else Fails(Check.SOURCE, Denial(Reason.SOURCE_NOT_ALLOWED, fields))
@@ -133,7 +138,7 @@ def _posture(requirements: tuple[Requirement, ...], asker: Asker, name: str, own
         return Holds(Check.POSTURE)
     fields: dict[str, object] = {
         "name": name,
-        "asked": ", ".join(map(str, unmet)),
+        "asked": posture.asked(unmet),
         "device": asker.device,
         "found": posture.reported(unmet, asker.posture),
         "owner": owner,
@@ -145,7 +150,14 @@ def _hours(hours: Hours, name: str, owner: str, now: datetime.datetime) -> Holds
     found = state(hours, now)
     if isinstance(found, Open):
         return Holds(Check.HOURS, found.until)
-    opens = f"{found.opens:%A, %d %B, %H:%M} ({hours.zone})"
+    opens = Phrase(
+        "{day}, {number} {month}, {time} ({zone})",
+        day=DAYS[found.opens.weekday()],
+        number=f"{found.opens:%d}",
+        month=MONTHS[found.opens.month - 1],
+        time=f"{found.opens:%H:%M}",
+        zone=hours.zone,
+    )
     denial = Denial(Reason.OUTSIDE_HOURS, {"name": name, "opens": opens, "owner": owner})
     return Fails(Check.HOURS, denial, found.opens)
 
@@ -162,8 +174,9 @@ def _code(max_age: int | None, asker: Asker, name: str, now: datetime.datetime) 
     return Holds(Check.CODE, min(until, fresh_until))
 
 
-def _spoken(seconds: int) -> str:
-    for unit, length in (("hours", 3600), ("minutes", 60)):
-        if seconds % length == 0 and seconds > length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} seconds"
+def _spoken(seconds: int) -> Phrase:
+    if seconds % 3600 == 0 and seconds > 3600:
+        return Phrase("{number} hours", number=seconds // 3600)
+    if seconds % 60 == 0 and seconds > 60:
+        return Phrase("{number} minutes", number=seconds // 60)
+    return Phrase("{number} seconds", number=seconds)

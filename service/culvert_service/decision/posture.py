@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import Annotated, Self
 
 from culvert_proto.contract import POSTURE_VALUE_MAX
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 _VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}"
@@ -60,12 +61,21 @@ class Requirement(BaseModel):
         return version is not None and _not_before(version[0], self.at_least)
 
     def __str__(self) -> str:
-        wanted = " or ".join(self.one_of) if self.at_least is None else f"{self.at_least} or later"
-        return f"{self.fact} {wanted}"
+        if self.at_least is not None:
+            return Phrase("{fact} {version} or later", fact=self.fact, version=self.at_least)
+        return f"{self.fact} {' or '.join(self.one_of)}"
 
 
 def unmet(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> tuple[Requirement, ...]:
     return tuple(one for one in requirements if not one.met(posture.get(one.fact)))
+
+
+def asked(requirements: Sequence[Requirement]) -> str:
+    """At least one requirement, in words."""
+    text = str(requirements[0])
+    for one in requirements[1:]:
+        text = Phrase("{asked}, {more}", asked=text, more=one)
+    return text
 
 
 def reported(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> str:

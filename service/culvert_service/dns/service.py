@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from culvert_db import Database, DnsState, DnsZone
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -115,7 +116,7 @@ async def _numbers(session: AsyncSession, names: Sequence[str]) -> list[int]:
     found = await repository.resources_named(session, names)
     for name in names:
         if name not in found:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
     return sorted(found.values())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 from culvert_proto.suites import check_allowed
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
@@ -43,7 +44,7 @@ class Changes:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY, ALREADY_EXISTS or
         GATEWAY_IN_USE.
         """
-        check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
+        check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         if asked.name != name:
             why = "a gateway keeps its name, which its certificate and its keys are made for"
             raise CulvertError(Reason.REQUEST_INVALID, why=why)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import log as audit
@@ -158,7 +159,9 @@ class KekRotation:
         with audit.controller_acts():
             late = {sa for sa, at in asked.items() if now - at.first >= PATIENCE_SECONDS}
             if late:
-                why = CulvertError(Reason.TUNNEL_OUTDATED, what=f"the gateway {link.name}")
+                why = CulvertError(
+                    Reason.TUNNEL_OUTDATED, what=Phrase("the gateway {gateway}", gateway=link.name)
+                )
                 await self._close(link, late, why)
             for sa in _due(left, asked, now):
                 asked[sa] = _Asked(asked[sa].first if sa in asked else now, now)

@@ -9,6 +9,7 @@ from typing import Any
 from culvert_db import Database, Gateway, GatewayHealth
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 from culvert_proto.suites import check_allowed
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -72,7 +73,7 @@ class Gateways:
 
     async def create(self, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
-        check_allowed(asked.suite, asked.legacy_suites, f"the gateway {asked.name}")
+        check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         async with self._database() as session:
             _check_name(asked.name, await repository.controller_names(session))
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))

@@ -15,17 +15,18 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 _TIMEOUT_SECONDS = 10.0
 _LARGEST = 1 << 20
 # openssl/x509_vfy.h.
 _CERTIFICATE_FAULTS = dict.fromkeys(
-    (2, 18, 19, 20, 21), "it is from an authority that the controller does not know"
+    (2, 18, 19, 20, 21), Phrase("it is from an authority that the controller does not know")
 ) | {
-    9: "it is not valid yet, or the controller's clock is wrong",
-    10: "it has expired, or the controller's clock is wrong",
-    62: "it is for another name",
-    64: "it is for another name",
+    9: Phrase("it is not valid yet, or the controller's clock is wrong"),
+    10: Phrase("it has expired, or the controller's clock is wrong"),
+    62: Phrase("it is for another name"),
+    64: Phrase("it is for another name"),
 }
 
 
@@ -77,7 +78,7 @@ class Calls:
                 async for part in answer.aiter_bytes():
                     content += part
                     if len(content) > _LARGEST:
-                        raise self.refused("its answer is too long", url)
+                        raise self.refused(Phrase("its answer is too long"), url)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             raise self._unanswered(error, url) from None
         try:
@@ -90,12 +91,12 @@ class Calls:
         """The JSON object of an answer that is a success. Raises ProviderError."""
         answer = await self.ask(method, url, **sent)
         if not answer.is_success:
-            raise self.refused(f"it answers with HTTP status {answer.status}", url)
+            raise self.refused(Phrase("it answers with HTTP status {number}", number=answer.status), url)
         if not answer.content:
-            raise self.refused("its answer is no JSON object", url)
+            raise self.refused(Phrase("its answer is no JSON object"), url)
         return answer.content
 
-    def refused(self, why: str, detail: str = "") -> ProviderError:
+    def refused(self, why: Phrase, detail: str = "") -> ProviderError:
         return ProviderError(Reason.OIDC_REFUSED, detail, issuer=self.issuer, why=why)
 
     def _unanswered(self, error: Exception, url: str) -> ProviderError:
@@ -104,7 +105,7 @@ class Calls:
         named: dict[str, object] = {"issuer": self.issuer, "host": urlsplit(url).netloc.rpartition("@")[2]}
         for cause in causes:
             if isinstance(cause, ssl.SSLCertVerificationError):
-                why = _CERTIFICATE_FAULTS.get(cause.verify_code, "it is not valid")
+                why = _CERTIFICATE_FAULTS.get(cause.verify_code, Phrase("it is not valid"))
                 return ProviderError(Reason.OIDC_CERTIFICATE_UNTRUSTED, detail, why=why, **named)
         connecting = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
         if proxy and connecting:

@@ -18,6 +18,7 @@ from authlib.oidc.core import CodeIDToken
 from authlib.oidc.discovery import get_well_known_url
 from cryptography.exceptions import UnsupportedAlgorithm
 from culvert_proto import Reason
+from culvert_proto.phrases import Phrase
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import JWKRegistry, Key
@@ -119,13 +120,15 @@ class Provider:
             told = await self.calls.object("GET", metadata.userinfo_endpoint, headers=bearer)
             # Section 5.3.2: the answer may be about somebody else.
             if told.get("sub") != name:
-                raise self.calls.refused("its userinfo is about another account", f"sub {told.get('sub')!r}")
+                raise self.calls.refused(
+                    Phrase("its userinfo is about another account"), f"sub {told.get('sub')!r}"
+                )
             email = self._verified_email(told)
         return Subject(self.issuer, name, email)
 
     async def _metadata(self) -> _Metadata:
         document = await self.calls.object("GET", get_well_known_url(self.issuer, external=True))
-        lacks = "its discovery document lacks what a sign-in needs"
+        lacks = Phrase("its discovery document lacks what a sign-in needs")
         try:
             found = _Metadata.model_validate(document)
         except ValidationError as error:
@@ -164,12 +167,14 @@ class Provider:
                 break
         if answer is None:
             supported = " ".join(metadata.token_endpoint_auth_methods_supported)
-            raise self.calls.refused("it takes no client secret", supported)
+            raise self.calls.refused(Phrase("it takes no client secret"), supported)
         detail = f"{answer.status} {answer.content.get('error')}: {answer.content.get('error_description')}"
         if _refuses_client(answer):
             raise ProviderError(Reason.OIDC_CLIENT_REFUSED, detail, issuer=self.issuer)
         if not answer.is_success:
-            raise self.calls.refused(f"it answers with HTTP status {answer.status}", detail)
+            raise self.calls.refused(
+                Phrase("it answers with HTTP status {number}", number=answer.status), detail
+            )
         return answer.content
 
     async def _keys(self, metadata: _Metadata) -> list[Key]:
@@ -177,7 +182,7 @@ class Provider:
         shown = cast("list[object]", found) if isinstance(found, list) else []
         keys = [key for data in shown if (key := _key(data))]
         if not keys:
-            raise self.calls.refused("it shows no key that Culvert can use", metadata.jwks_uri)
+            raise self.calls.refused(Phrase("it shows no key that Culvert can use"), metadata.jwks_uri)
         return keys
 
     def _claims(
@@ -185,12 +190,12 @@ class Provider:
     ) -> dict[str, Any]:
         # RFC 7516 section 9: an encrypted token has five parts.
         if str(id_token).count(".") == 4:
-            raise self.calls.refused("its token is encrypted")
-        why = "its token does not verify"
+            raise self.calls.refused(Phrase("its token is encrypted"))
+        why = Phrase("its token does not verify")
         try:
             found = _decoded(str(id_token), keys)
             if _is_of_another_time(found.claims, now):
-                why = "its token is of another time: its clock or the controller's is wrong"
+                why = Phrase("its token is of another time: its clock or the controller's is wrong")
             options: Any = {
                 "iss": {"essential": True, "value": self.issuer},
                 "aud": {"essential": True, "value": self.client_id},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from culvert_db import ActorKind, Admin, AdminIdentity, Database, User
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
@@ -176,9 +177,9 @@ class Oidc:
 
 def _broken_off(provider: Provider, error: str | None, description: str | None) -> CulvertError:
     said = (error or "")[:60]
-    why = "the sign-in was broken off, by the person or by the provider"
+    why = Phrase("the sign-in was broken off, by the person or by the provider")
     if said not in ("", "access_denied"):
-        why = f"it answers {said}"
+        why = Phrase("it answers {name}", name=said)
     refusal = provider.calls.refused(why, f"{said}: {description}")
     # The person does not see the description: a link that anybody may have made could put any words there.
     _log.info("%s", refusal.message, extra={"detail": refusal.detail})

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Database, Group, Policy, Resource, User
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -280,7 +281,9 @@ async def _resources(session: AsyncSession, names: Sequence[str]) -> list[Resour
     found = await repository.resources_named(session, names)
     for at, name in enumerate(names):
         if name not in found:
-            raise FieldError(f"/resources/{at}", Reason.NOT_FOUND, what=f"The resource {name}")
+            raise FieldError(
+                f"/resources/{at}", Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name)
+            )
     return list(found.values())
 
 

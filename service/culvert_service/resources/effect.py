@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from culvert_db import Database
 from culvert_db.published import hosts, origin_of, origins, published_name, publishes, record_types
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_service.resources import effect_repository as repository
 from culvert_service.resources.schemas import PreviewOut, PublishedOut, ResourceIn, UseOut
@@ -33,7 +34,7 @@ class Effects:
         async with self._database() as session:
             found = await repository.use(session, name)
         if found is None:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
         return UseOut(
             tunnels=found.tunnels,
             people=found.people,

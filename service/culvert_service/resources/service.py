@@ -10,6 +10,7 @@ from culvert_db import Database, Policy, Resource, ResourceGateway
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.dns_name import unicode
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -139,7 +140,7 @@ class Resources:
         async with self._database() as session:
             resource = await repository.by_name(session, name)
             if resource is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
             people = await repository.people_of(session, [resource.id])
         return _out(resource, people.get(resource.id, [])), resource.version
 
@@ -167,7 +168,7 @@ class Resources:
 async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> Resource:
     resource = await repository.lock(session, name)
     if resource is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
     seen.check(f"The resource {name}", resource.version)
     return resource
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from culvert_db import Tunnel
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, status
 
 from culvert_service.rest.page import Page
@@ -23,7 +24,7 @@ def router(tunnels: Tunnels) -> APIRouter:
 
     @routes.delete("/{tunnel_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel")
     async def close(tunnel_id: uuid.UUID) -> None:
-        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="closed in the administration")
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("closed in the administration"))
         if not await tunnels.close(why, Tunnel.id == tunnel_id):
             raise CulvertError(Reason.NOT_FOUND, what=f"The tunnel {tunnel_id}")
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Database
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision import facts
@@ -103,7 +104,7 @@ class Enforcement:
                     if until > self._now():
                         permitted.append((tunnel, until))
                     else:
-                        what = f"the resource {tunnel.resource.name}"
+                        what = Phrase("the resource {name}", name=tunnel.resource.name)
                         denied.append((tunnel, CulvertError(Reason.TUNNEL_OUTDATED, what=what)))
                 case Denial() as denial:
                     denied.append((tunnel, denial.error()))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from asyncpg.exceptions import IntegrityConstraintViolationError
 from culvert_db import Database, Device, Direct, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
@@ -150,7 +151,9 @@ class Opening:
             except _RaceError:
                 races += 1
                 if races == _RACES:
-                    raise CulvertError(Reason.TIMEOUT, what=f"Opening {request.fqdn}") from None
+                    raise CulvertError(
+                        Reason.TIMEOUT, what=Phrase("Opening {name}", name=request.fqdn)
+                    ) from None
 
     async def _has_turn(self, none: NoTurnError) -> bool:
         try:
@@ -277,7 +280,7 @@ class Opening:
                 raise _RaceError
             case Inserted.NO_ENDPOINT:
                 raise CulvertError(
-                    Reason.GATEWAY_REFUSED, gateway=gateway.name, why="it has no free endpoints"
+                    Reason.GATEWAY_REFUSED, gateway=gateway.name, why=Phrase("it has no free endpoints")
                 )
             case Inserted.DONE:
                 pass

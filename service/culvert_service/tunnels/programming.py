@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from culvert_db import Direct, why_away
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.entry import Update
@@ -66,7 +67,7 @@ async def allocate_pair(
         session, tunnel_id, device_id, link.config.id, generation, tag, renewing=renewing
     )
     if pair is None:
-        raise CulvertError(Reason.GATEWAY_REFUSED, gateway=link.name, why="it has no free SA numbers")
+        raise CulvertError(Reason.GATEWAY_REFUSED, gateway=link.name, why=Phrase("it has no free SA numbers"))
     return pair
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from culvert_db import Direction, Gateway, Resource, TunnelState
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
@@ -192,7 +193,9 @@ def path_of(
     outer = site.facing(peer_address)
     if outer is None:
         raise CulvertError(
-            Reason.GATEWAY_REFUSED, gateway=shape.gateway, why="it has no IPv6 address, but this device has"
+            Reason.GATEWAY_REFUSED,
+            gateway=shape.gateway,
+            why=Phrase("it has no IPv6 address, but this device has"),
         )
     return Path(
         tunnel_id,

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_db import Gateway, Tunnel
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -43,7 +44,7 @@ class Refit:
         """The resource's row is locked."""
         was = await leading.serving(session, resource_id)
         which = Tunnel.resource_id == resource_id
-        finish = await self._change(session, which, f"the resource {name}", change)
+        finish = await self._change(session, which, Phrase("the resource {name}", name=name), change)
         await leading.lead_away(session, resource_id, was, self._now)
         return finish
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from culvert_db import Database, Direct, SecurityAssociation, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy import ColumnElement, and_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -190,12 +191,12 @@ class Tunnels:
 
     async def close_of_device(self, device_id: uuid.UUID) -> int:
         """For a revocation."""
-        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the device was revoked")
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the device was revoked"))
         return await self.close(why, Tunnel.device_id == device_id)
 
     async def close_of_devices(self, session: AsyncSession, devices: Collection[uuid.UUID]) -> Finish:
         """For a person's deletion, in its transaction."""
-        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the person was deleted")
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the person was deleted"))
         return await self.close_within(session, lambda _: why, Tunnel.device_id.in_(devices))
 
     async def close_sas(self, link: Link, sas: Collection[int], why: CulvertError) -> int:
@@ -210,7 +211,7 @@ class Tunnels:
 
     async def close_to_resource(self, session: AsyncSession, resource_id: int) -> Finish:
         """For a resource's deletion, in its transaction."""
-        why = CulvertError(Reason.CLOSED_BY_ADMIN, why="the resource was withdrawn")
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the resource was withdrawn"))
         return await self.close_within(session, lambda _: why, Tunnel.resource_id == resource_id)
 
     async def list(self, page: Page) -> list[TunnelOut]:
