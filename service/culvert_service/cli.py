@@ -18,7 +18,8 @@ from culvert_proto.private_memory import keep_memory_private
 from sqlalchemy.exc import DBAPIError
 from typer.core import TyperCommand, TyperGroup
 
-from culvert_service import config, controller
+from culvert_service import config
+from culvert_service.controller import database, lifecycle
 from culvert_service.database import DatabaseDownError
 from culvert_service.operation import administration
 from culvert_service.operation import commands as operation
@@ -106,13 +107,13 @@ def init(config_file: ConfigFile = None) -> None:
 @app.command()
 def serve(config_file: ConfigFile = None) -> None:
     """Run the REST API, the agent API and the gateways' links, until SIGINT or SIGTERM."""
-    _run(controller.serve, config_file)
+    _run(lifecycle.serve, config_file)
 
 
 @app.command()
 def migrate(config_file: ConfigFile = None) -> None:
     """Bring the database to the newest revision, and stop."""
-    _run(controller.migrate, config_file)
+    _run(database.migrate, config_file)
 
 
 @app.command()

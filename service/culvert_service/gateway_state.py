@@ -65,6 +65,10 @@ class GatewayState:
         await self._tunnels.soft_limit(link, sa_id)
         await self._site_tunnels.soft_limit(link, sa_id)
 
+    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+        """For a gateway's digest."""
+        self._tunnels.moved(link, sa_id, peer_address, peer_port)
+
     async def desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
         yield await self._site_tunnels.desired(self._desires, gateway_id)
         async for portion in self._tunnels.desired(self._desires, gateway_id):

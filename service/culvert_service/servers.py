@@ -1,6 +1,6 @@
 """The two ports: certificates, limits, and the server behind each front. New connections get a new certificate at once.
 
-devices ── gRPC, mTLS ──► agent_server                 admins, invitations ── HTTPS ──► rest_server ──► uvicorn
+devices ── gRPC, mTLS ──► AgentPort                 admins, invitations ── HTTPS ──► RestPort ──► uvicorn
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import logging
 import math
 import resource
 import socket
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 from culvert_agent_server import (
@@ -27,15 +27,21 @@ from culvert_agent_server import (
     Server,
     Shown,
 )
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError, Reason, agent_pb2_grpc
 from culvert_proto.grpc_errors import status
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from culvert_service.agent.servicer import AgentServicer
 from culvert_service.config import ConfigurationError, Settings, split_listen
+from culvert_service.identity.revocations import Revocations
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.rest.problem import problem
+from culvert_service.watch.hub import Hub
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 _log = logging.getLogger(__name__)
 
@@ -58,68 +64,117 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def agent_server(settings: Settings, own: OwnCertificates, around: Sequence[Around]) -> Server:
-    """Raises ConfigurationError."""
+class AgentPort:
+    """The devices' port. It refuses revoked certificates from its first handshake on."""
 
-    def shown() -> Shown:
-        return Shown(own.chain(own.server), own.server.key_pem, own.devices_pem)
+    def __init__(
+        self,
+        settings: Settings,
+        own: OwnCertificates,
+        servicer: AgentServicer,
+        revocations: Revocations,
+        hub: Hub,
+        around: Sequence[Around],
+    ) -> None:
+        self._settings = settings
+        self._own = own
+        self._servicer = servicer
+        self._revocations = revocations
+        self._hub = hub
+        self._around = around
+        self._server: Server | None = None
 
-    listen, rate = settings.agent_listen, settings.agent_calls_per_second
-    host, port = split_listen(listen)
-    limits = Limits(
-        _file_limit(),
-        rate,
-        too_large=_ends(CulvertError(Reason.BODY_TOO_LARGE, limit=REQUEST_MAX)),
-        too_often=_ends(CulvertError(Reason.RATE_LIMITED, seconds=max(1, math.ceil(1 / rate)))),
-    )
-    try:
-        server = Server(host, port, shown(), limits, handshake_seconds=HANDSHAKE_SECONDS, around=around)
-    except OSError as error:
-        raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error}") from None
-    own.tell(lambda: server.show(shown()))
-    return server
+    async def start(self) -> None:
+        """Raises ConfigurationError, and what the database does."""
+        server = self._server = self._listening()
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
+        await self._revocations.start(server.deny)
+        server.start(self._servicer.limited)
 
+    async def stop(self) -> None:
+        await self._revocations.stop()
+        self._hub.end_all()
+        if self._server is not None:
+            await self._server.stop(GRACE_SECONDS)
 
-@asynccontextmanager
-async def rest_server(app: FastAPI, settings: Settings, own: OwnCertificates) -> AsyncGenerator[None]:
-    """Raises ConfigurationError."""
-    host, port = split_listen(settings.rest_listen)
-    try:
-        front = RestServer(
-            host,
-            port,
-            own.chain(own.server),
-            own.server.key_pem,
-            problems=Problems(
-                malformed=_problem(CulvertError(Reason.REQUEST_MALFORMED, limit=HEAD_MAX)),
-                too_large=_problem(CulvertError(Reason.BODY_TOO_LARGE, limit=BODY_MAX)),
-                too_often=_problem(CulvertError(Reason.RATE_LIMITED, seconds=1)),
-                fault=_problem(CulvertError(Reason.INTERNAL)),
-            ),
-            files=_file_limit(),
-            handshake_seconds=HANDSHAKE_SECONDS,
-            request_seconds=REQUEST_SECONDS,
-            strangers_calls_per_second=max(
-                _FRONT_CALLS_PER_SECOND, 5 * settings.rest_strangers_calls_per_second
-            ),
-            trusted_proxies=settings.trusted_proxies,
+    def _listening(self) -> Server:
+        own = self._own
+
+        def shown() -> Shown:
+            return Shown(own.chain(own.server), own.server.key_pem, own.devices_pem)
+
+        listen, rate = self._settings.agent_listen, self._settings.agent_calls_per_second
+        host, port = split_listen(listen)
+        limits = Limits(
+            _file_limit(),
+            rate,
+            too_large=_ends(CulvertError(Reason.BODY_TOO_LARGE, limit=REQUEST_MAX)),
+            too_often=_ends(CulvertError(Reason.RATE_LIMITED, seconds=max(1, math.ceil(1 / rate)))),
         )
-    except OSError as error:
-        message = f"rest_listen: cannot listen on {settings.rest_listen}: {error}"
-        raise ConfigurationError(message) from None
-    own.tell(lambda: front.show(own.chain(own.server), own.server.key_pem))
-    requests = _Requests(app)
-    serving = asyncio.create_task(requests.serve(sockets=[]), name="REST")
-    front.start(requests.take)
-    try:
-        yield
-    finally:
-        front.end()
-        requests.should_exit = True
+        try:
+            server = Server(
+                host, port, shown(), limits, handshake_seconds=HANDSHAKE_SECONDS, around=self._around
+            )
+        except OSError as error:
+            raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error}") from None
+        own.tell(lambda: server.show(shown()))
+        return server
+
+
+class RestPort:
+    """The administrators' port: a front in Rust, which hands each request to uvicorn."""
+
+    def __init__(self, app: FastAPI, settings: Settings, own: OwnCertificates) -> None:
+        self._settings = settings
+        self._own = own
+        self._requests = _Requests(app)
+        self._front: RestServer | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Raises ConfigurationError."""
+        front = self._front = self._listening()
+        self._serving = asyncio.create_task(self._requests.serve(sockets=[]), name="REST")
+        front.start(self._requests.take)
+
+    async def stop(self) -> None:
+        if self._front is None or self._serving is None:
+            return
+        self._front.end()
+        self._requests.should_exit = True
         # uvicorn has its own grace period; a request that resists it must not keep the controller from stopping.
-        if not (await asyncio.wait({serving}, timeout=3 * GRACE_SECONDS))[0]:
+        if not (await asyncio.wait({self._serving}, timeout=3 * GRACE_SECONDS))[0]:
             _log.error("requests did not end")
-        await front.stop(GRACE_SECONDS)
+        await self._front.stop(GRACE_SECONDS)
+
+    def _listening(self) -> RestServer:
+        own, settings = self._own, self._settings
+        host, port = split_listen(settings.rest_listen)
+        try:
+            front = RestServer(
+                host,
+                port,
+                own.chain(own.server),
+                own.server.key_pem,
+                problems=Problems(
+                    malformed=_problem(CulvertError(Reason.REQUEST_MALFORMED, limit=HEAD_MAX)),
+                    too_large=_problem(CulvertError(Reason.BODY_TOO_LARGE, limit=BODY_MAX)),
+                    too_often=_problem(CulvertError(Reason.RATE_LIMITED, seconds=1)),
+                    fault=_problem(CulvertError(Reason.INTERNAL)),
+                ),
+                files=_file_limit(),
+                handshake_seconds=HANDSHAKE_SECONDS,
+                request_seconds=REQUEST_SECONDS,
+                strangers_calls_per_second=max(
+                    _FRONT_CALLS_PER_SECOND, 5 * settings.rest_strangers_calls_per_second
+                ),
+                trusted_proxies=settings.trusted_proxies,
+            )
+        except OSError as error:
+            message = f"rest_listen: cannot listen on {settings.rest_listen}: {error}"
+            raise ConfigurationError(message) from None
+        own.tell(lambda: front.show(own.chain(own.server), own.server.key_pem))
+        return front
 
 
 def _file_limit() -> int:

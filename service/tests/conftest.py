@@ -35,7 +35,8 @@ from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
 from culvert_service.config import Settings
-from culvert_service.controller import Controller, open_database
+from culvert_service.controller.database import open_database
+from culvert_service.controller.lifecycle import Controller
 from culvert_service.pki.authority import Authority
 from fastapi.dependencies import models as dependencies
 from finsy.proto import p4r_grpc

@@ -150,7 +150,7 @@ def main() -> None:
     silence.IDLE_MARGIN = 0.0
     outages.GONE_SECONDS, outages.UNKNOWN_SECONDS = 0.5, 1.0
     kek_rotation.LOOK_SECONDS, kek_rotation.AGAIN_SECONDS, kek_rotation.SETTLE_SECONDS = 0.2, 0.5, 0.5
-    from culvert_service.controller import serve
+    from culvert_service.controller.lifecycle import serve
 
     _mined(Fuse(Path(sys.argv[1])), reconciling="reconciling" in sys.argv)
     log.configure(as_json=True)

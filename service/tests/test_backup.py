@@ -17,7 +17,7 @@ from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2_grpc
 from culvert_service.audit import verifier
 from culvert_service.config import ConfigurationError
-from culvert_service.controller import reading
+from culvert_service.controller.database import reading
 from culvert_service.operation import commands as operation
 from culvert_service.operation import postgres_tools
 from culvert_service.operation.backup import backup, restore

@@ -19,7 +19,7 @@ from culvert_db import create_engine, dns_role, why_away
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
-from culvert_service import controller
+from culvert_service.controller.database import make_engine
 from culvert_service.database import connect, repeated
 from culvert_service.periodic import Periodic
 from sqlalchemy import text
@@ -237,7 +237,7 @@ async def test_a_server_without_free_connections_is_told_as_database_down(tmp_pa
 
 
 async def test_the_embedded_server_leaves_connections_for_an_operator(cluster: str) -> None:
-    engine = controller._engine(cluster)
+    engine = make_engine(cluster)
     async with engine.connect() as connection:
         most = int(await connection.scalar(text("SHOW max_connections")) or 0)
     await engine.dispose()

@@ -14,7 +14,7 @@ from culvert_db import create_engine
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import ConfigurationError
-from culvert_service.controller import open_database
+from culvert_service.controller.database import open_database
 from postgres_servers import DEBIAN, PGBOUNCER, RELEASES, Server, pair, pgbouncer, switch_over
 from sqlalchemy import text
 

@@ -172,7 +172,9 @@ async def test_a_controllers_clock_jumps(
     database_url: str, wires: Wires, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = datetime.timedelta()
-    monkeypatch.setattr("culvert_service.controller.now", lambda: datetime.datetime.now(datetime.UTC) + wrong)
+    monkeypatch.setattr(
+        "culvert_service.controller.lifecycle.now", lambda: datetime.datetime.now(datetime.UTC) + wrong
+    )
     # Ages of keys are looked at with each reconciliation.
     monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.5)
     settings = settings_in(tmp_path, database_url=database_url, controller_name="one")

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_proto import CulvertError, Reason, agent_pb2
-from culvert_service.controller import Controller
+from culvert_service.controller.lifecycle import Controller
 
 from .conftest import PATIENCE_SECONDS, Device, World, refused, settings_in
 from .switch import Switch

@@ -22,7 +22,8 @@ from culvert_service.admins.permission import (
     check_proof,
 )
 from culvert_service.admins.schemas import ProofIn
-from culvert_service.controller import Controller, open_database
+from culvert_service.controller.database import open_database
+from culvert_service.controller.lifecycle import Controller
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 from sqlalchemy import update
@@ -82,7 +83,7 @@ def carries_a_proof(endpoint: Any) -> bool:
 async def test_each_write_to_security_settings_needs_a_proof(tmp_path: Path, database_url: str) -> None:
     settings = settings_in(tmp_path, database_url=database_url)
     async with open_database(settings) as database:
-        app = cast("Any", Controller(settings, database))._app
+        app = cast("Any", Controller(settings, database)).app
     writes: dict[tuple[str, str], Any] = {
         (method, route.path): route
         for route in cast("Any", iter_route_contexts(app.routes))

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from culvert_db import Base, create_engine
-from culvert_service.controller import open_database
+from culvert_service.controller.database import open_database
 from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import DBAPIError
 

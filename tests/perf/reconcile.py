@@ -37,7 +37,8 @@ from culvert_db import (
 )
 from culvert_lab.free_port import free_port
 from culvert_service.config import Settings
-from culvert_service.controller import Controller, open_database
+from culvert_service.controller.database import open_database
+from culvert_service.controller.lifecycle import Controller
 from culvert_service.gateways.schemas import BundleOut, GatewayIn
 from esp import ROOT
 from figures import Figure

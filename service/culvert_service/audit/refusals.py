@@ -30,7 +30,7 @@ class Refusals:
         self._repeats = Repeats()
         self._periodic = Periodic("summary of refusals", self.summarise, _SUMMARY_SECONDS)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._periodic.start()
 
     async def stop(self) -> None:

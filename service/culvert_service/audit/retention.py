@@ -24,10 +24,11 @@ from culvert_service.audit.export import jsonl
 from culvert_service.audit.line import Broken, timestamp
 from culvert_service.audit.log import Line, acting, tell
 from culvert_service.audit.repository import Filter
+from culvert_service.periodic import Periodic
 
 # The database also refuses a cut of younger lines.
 KEPT_DAYS_LEAST = 30
-LOOK_SECONDS = 3600.0
+_LOOK_SECONDS = 3600.0
 _ONE_CUTS = text("SELECT pg_advisory_xact_lock(450052, 0)")
 
 
@@ -66,6 +67,13 @@ class Retention:
         self._now = now
         self._keep = keep
         self._exports = exports
+        self._rounds = Periodic("retention of the audit log", self.round, _LOOK_SECONDS)
+
+    async def start(self) -> None:
+        self._rounds.start()
+
+    async def stop(self) -> None:
+        await self._rounds.stop()
 
     async def round(self) -> None:
         """Cut when the oldest line is a day older than `keep`, so once a day at most."""

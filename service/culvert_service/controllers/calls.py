@@ -13,6 +13,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 from culvert_db import Database
 from culvert_proto import CulvertError, error_pb2
@@ -31,6 +32,14 @@ _ANSWER_SECONDS = 1.5
 
 # Body of a call to body of its answer. Raises CulvertError, which goes back.
 Serve = Callable[[bytes], Awaitable[bytes]]
+
+
+class Serving(Protocol):
+    """Serves calls of other controllers."""
+
+    def serving(self) -> Mapping[str, Serve]:
+        """By method."""
+        ...
 
 
 class NoAnswerError(Exception):
@@ -52,9 +61,13 @@ class Calls:
     def channel(self) -> str:
         return _channel(self._me.holder)
 
-    def serve(self, methods: Mapping[str, Serve]) -> None:
+    def serve(self, *servers: Serving) -> None:
         """Before the channel is listened to."""
-        self._methods |= methods
+        for one in servers:
+            self._methods |= one.serving()
+
+    async def start(self) -> None:
+        """Calls come from the listener."""
 
     async def ask(self, holder: str, method: str, body: bytes) -> bytes:
         """Raises NoAnswerError, or the CulvertError that came back."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
@@ -25,8 +25,16 @@ _ASK_EVERY_SECONDS = 2.0
 _ASK_SECONDS = 2.0
 _FAULTS = (SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError)
 
-# Called with a notification's payload; with None when notifications may have been lost.
-Hear = Callable[[str | None], None]
+
+class Hearer(Protocol):
+    """Hears the notifications of one channel."""
+
+    @property
+    def channel(self) -> str: ...
+
+    def hear(self, payload: str | None, /) -> None:
+        """`payload` is None when notifications may have been lost."""
+        ...
 
 
 class _DriverConnection(Protocol):
@@ -38,9 +46,9 @@ class _DriverConnection(Protocol):
 
 
 class Listener:
-    def __init__(self, database: Database, channels: Mapping[str, Hear]) -> None:
+    def __init__(self, database: Database, hearers: Sequence[Hearer]) -> None:
         self._database = database
-        self._channels = channels
+        self._hearers = hearers
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -64,8 +72,8 @@ class Listener:
                     told = ""
                     if not ready.done():
                         ready.set_result(None)
-                    for hear in self._channels.values():
-                        hear(None)
+                    for hearer in self._hearers:
+                        hearer.hear(None)
                     while True:
                         await asyncio.sleep(_ASK_EVERY_SECONDS)
                         async with asyncio.timeout(_ASK_SECONDS):
@@ -94,8 +102,8 @@ class Listener:
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     # What SQLAlchemy has begun would hold every notification back.
                     await connection.commit()
-                    for channel, hear in self._channels.items():
-                        await driver.add_listener(channel, _payload_to(hear))
+                    for hearer in self._hearers:
+                        await driver.add_listener(hearer.channel, _payload_to(hearer))
                 yield driver
             finally:
                 # At once: a server that does not answer is not waited for.
@@ -104,8 +112,8 @@ class Listener:
                     await connection.invalidate()
 
 
-def _payload_to(hear: Hear) -> Callable[..., None]:
+def _payload_to(hearer: Hearer) -> Callable[..., None]:
     def told(_connection: object, _pid: int, _channel: str, payload: str) -> None:
-        hear(payload)
+        hearer.hear(payload)
 
     return told

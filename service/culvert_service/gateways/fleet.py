@@ -53,30 +53,27 @@ class Fleet:
         self._links: dict[str, Link] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._standings: dict[str, Standing] = {}
-        self._hooks: Hooks | None = None
         self._news = asyncio.Event()
 
-    def connect(self, hooks: Hooks) -> None:
-        """Before the first gateway is owned."""
+    async def start(self) -> None:
+        """A link begins when its gateway is owned."""
+
+    def own(self, config: GatewayConfig, epoch: int, hooks: Hooks) -> None:
+        """A new epoch or a changed configuration makes a new link, which begins when the old link has ended. Changed keys
+        alone are given to the present link.
+        """
+        link = self._links.get(config.name)
+        if link is not None and (link.epoch, link.config) == (epoch, config):
+            link.take_keys(config)
+            return
 
         def changed(link: Link) -> None:
             self._stir()
             hooks.changed(link)
 
-        self._hooks = replace(hooks, changed=changed)
-
-    def own(self, config: GatewayConfig, epoch: int) -> None:
-        """A new epoch or a changed configuration makes a new link, which begins when the old link has ended. Changed keys
-        alone are given to the present link.
-        """
-        assert self._hooks is not None
-        link = self._links.get(config.name)
-        if link is not None and (link.epoch, link.config) == (epoch, config):
-            link.take_keys(config)
-            return
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(
-            config, epoch, self._program.at(config.kind), self._credentials, self._hooks
+            config, epoch, self._program.at(config.kind), self._credentials, replace(hooks, changed=changed)
         )
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 

@@ -84,7 +84,7 @@ class KekRotation:
         self._asked: dict[int, dict[int, _Asked]] = {}
         self._rounds = Periodic("key-encryption keys", self._round, LOOK_SECONDS)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._rounds.start()
 
     async def stop(self) -> None:

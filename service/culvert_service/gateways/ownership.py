@@ -15,42 +15,77 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
-from culvert_db import Database, Gateway
+from culvert_db import GATEWAYS_CHANNEL, Database, Gateway
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways import ownership_rows as rows
-from culvert_service.gateways.config import GatewayConfig
+from culvert_service.gateways.config import GatewayConfig, config_of
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
-from culvert_service.gateways.link import Link
+from culvert_service.gateways.link import Hooks, Link
 from culvert_service.periodic import Periodic
+from culvert_service.pki.master_key import MasterKey
 
 _log = logging.getLogger(__name__)
 
-Configure = Callable[[Gateway], GatewayConfig]
+
+class Leases:
+    """The leases of this controller. They outlast the links, and then others need not wait for the leases' end."""
+
+    def __init__(self, database: Database, me: ControllerId) -> None:
+        self._database = database
+        self._me = me
+
+    async def start(self) -> None:
+        """`Ownership` takes them."""
+
+    async def stop(self) -> None:
+        with contextlib.suppress(
+            SQLAlchemyError, PostgresError, InterfaceError, InternalClientError, OSError
+        ):
+            async with self._database.begin() as session:
+                await rows.release(session, self._me.holder)
+
+
+class GatewayEvents(Protocol):
+    """Hears of one gateway what its tunnels depend on."""
+
+    async def reconcile(self, link: Link) -> None:
+        """Bring the gateway to its desired state."""
+        ...
+
+    async def soft_limit(self, link: Link, sa_id: int) -> None: ...
+
+    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+        """The gateway has authenticated a packet of this SA's peer from there."""
+        ...
 
 
 class Ownership:
-    """`configure` parses a gateway's row; `changed` is called when a gateway came or changed, or went online or offline."""
+    """`changed` is called when a gateway came or changed, or went online or offline."""
+
+    channel = GATEWAYS_CHANNEL
 
     def __init__(
         self,
         database: Database,
         fleet: Fleet,
+        events: GatewayEvents,
         me: ControllerId,
-        configure: Configure,
+        master_key: MasterKey,
         changed: Callable[[], None],
         lease_seconds: float,
     ) -> None:
         self._database = database
         self._fleet = fleet
+        self._hooks = Hooks(events.reconcile, events.soft_limit, events.moved, self.fares, self.outbid)
         self._me = me
-        self._configure = configure
+        self._master_key = master_key
         self._changed = changed
         self._seconds = lease_seconds
         self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
@@ -71,15 +106,8 @@ class Ownership:
         """Before the links end: nothing is claimed any more."""
         await self.looks.stop()
 
-    async def release(self) -> None:
-        """After the links have ended: others need not wait for the leases' end."""
-        with contextlib.suppress(
-            SQLAlchemyError, PostgresError, InterfaceError, InternalClientError, OSError
-        ):
-            async with self._database.begin() as session:
-                await rows.release(session, self._me.holder)
-
-    def look_soon(self, _payload: str | None = None) -> None:
+    def hear(self, _payload: str | None) -> None:
+        """For the listener."""
         self.looks.wake()
 
     def outbid(self, link: Link, highest: int) -> None:
@@ -138,7 +166,7 @@ class Ownership:
                 config, one.owner, one.holder, one.epoch, one.online, one.reason, draining
             )
             if (epoch := held.get(config.id)) is not None:
-                self._fleet.own(config, epoch)
+                self._fleet.own(config, epoch, self._hooks)
         # Whom a gateway belongs to is known before its link here ends.
         self._fleet.tell(standings)
         ours = {name for name, standing in standings.items() if standing.config.id in held}
@@ -152,7 +180,7 @@ class Ownership:
         row = {column.key: getattr(gateway, column.key) for column in Gateway.__table__.columns}
         known = self._parsed.get(gateway.id)
         if known is None or known[0] != row:
-            known = self._parsed[gateway.id] = (row, self._configure(gateway))
+            known = self._parsed[gateway.id] = (row, config_of(gateway, self._master_key))
         return known[1]
 
     def _tell_if_changed(self) -> None:

@@ -28,7 +28,7 @@ class Sampling:
         self._fleet = fleet
         self._rounds = Periodic("sampling", self.sample, _EVERY_SECONDS)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._rounds.start()
 
     async def stop(self) -> None:

@@ -61,8 +61,11 @@ class Gateways:
         clients: Authority,
         master_key: MasterKey,
         desired: DesiredTunnels,
+        own_names: Sequence[str],
     ) -> None:
-        """`authority` signs the certificates of gateways; `clients` signs the certificates of their P4Runtime clients."""
+        """`authority` signs the certificates of gateways; `clients` signs the certificates of their P4Runtime clients.
+        `own_names`: the names and addresses of this controller.
+        """
         self._database = database
         self._fleet = fleet
         self._ownership = ownership
@@ -70,6 +73,15 @@ class Gateways:
         self._clients = clients
         self._master_key = master_key
         self._desired = desired
+        self._own_names = own_names
+
+    async def start(self) -> None:
+        """Reserve the controller's names, so that no gateway gets a certificate for any of them."""
+        async with self._database.begin() as session:
+            await repository.reserve(session, {issuance.canonical(name) for name in self._own_names})
+
+    async def stop(self) -> None:
+        """The names stay reserved."""
 
     async def create(self, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
@@ -109,11 +121,6 @@ class Gateways:
                 raise _unknown(name)
             [shown] = await self._all_out(session, found)
         return shown, found[0].gateway.version
-
-    async def reserve(self, names: Sequence[str]) -> None:
-        """Reserve a controller's names and addresses, so that no gateway gets a certificate for any of them."""
-        async with self._database.begin() as session:
-            await repository.reserve(session, {issuance.canonical(name) for name in names})
 
     async def bundle(self, name: str) -> BundleOut:
         """Make a bundle. Each bundle has a new certificate and, after the first one, a new KEK (kek_rotation.py).

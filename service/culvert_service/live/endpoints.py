@@ -62,6 +62,9 @@ class Live:
         }
         self._log = LogView(database)
 
+    async def start(self) -> None:
+        """A view looks while somebody watches it."""
+
     async def stop(self) -> None:
         """Ends the streams, so that the server need not wait for them."""
         for one in (*self._views.values(), self._log):

@@ -19,6 +19,7 @@ from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.service import SignedIn, check_name, open_session
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.audit.refusals import Refusals
+from culvert_service.config import ConfigurationError, Settings
 from culvert_service.identity.schemas import InvitationOut, canonical_email
 from culvert_service.oidc import flow as flows
 from culvert_service.oidc.flow import Flow
@@ -173,6 +174,29 @@ class Oidc:
         if self._configured is None:
             raise CulvertError(Reason.NOT_FOUND, what="A provider of OpenID Connect")
         return self._configured
+
+
+def configured(settings: Settings) -> Provider | None:
+    """The provider of the settings, if they name one. Raises ConfigurationError."""
+    issuer, client, file = settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret_file
+    if issuer is None or client is None or file is None:
+        return None
+    try:
+        secret = file.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
+    # What a provider needs is a large part of what this process imports, and most have none.
+    from culvert_service.oidc.calls import Calls, trust
+    from culvert_service.oidc.provider import Provider
+
+    try:
+        calls = Calls(issuer, trust(settings.oidc_ca_file))
+    except OSError as error:
+        raise ConfigurationError(
+            f"oidc_ca_file: {settings.oidc_ca_file}: {error.strerror or error}"
+        ) from None
+    callback = f"{settings.rest_url}/api/v1/oidc/callback"
+    return Provider(calls, client, secret, callback, settings.oidc_email_verified_by)
 
 
 def _broken_off(provider: Provider, error: str | None, description: str | None) -> CulvertError:

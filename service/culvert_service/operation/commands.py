@@ -9,7 +9,7 @@ from pathlib import Path
 
 from culvert_db import ActorKind, bind_database
 
-from culvert_service import controller, private_files
+from culvert_service import private_files
 from culvert_service.admins.admin_token import AdminToken
 from culvert_service.admins.service import Admins
 from culvert_service.audit import log as audit
@@ -17,7 +17,8 @@ from culvert_service.audit import retention, verifier
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.log import Actor, Line, acting
 from culvert_service.config import ConfigurationError, Settings
-from culvert_service.controller import Controller
+from culvert_service.controller.database import administering, reading
+from culvert_service.controller.lifecycle import Controller, now
 from culvert_service.database import connect
 from culvert_service.operation import backup
 from culvert_service.operation.administration import local_time
@@ -34,11 +35,11 @@ from culvert_service.pki.master_key import MasterKey
 
 async def init(settings: Settings) -> None:
     """Makes the state and the database where they are not, and says how the first owner makes an account."""
-    async with controller.administering(settings) as database:
+    async with administering(settings) as database:
         for authority in ("infrastructure", "gateway", "device"):
             Authority.load(settings.state_dir, authority)
         AdminToken.load(settings.state_dir)
-        admins = Admins(database, MasterKey.load(settings.state_dir), controller.now)
+        admins = Admins(database, MasterKey.load(settings.state_dir), now)
         token = await admins.first_owner()
     if token is None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
@@ -73,18 +74,18 @@ async def restore(settings: Settings, source: Path) -> None:
 
 async def rotate_device_ca(settings: Settings) -> None:
     # Told first: there is no rotation that the log does not know of.
-    async with controller.reading(settings) as database, database.begin() as session:
+    async with reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/device"))
-    until = (controller.now() + issuance.DEVICE.lifetime).date()
+    until = (now() + issuance.DEVICE.lifetime).date()
     rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
     print("There is a new device CA. Each controller takes it within seconds; tunnels stay up.")
     print(f"Devices renew under it by themselves. The old CA is trusted to the end of {until}.")
 
 
 async def rotate_infrastructure_ca(settings: Settings) -> None:
-    async with controller.reading(settings) as database, database.begin() as session:
+    async with reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/infrastructure"))
-    until = (controller.now() + issuance.SERVER.lifetime).date()
+    until = (now() + issuance.SERVER.lifetime).date()
     fresh = make_authority("infrastructure")
     rotation.rotate(settings.state_dir, "infrastructure", fresh, until, cross_certify)
     print("There is a new infrastructure CA. Each controller takes it within seconds; tunnels stay up.")
@@ -94,9 +95,9 @@ async def rotate_infrastructure_ca(settings: Settings) -> None:
 
 
 async def rotate_gateway_ca(settings: Settings) -> None:
-    async with controller.reading(settings) as database, database.begin() as session:
+    async with reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("ca.rotate", "ca/gateway"))
-    until = (controller.now() + issuance.GATEWAY.lifetime).date()
+    until = (now() + issuance.GATEWAY.lifetime).date()
     rotation.rotate(settings.state_dir, "gateway", make_authority("gateway"), until)
     print("There is a new gateway CA. Each controller takes it within seconds; tunnels stay up.")
     print(f"Give each gateway a new bundle by {until}: the old CA is trusted to the end of it.")
@@ -104,7 +105,7 @@ async def rotate_gateway_ca(settings: Settings) -> None:
 
 async def issue_reader(settings: Settings, directory: Path) -> None:
     private_files.check_writable(directory)
-    async with controller.reading(settings) as database, database.begin() as session:
+    async with reading(settings) as database, database.begin() as session:
         audit.tell(session, Line("gateway.reader", "ca/infrastructure"))
     ca = Authority.load(settings.state_dir, "infrastructure")
     reader = ca.issue_p4runtime_reader()
@@ -132,7 +133,7 @@ async def doctor(settings: Settings) -> bool:
 async def verify(settings: Settings) -> bool:
     """Says what it found; whether every line is as it was written. The ends tell whether lines are missing after them."""
     key = CutKey(MasterKey.load(settings.state_dir))
-    async with controller.reading(settings) as database:
+    async with reading(settings) as database:
         found = await verifier.verify(database, key)
     if found.broken is not None:
         print(f"chain {found.broken.chain}, line {found.broken.seq}: {found.broken.why}")
@@ -147,9 +148,9 @@ async def cut(settings: Settings, before: datetime.datetime, file: Path | None) 
     """Cut old lines, and print what was done. Raises ConfigurationError when nothing was cut."""
     key = CutKey(MasterKey.load(settings.state_dir))
     acting.set(Actor(ActorKind.SYSTEM, "command line"))
-    async with controller.reading(settings) as database:
+    async with reading(settings) as database:
         try:
-            done = await retention.cut(database, key, before, controller.now(), file)
+            done = await retention.cut(database, key, before, now(), file)
         except (retention.LogBrokenError, retention.ExportRefusedError, ValueError) as error:
             raise ConfigurationError(f"nothing was cut: {error}") from None
     print(f"{done.lines} lines that were written before {before:%Y-%m-%d %H:%M %Z} are cut.")

@@ -15,11 +15,13 @@ from culvert_proto import CulvertError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from culvert_service import controller
 from culvert_service.audit import verifier
 from culvert_service.audit.cut import CutKey
 from culvert_service.config import ConfigurationError, Settings
+from culvert_service.controller.database import reading
+from culvert_service.controller.lifecycle import now
 from culvert_service.gateways.config import kek_of
+from culvert_service.oidc.service import configured
 from culvert_service.operation.gateway_certificate import ends_at
 from culvert_service.operation.rest_client import CallRefusedError, call
 from culvert_service.pki.authority import Authority
@@ -63,7 +65,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
     if settings.oidc_issuer is not None:
         yield await _provider(settings)
     try:
-        async with controller.reading(settings) as database:
+        async with reading(settings) as database:
             async for finding in _database(settings, database, keys=not files.wrong):
                 yield finding
     except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:
@@ -94,7 +96,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
 async def _provider(settings: Settings) -> Finding:
     what = "sign-in provider"
     try:
-        if provider := controller.oidc_provider(settings):
+        if provider := configured(settings):
             await provider.check()
     except ConfigurationError as error:
         return Finding(what, str(error), "Set it to a file that the controller may read.")
@@ -108,7 +110,7 @@ async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding |
     authorities = [Authority.load(settings.state_dir, name) for name in ("gateway", "infrastructure")]
     trusted = b"".join(authority.trusted_pem for authority in authorities)
     try:
-        left = await ends_at(gateway["p4runtime"], gateway["name"], trusted) - controller.now()
+        left = await ends_at(gateway["p4runtime"], gateway["name"], trusted) - now()
         wrong = f"it ends in {left.days} days" if left < _BUNDLE_SOON else ""
     except ssl.SSLCertVerificationError as error:
         wrong = error.verify_message
@@ -145,7 +147,7 @@ def _files(state_dir: Path) -> Finding:
 
 
 def _authority(state_dir: Path, name: str) -> Finding:
-    left = Authority((state_dir / f"{name}-ca.key").read_bytes()).expires_at - controller.now()
+    left = Authority((state_dir / f"{name}-ca.key").read_bytes()).expires_at - now()
     wrong = f"it ends in {left.days} days" if left < _SOON else ""
     return Finding(f"{name} CA", wrong, "Replace it before then: what it has signed ends with it.")
 
@@ -153,7 +155,7 @@ def _authority(state_dir: Path, name: str) -> Finding:
 async def _database(settings: Settings, database: Database, *, keys: bool) -> AsyncGenerator[Finding]:
     async with database() as session:
         there = (await session.execute(select(func.clock_timestamp()))).scalar_one()
-        off = abs(there - controller.now())
+        off = abs(there - now())
         yield Finding("database")
         wrong = f"it differs from the database's by {off.total_seconds():.0f} s" if off > _CLOCK else ""
         yield Finding("clock", wrong, "Let NTP set both.")

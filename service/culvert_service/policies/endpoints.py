@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
+from culvert_db import Database
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.identity.schemas import UserName
+from culvert_service.policies.effect import Effects
 from culvert_service.policies.repository import Sought
 from culvert_service.policies.schemas import (
     ClosedOut,
@@ -30,6 +34,23 @@ from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.tunnels.enforcement import Enforcement
+
+
+def routers(
+    database: Database,
+    enforcement: Enforcement,
+    is_online: Callable[[str], bool],
+    now: Callable[[], datetime.datetime],
+    *,
+    approval: bool,
+) -> list[APIRouter]:
+    enforce, effects = enforcement.enforce, Effects(database, enforcement.would_close)
+    return [
+        groups_router(Groups(database, enforce, effects)),
+        policies_router(Policies(database, enforce, effects)),
+        access_router(Tracer(database, is_online, now, approval=approval)),
+    ]
 
 
 def groups_router(groups: Groups) -> APIRouter:

@@ -50,7 +50,7 @@ class Keying:
         self._patience: dict[uuid.UUID, tuple[float, float]] = {}
         self._looks = Periodic("site tunnels", self._look, _LOOK_SECONDS)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._looks.start()
 
     async def stop(self) -> None:

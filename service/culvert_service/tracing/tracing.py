@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from culvert_agent_server import Around
 from culvert_db import Database
@@ -17,6 +15,9 @@ from culvert_service.tracing import span, statements
 from culvert_service.tracing.agent_calls import traced_agent_call
 from culvert_service.tracing.rest_calls import TracedRestCalls
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
 
 class Tracing:
     """Does nothing at all unless the settings name a collector."""
@@ -25,6 +26,7 @@ class Tracing:
         self._settings = settings
         self._engine = cast(AsyncEngine, database.kw["bind"]).sync_engine
         self._endpoint = settings.otlp_endpoint
+        self._provider: TracerProvider | None = None
 
     def add_to(self, app: FastAPI) -> None:
         if self._endpoint is not None:
@@ -33,21 +35,20 @@ class Tracing:
     def around_agent_calls(self) -> list[Around]:
         return [] if self._endpoint is None else [traced_agent_call]
 
-    @asynccontextmanager
-    async def exporting(self) -> AsyncGenerator[None]:
+    async def start(self) -> None:
         if self._endpoint is None:
-            yield
             return
         # Megabytes that most controllers never need.
         from culvert_service.tracing.exporter import provider
 
-        made = provider(self._endpoint, self._settings.trace_ratio, self._settings.controller_name)
+        self._provider = provider(self._endpoint, self._settings.trace_ratio, self._settings.controller_name)
         statements.trace(self._engine)
-        span.use(made.get_tracer("culvert_service"))
-        try:
-            yield
-        finally:
-            span.use(None)
-            statements.leave(self._engine)
-            # It sends what is left.
-            await asyncio.to_thread(made.shutdown)
+        span.use(self._provider.get_tracer("culvert_service"))
+
+    async def stop(self) -> None:
+        if self._provider is None:
+            return
+        span.use(None)
+        statements.leave(self._engine)
+        # It sends what is left.
+        await asyncio.to_thread(self._provider.shutdown)

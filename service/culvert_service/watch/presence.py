@@ -37,7 +37,7 @@ class Presence:
         self._told: dict[uuid.UUID, float] = {}
         self._looking = Periodic("presence", self._look, _LOOK_SECONDS)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._looking.start()
 
     async def stop(self) -> None:

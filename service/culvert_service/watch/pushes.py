@@ -34,6 +34,8 @@ _CLEAN = text("DELETE FROM pushes WHERE at < now() - interval '1 hour'")
 
 
 class Pushes:
+    channel = PUSHES_CHANNEL
+
     def __init__(self, database: Database, hub: Hub, me: ControllerId) -> None:
         self._database = database
         self._hub = hub

@@ -1,0 +1,301 @@
+"""The parts that a controller is made of, in the order in which they start. They stop in the reverse order.
+
+state_dir ─► CAs, master key, admin token
+Postgres  ─► tables ─► Identity   Policies   Resources   Gateways   Tunnels
+                          │          │           │           │         │
+                      Watch hub ◄────┴───────────┴───────────┴─────────┤
+                                                                       ▼
+REST (HTTPS)          agent API (gRPC, mTLS)                  Fleet: a P4Runtime link for each gateway
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from culvert_db import Database
+from fastapi import APIRouter, FastAPI
+
+from culvert_service.about import endpoints as about_endpoints
+from culvert_service.about.service import About
+from culvert_service.admins.part import AdminsPart
+from culvert_service.agent.handover import Handover
+from culvert_service.agent.servicer import AgentServicer
+from culvert_service.audit import endpoints as audit_endpoints
+from culvert_service.audit.cut import CutKey
+from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.retention import Retention
+from culvert_service.config import ConfigurationError, Settings
+from culvert_service.controller.database import DirectConnections
+from culvert_service.controllers.calls import Calls
+from culvert_service.controllers.identity import ControllerId
+from culvert_service.controllers.listener import Listener
+from culvert_service.dns import endpoints as dns_endpoints
+from culvert_service.dns.managed import ManagedZones
+from culvert_service.dns.service import Dns
+from culvert_service.gateway_state import GatewayState
+from culvert_service.gateways import endpoints as gateway_endpoints
+from culvert_service.gateways.changes import Changes
+from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.ownership import Leases, Ownership
+from culvert_service.gateways.remote import Remote
+from culvert_service.gateways.sampling import Sampling
+from culvert_service.gateways.service import Gateways
+from culvert_service.gateways.session import Credentials, Program
+from culvert_service.http.application import application
+from culvert_service.identity.denials import Denials
+from culvert_service.identity.part import IdentityPart
+from culvert_service.identity.revocations import Revocations
+from culvert_service.live import endpoints as live_endpoints
+from culvert_service.live.endpoints import Live
+from culvert_service.metrics import endpoints as metrics_endpoints
+from culvert_service.metrics.agent_calls import counted_agent_calls
+from culvert_service.metrics.instruments import Instruments
+from culvert_service.metrics.rest_calls import RestCalls
+from culvert_service.metrics.state import State
+from culvert_service.oidc import endpoints as oidc_endpoints
+from culvert_service.oidc.service import Oidc, configured
+from culvert_service.pki.authority import Authority
+from culvert_service.pki.master_key import MasterKey
+from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.policies import endpoints as policy_endpoints
+from culvert_service.resources import endpoints as resource_endpoints
+from culvert_service.resources.effect import Effects as ResourceEffects
+from culvert_service.resources.service import Resources
+from culvert_service.servers import AgentPort, RestPort
+from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
+from culvert_service.site_tunnels.fit import check_gateway
+from culvert_service.site_tunnels.service import SiteTunnels
+from culvert_service.tracing.tracing import Tracing
+from culvert_service.tunnels import endpoints as tunnel_endpoints
+from culvert_service.tunnels.service import Tunnels
+from culvert_service.tunnels.throughput import Throughput
+from culvert_service.watch.hub import Hub
+from culvert_service.watch.presence import Presence
+from culvert_service.watch.pushes import Pushes
+
+
+class Runs(Protocol):
+    """Something that runs as long as the controller does."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        """Also after a start that has failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that runs, if it does, and its routes: those of administrators, and those that need no account."""
+
+    runs: Runs | None
+    admin: Sequence[APIRouter] = ()
+    public: Sequence[APIRouter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    app: FastAPI
+    gateways: Gateways
+    parts: Sequence[Runs]
+
+
+def build(settings: Settings, database: Database, now: Callable[[], datetime.datetime]) -> Built:
+    """Raises ConfigurationError. Nothing runs yet, and nothing has been read from the database."""
+    infrastructure, gateway_authority, device_authority = (
+        Authority.load(settings.state_dir, name) for name in ("infrastructure", "gateway", "device")
+    )
+    authorities = {
+        "infrastructure": infrastructure,
+        "gateway": gateway_authority,
+        "device": device_authority,
+    }
+    master_key = MasterKey.load(settings.state_dir)
+    own = OwnCertificates(
+        infrastructure, device_authority, gateway_authority, settings.certificate_names, now
+    )
+    tracing, instruments = Tracing(settings, database), Instruments()
+    direct = DirectConnections(settings, database)
+    me = ControllerId(settings.controller_name)
+    calls = Calls(database, me, master_key)
+
+    cut_key = CutKey(master_key)
+    keep = datetime.timedelta(days=settings.audit_keep_days) if settings.audit_keep_days else None
+    retention = Retention(database, cut_key, now, keep, settings.audit_export_dir)
+    refusals = Refusals(database)
+    denials = Denials(database, refusals, instruments.denied)
+
+    hub = Hub()
+    pushes = Pushes(database, hub, me)
+    presence = Presence(database, hub, me, now)
+    revocations = Revocations(database, now)
+    administrators = AdminsPart(settings, database, refusals, master_key, now)
+    people = IdentityPart(
+        settings,
+        database,
+        refusals,
+        denials,
+        infrastructure,
+        device_authority,
+        master_key,
+        hub,
+        pushes,
+        presence,
+        now,
+    )
+    zones = ManagedZones(database, settings.managed_zones, hub.profiles_changed)
+    dns = Dns(database)
+
+    def credentials() -> Credentials:
+        return Credentials(own.gateways_pem, own.chain(own.client), own.client.key_pem)
+
+    fleet = Fleet(_program(settings), credentials)
+    remote = Remote(calls, fleet)
+    drain, approval = datetime.timedelta(seconds=settings.drain_seconds), settings.device_approval
+    tunnels = Tunnels(
+        database,
+        fleet,
+        remote,
+        hub,
+        pushes,
+        denials,
+        instruments,
+        now,
+        drain=drain,
+        approval=approval,
+    )
+    enforcement, refit = tunnels.enforcement, tunnels.refit
+    throughput = Throughput(tunnels.traffic, fleet, calls)
+    site_tunnels = SiteTunnels(database, fleet, calls, remote, instruments, drain=drain)
+    at_gateways = GatewayState(
+        database,
+        fleet,
+        master_key,
+        tunnels,
+        site_tunnels,
+        instruments,
+        settings.lease_seconds,
+        direct.database,
+    )
+    ownership = Ownership(
+        database, fleet, at_gateways, me, master_key, hub.profiles_changed, settings.lease_seconds
+    )
+    gateways = Gateways(
+        database,
+        fleet,
+        ownership,
+        gateway_authority,
+        infrastructure,
+        master_key,
+        at_gateways.desired,
+        [*settings.certificate_names, settings.controller_name],
+    )
+    resources = Resources(
+        database,
+        hub,
+        tunnels.close_to_resource,
+        refit.of_resource,
+        site_tunnels.following,
+        enforcement.enforce,
+        zones.of,
+    )
+    oidc = Oidc(database, refusals, configured(settings), master_key, people.invitations.invite, now)
+    servicer = AgentServicer(
+        database,
+        people.identity,
+        people.authenticators,
+        people.renewal,
+        tunnels,
+        fleet,
+        hub,
+        pushes,
+        Handover(calls, fleet),
+        denials,
+        managed_zones=zones,
+        protected_prefixes=settings.protected_prefixes,
+        now=now,
+    )
+    calls.serve(servicer, remote, site_tunnels, throughput)
+    listener = Listener(direct.database, [ownership, pushes, site_tunnels, calls, zones, revocations])
+    live = Live(database, gateways, dns, throughput)
+
+    parts = [
+        Part(tracing),
+        Part(None, [metrics_endpoints.router(instruments, State(database, fleet, hub, authorities))]),
+        Part(direct),
+        Part(Leases(database, me)),
+        Part(fleet),
+        Part(tunnels, admin=[tunnel_endpoints.router(tunnels)]),
+        Part(site_tunnels, admin=[site_tunnel_endpoints.router(site_tunnels)]),
+        Part(Sampling(database, fleet)),
+        Part(at_gateways.rotation),
+        Part(
+            gateways,
+            admin=[
+                gateway_endpoints.router(
+                    gateways, Changes(database, ownership, refit.of_gateway, check_gateway)
+                )
+            ],
+        ),
+        Part(ownership),
+        Part(calls),
+        Part(pushes),
+        Part(zones, admin=[dns_endpoints.router(dns)]),
+        Part(listener),
+        Part(refusals),
+        Part(retention, admin=[audit_endpoints.router(database, cut_key, settings.audit_keep_days)]),
+        Part(None, administrators.admin, administrators.public),
+        Part(
+            None,
+            people.admin(tunnels.close_of_device, tunnels.close_of_devices, enforcement.enforce),
+            people.public,
+        ),
+        Part(
+            None,
+            policy_endpoints.routers(database, enforcement, fleet.is_online, now, approval=approval),
+        ),
+        Part(None, [resource_endpoints.router(resources, ResourceEffects(database, resources))]),
+        Part(None, public=[oidc_endpoints.public_router(oidc)]),
+        Part(own, [about_endpoints.router(About(settings, zones, own, authorities, oidc, now))]),
+        Part(presence),
+        Part(
+            AgentPort(
+                settings,
+                own,
+                servicer,
+                revocations,
+                hub,
+                [*tracing.around_agent_calls(), counted_agent_calls(instruments)],
+            )
+        ),
+    ]
+    watching = Part(live, [live_endpoints.router(live, administrators.access)])
+    app = application(
+        database,
+        administrators.access,
+        administrators.rates,
+        master_key,
+        now,
+        infrastructure.pem.decode(),
+        settings.console,
+        admin=[router for part in [*parts, watching] for router in part.admin],
+        public=[router for part in parts for router in part.public],
+        works=[ownership.looks, enforcement.sweeps, pushes.looking],
+    )
+    app.add_middleware(RestCalls, instruments=instruments)
+    tracing.add_to(app)
+    # The streams of live views end before their server waits for them.
+    parts += [Part(RestPort(app, settings, own)), watching]
+    return Built(app, gateways, [part.runs for part in parts if part.runs is not None])
+
+
+def _program(settings: Settings) -> Program:
+    p4info, blob = (settings.p4_artifacts / name for name in ("gateway.p4info.txtpb", "gateway.json"))
+    program = Program(p4info, blob, settings.p4runtime_role)
+    for file in (program.p4info, program.blob):
+        if not file.is_file():
+            raise ConfigurationError(f"p4_artifacts: {file} is not there")
+    return program

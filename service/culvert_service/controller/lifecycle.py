@@ -1,0 +1,99 @@
+"""One process: its parts started forwards, and stopped backwards.
+
+part 1 ─► part 2 ─► … ─► the ports ─► ready ─► SIGTERM ─► the ports ─► … ─► part 2 ─► part 1
+             └ its start fails ─► part 2 ─► part 1, stopped
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import gc
+import logging
+import signal
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from culvert_db import Database
+from culvert_proto.private_memory import warn_if_not_locked
+
+from culvert_service import servers
+from culvert_service.config import Settings
+from culvert_service.controller.build import Runs, build
+from culvert_service.controller.database import open_database
+
+_log = logging.getLogger(__name__)
+
+# Tunnels and entries by the thousand are computed beside. What a click waits for takes its turn back after this long, and
+# not after Python's 5 ms, each of the ten times that it has waited for Postgres or the gateway.
+_THREAD_TURN_SECONDS = 0.0005
+# Of Python's collector of cycles: objects that are new before young ones are looked through, and how often so before older
+# ones are. With its own 700 and 10 what a click holds for milliseconds grows old, and all streams are looked through.
+_GARBAGE = (2_000, 50)
+
+# A part that does not stop in this time is left and named in the log: systemd would kill the whole process later.
+_STOP_SECONDS = 15.0
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+class Controller:
+    """`async with Controller(settings, database)`: serves from its entry to its exit."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        built = build(settings, database, now)
+        self.app = built.app
+        self.gateways = built.gateways
+        self._parts = built.parts
+        self._settings = settings
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Controller:
+        await self._stack.enter_async_context(running(self._parts))
+        _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def openapi(self) -> dict[str, Any]:
+        """What the REST API offers, as an OpenAPI document."""
+        return self.app.openapi()
+
+
+@asynccontextmanager
+async def running(parts: Sequence[Runs]) -> AsyncGenerator[None]:
+    """The parts, started forwards; stopped backwards at the end, or from the one whose start fails."""
+    async with AsyncExitStack() as stack:
+        for part in parts:
+            stack.push_async_callback(_stop, part)
+            await part.start()
+        yield
+
+
+async def serve(settings: Settings) -> None:
+    """Until SIGINT or SIGTERM."""
+    warn_if_not_locked()
+    sys.setswitchinterval(_THREAD_TURN_SECONDS)
+    servers.raise_file_limit()
+    gc.set_threshold(*_GARBAGE)
+    # What was imported stays.
+    gc.freeze()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_database(settings) as database, Controller(settings, database):
+        await stop.wait()
+    _log.info("stopped")
+
+
+async def _stop(part: Runs) -> None:
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await part.stop()
+    except TimeoutError:
+        _log.error("a part did not stop in %.0f s: %s", _STOP_SECONDS, type(part).__name__)

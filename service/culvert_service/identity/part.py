@@ -1,0 +1,82 @@
+"""What the controller knows of people and their devices: enrolment, codes, renewal, and the routes of all three."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from culvert_db import Database
+from fastapi import APIRouter
+
+from culvert_service.audit.refusals import Refusals
+from culvert_service.config import Settings
+from culvert_service.identity import endpoints
+from culvert_service.identity.authenticators import Authenticators
+from culvert_service.identity.denials import Denials
+from culvert_service.identity.invitations import Invitations
+from culvert_service.identity.late_renewal import Challenges, LateRenewal
+from culvert_service.identity.people import CloseTunnels as CloseOfDevices
+from culvert_service.identity.people import People
+from culvert_service.identity.renewal import Renewal
+from culvert_service.identity.service import CloseTunnels, Enforce, Identity, Now
+from culvert_service.pki.authority import Authority
+from culvert_service.pki.master_key import MasterKey
+from culvert_service.watch.hub import Hub
+from culvert_service.watch.presence import Presence
+from culvert_service.watch.pushes import Pushes
+
+
+class IdentityPart:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        refusals: Refusals,
+        denials: Denials,
+        infrastructure: Authority,
+        devices: Authority,
+        master_key: MasterKey,
+        hub: Hub,
+        pushes: Pushes,
+        presence: Presence,
+        now: Now,
+    ) -> None:
+        self.identity = Identity(
+            database,
+            refusals,
+            infrastructure,
+            devices,
+            master_key,
+            hub,
+            pushes,
+            presence,
+            agent_address=settings.agent_address,
+            now=now,
+        )
+        self.invitations = Invitations(database, infrastructure, settings.rest_url, now)
+        self.authenticators = Authenticators(database, master_key, pushes, denials, now)
+        self.renewal = Renewal(database, infrastructure, devices, denials, now)
+        late_renewal = LateRenewal(
+            database,
+            self.renewal,
+            self.authenticators,
+            denials,
+            refusals,
+            Challenges(master_key.derived("late renewal")),
+            datetime.timedelta(days=settings.late_renewal_days),
+            now,
+        )
+        self._database = database
+        self._hub = hub
+        self._pushes = pushes
+        self.public = [endpoints.public_router(self.identity, late_renewal)]
+
+    def admin(
+        self, close_of_device: CloseTunnels, close_of_devices: CloseOfDevices, enforce: Enforce
+    ) -> Sequence[APIRouter]:
+        people = People(self._database, self._hub, self._pushes, close_of_devices)
+        return [
+            endpoints.router(
+                self.identity, self.invitations, self.authenticators, people, close_of_device, enforce
+            )
+        ]

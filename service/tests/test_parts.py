@@ -1,0 +1,55 @@
+"""The parts of a controller: the order of their starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from culvert_service.controller import lifecycle
+from culvert_service.controller.lifecycle import running
+
+
+class _Part:
+    def __init__(self, name: str, log: list[str], *, fails: bool = False, hangs: bool = False) -> None:
+        self._name = name
+        self._log = log
+        self._fails = fails
+        self._hangs = hangs
+
+    async def start(self) -> None:
+        self._log.append(f"start {self._name}")
+        if self._fails:
+            raise OSError(self._name)
+
+    async def stop(self) -> None:
+        self._log.append(f"stop {self._name}")
+        if self._hangs:
+            await asyncio.Event().wait()
+
+
+async def test_parts_start_forwards_and_stop_backwards() -> None:
+    log: list[str] = []
+    async with running([_Part("a", log), _Part("b", log)]):
+        log.append("ready")
+    assert log == ["start a", "start b", "ready", "stop b", "stop a"]
+
+
+async def test_a_failed_start_stops_backwards_from_there() -> None:
+    log: list[str] = []
+    with pytest.raises(OSError, match="b"):
+        async with running([_Part("a", log), _Part("b", log, fails=True), _Part("c", log)]):
+            pass
+    assert log == ["start a", "start b", "stop b", "stop a"]
+
+
+async def test_a_part_that_does_not_stop_is_named_and_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lifecycle, "_STOP_SECONDS", 0.01)
+    log: list[str] = []
+    with caplog.at_level(logging.ERROR):
+        async with running([_Part("a", log), _Part("b", log, hangs=True)]):
+            pass
+    assert log == ["start a", "start b", "stop b", "stop a"]
+    assert "a part did not stop in 0 s: _Part" in caplog.text
