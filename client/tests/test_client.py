@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from culvert_client.core.applies import APPLY_RETRY, Applies
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -484,3 +485,18 @@ def test_of_two_tunnels_the_one_that_the_gateway_prefers_comes_first() -> None:
 def test_the_controller_is_asked_before_the_name_server() -> None:
     asked = [type(command) for command in World().post(QueryHeld(QueryId(1), WIKI))]
     assert asked == [Call, AskTxt]
+
+
+def test_an_installation_is_answered_by_the_first_state_that_has_it() -> None:
+    applies, error = Applies(), CulvertError(Reason.DATAPATH_FAILED, why="busy")
+    applies.await_next(WIKI, 7)
+    [first] = applies.tell(Desired(), 0.0)
+    assert applies.tell(Desired(), 0.1) == []
+    applies.await_next("git.corp.example", 8)
+    [second] = applies.tell(Desired(), 0.2)
+    assert applies.answered(first.number, None, 0.3) == [(WIKI, on.Installed(7))]
+    assert not applies.are_done
+    assert applies.answered(second.number, error, 0.4) == [("git.corp.example", on.Failed(8, error))]
+    assert applies.are_done
+    assert applies.deadline() == 0.4 + APPLY_RETRY
+    assert len(applies.tell(Desired(), 0.4 + APPLY_RETRY)) == 1

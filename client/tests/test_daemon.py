@@ -16,11 +16,9 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_client.config import Endpoint
-from culvert_client.core.client_events import (
-    PacketTrapped,
-)
+from culvert_client.core.client_events import PacketTrapped
 from culvert_client.core.dns_wire import addresses_in
-from culvert_client.daemon.daemon import MEASURE_EVERY, until_measured
+from culvert_client.daemon.datapath_owner import MEASURE_EVERY, until_measured
 from culvert_client.state_dir import StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 from culvert_proto.grpc_errors import from_rpc_error

@@ -10,8 +10,14 @@ from culvert_client.core.grant import Sas, Source, TunnelId, Usage
 from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile, Resource
 from culvert_client.core.status import redacted
-from culvert_client.daemon.datapath_owner import DatapathUnion, owner_of, split_by_organisation
-from culvert_client.daemon.router import find_by_address, find_by_name, find_by_resource, merge_profiles
+from culvert_client.daemon.datapath_owner import DatapathUnion, split_by_organisation
+from culvert_client.daemon.router import (
+    find_by_address,
+    find_by_name,
+    find_by_resource,
+    merge_profiles,
+    owner_of,
+)
 from culvert_proto import CulvertError, Reason, local_pb2
 
 from .granted import PROFILE, WIKI, pair, tunnel

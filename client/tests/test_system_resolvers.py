@@ -42,7 +42,8 @@ SITE = """
 import asyncio, contextlib, socket, struct, subprocess, sys
 import dns.flags, dns.message, dns.rcode, dns.rrset
 from culvert_client.config import Endpoint
-from culvert_client.core.profile import Profile
+from culvert_client.daemon.router import Router
+from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
@@ -92,7 +93,7 @@ async def site(behaviours):
             opened.append(await asyncio.start_server(
                 lambda r, w, it=behaviour: on_connection(it, r, w), host, 53))
     upstream = Upstream(*(Endpoint(it, 53) for it in SERVERS))
-    resolver = Resolver(upstream, Profile, lambda _: Profile(), lambda _: False, lambda _: None)
+    resolver = Resolver(upstream, Router(), Nat64Reach(upstream.exchange))
     class Owners:
         def owners(self): return ()
     stub = Listener(resolver, Owners())

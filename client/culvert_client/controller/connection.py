@@ -20,12 +20,7 @@ from culvert_client.controller.messages import Neighbourhood, accepted_profile, 
 from culvert_client.controller.portal import stands_before
 from culvert_client.controller.renewal import REST, LateRenewal, keep_renewed, renew_late, why_not_late
 from culvert_client.core.client import Client
-from culvert_client.core.client_events import (
-    ControllerLost,
-    Enrolled,
-    Event,
-    ProfileReceived,
-)
+from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived
 from culvert_client.core.faults import AWAY
 from culvert_client.core.profile import Profile
 from culvert_client.core.tunnel import events as tunnel

@@ -153,6 +153,13 @@ class Client:
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         return machine is not None and machine.is_up
 
+    def asks_controller_first(self, fqdn: str) -> bool:
+        """Whether a query goes to the name server after the call to the controller, which takes longer; TXT, too.
+
+        Where the tunnel is up nothing is asked of the controller, and the name server is all that the query waits for.
+        """
+        return not self.is_open(fqdn)
+
     def is_silent(self, fqdn: str) -> bool:
         """Whether the name's tunnel is up and its gateway does not answer, or not to packets of a useful length."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
@@ -361,11 +368,10 @@ class Client:
     # ── demands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _query_held(self, query: tunnel.QueryId, fqdn: str, now: float) -> list[Command]:
-        if self.paused_until or self.is_open(fqdn):
+        if self.paused_until or not self.asks_controller_first(fqdn):
             return self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
         self.clicks.step(self.profile.tunnel_of(fqdn), "query", now, starts=True)
         asks_txt = self._holds.asks_txt(fqdn)
-        # The controller takes longer than the name server: it is asked first.
         commands = self._follow(self._holds.hold(query, fqdn, self.profile, now), now)
         return [*commands, AskTxt(fqdn)] if asks_txt else commands
 

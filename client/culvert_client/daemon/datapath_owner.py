@@ -1,24 +1,278 @@
-"""One datapath for several organisations: it is told the union of what each wants, with tunnels under distinct ids. Pure.
+"""Brings the one datapath to what all organisations want of it together.
 
-what one wants ─► with_desired ─► the whole ─► applied ─► the union from now on
-                                        └─► refused ─► the union before it, so that the others keep what they have
+Organisation ─► Apply ─► queue ─► union ─► this computer's own networks spared ─► NAT64 ─► Datapath.apply
+                                    └─► refused: the union before it, so that the others keep what they have
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from culvert_client.core.client_events import Desired, Measured
-from culvert_client.core.grant import Network, Sas, Source, TunnelId
+from culvert_proto import CulvertError, Reason
+
+from culvert_client.core.claims import LocalNetwork
+from culvert_client.core.client_events import Applied, Apply, Desired, Measured
+from culvert_client.core.grant import Address, Network, Sas, Source, TunnelId
+from culvert_client.core.local_networks import Shared, share
+from culvert_client.core.tunnel.events import ClosedByController
+from culvert_client.daemon.organisation import Organisation
+from culvert_client.daemon.router import Router, owner_of, shared_id
+from culvert_client.datapath import Datapath
+from culvert_client.nat64_reach import Nat64Reach
+from culvert_client.tasks import Changes, Tasks
+from culvert_client.uplinks import local_networks
+
+log = logging.getLogger("culvertd")
+
+# Our tunables, in seconds.
+MEASURE_EVERY = 0.5
+# Where no packet passes; an idle tunnel is looked at more closely before it would be closed.
+MEASURE_IDLE_EVERY = 2.0
+LOOK_AGAIN = 5.0
 
 Value = TypeVar("Value")
 
 
+def until_measured(rest: float, passed: bool, due_in: float) -> float:
+    """How long not to look at the counters: after `rest`, in which packets passed or none did, with a deadline ahead."""
+    return max(MEASURE_EVERY, 0.0 if passed else min(2 * rest, MEASURE_IDLE_EVERY, due_in / 2))
+
+
+class DatapathOwner:
+    """`own_devices`: their networks are this daemon's. Raises nothing: faults are part of the status and tried again."""
+
+    def __init__(
+        self, datapath: Datapath, nat64: Nat64Reach, router: Router, changes: Changes, own_devices: set[str]
+    ) -> None:
+        self._datapath, self._nat64, self._router = datapath, nat64, router
+        self._changes, self._own_devices = changes, own_devices
+        self.blocked_by: CulvertError | None = None
+        self._requests: asyncio.Queue[tuple[Organisation, Apply]] = asyncio.Queue()
+        self._applying = asyncio.Lock()
+        self._tasks = Tasks()
+        self._look, self._behind = asyncio.Event(), False
+        self._union = DatapathUnion()
+        self._networks: frozenset[LocalNetwork] = frozenset()
+        self._shared = Shared()
+
+    @property
+    def name(self) -> str:
+        """The datapath in use; empty while none is."""
+        return self._datapath.name
+
+    @property
+    def warnings(self) -> Sequence[CulvertError]:
+        """What is the matter with this computer's own networks."""
+        return self._shared.warnings
+
+    def start(self) -> None:
+        """From now on requests are granted; the datapath's events go to the organisations."""
+        # What any of them protects stays blocked while the first of them begins.
+        self._union = DatapathUnion(
+            {
+                number: Desired(frozenset(it.protected_prefixes))
+                for number, it in self._router.profiles().items()
+            }
+        )
+        self._datapath.on_soft_limit(self._router.post_soft_limit)
+        self._datapath.on_trapped(self._router.post_trapped)
+        self._datapath.on_lost(self._lost)
+        self._tasks.start(self._apply_forever())
+
+    def keep_up(self) -> None:
+        """From now on counters and the network are watched."""
+        self._tasks.start(self._look_around_forever())
+        self._tasks.start(self._measure_forever())
+
+    async def close(self) -> None:
+        await self._tasks.cancel()
+
+    def request_apply(self, organisation: Organisation, apply: Apply) -> None:
+        self._requests.put_nowait((organisation, apply))
+
+    async def granted(self) -> None:
+        """Waits until all requests so far are granted or refused."""
+        await self._requests.join()
+
+    def forget(self, number: int) -> None:
+        """Nothing of that organisation stays in the datapath."""
+        self._union = self._union.without(number)
+        self._fall_behind()
+
+    def look_again(self) -> None:
+        """The network, and so its NAT64, may be another."""
+        self._look.set()
+
+    async def moved(self) -> None:
+        await self._datapath.moved()
+
+    async def changed_here(self) -> None:
+        await self.look_at_networks()
+        await self._datapath.repair()
+
+    async def look_at_networks(self) -> None:
+        """Lets this computer's own networks stay reachable where that leaks nothing. Until then they are blocked."""
+        self._networks = await asyncio.to_thread(local_networks, self._own_devices)
+        await self._share_anew()
+
+    async def _share_anew(self) -> None:
+        async with self._applying:
+            # The kernel removes a route with its device, so those that are there may have to be made again.
+            anew = self._shared.desired.on_link or not self._share(self._union).is_as(self._shared)
+            if anew and await self._apply(self._union) is not None:
+                self._fall_behind()
+
+    async def _measure_forever(self) -> None:
+        rest, known = MEASURE_EVERY, Measured({}, {}, {})
+        while True:
+            await asyncio.sleep(rest)
+            if not any(machine.is_up for it in self._router.all() for machine in it.client.machines.values()):
+                rest = MEASURE_EVERY
+                continue
+            measured = await self.measure()
+            if measured is None:
+                continue
+            deadlines = [at for it in self._router.all() if (at := it.client.deadline()) is not None]
+            due_in = min(deadlines, default=math.inf) - asyncio.get_running_loop().time()
+            rest, known = until_measured(rest, measured != known, due_in), measured
+
+    async def measure(self) -> Measured | None:
+        """Lets the organisations know what their tunnels have carried. None when the datapath does not say."""
+        try:
+            measured = await self._datapath.measure()
+        except CulvertError as error:
+            log.error("%s", error)
+            return None
+        for number, part in split_by_organisation(measured).items():
+            self._router.post_to(number, part)
+        return measured
+
+    async def probe(self, organisation: Organisation, targets: Mapping[TunnelId, Address]) -> None:
+        """As the datapath's."""
+        try:
+            await self._datapath.probe({shared_id(organisation.number, it): to for it, to in targets.items()})
+        except CulvertError as error:
+            log.error("%s", error)
+
+    async def _look_around_forever(self) -> None:
+        while True:
+            if await self._nat64.look():
+                self._behind = True
+                self._router.reconnect()
+                self._router.moved()
+            if self._behind:
+                async with self._applying:
+                    self._behind = await self._apply(self._union) is not None
+                with suppress(CulvertError):
+                    await self._datapath.moved()
+            cut_off = self._nat64.is_without_ipv4 and self._nat64.translator is None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN if self._behind or cut_off else None):
+                    await self._look.wait()
+            self._look.clear()
+
+    async def _apply_forever(self) -> None:
+        while True:
+            organisation, request = await self._requests.get()
+            if self._router.has(organisation):
+                async with self._applying:
+                    error = await self._grant(organisation, request)
+                # It may have left meanwhile.
+                if self._router.has(organisation):
+                    try:
+                        organisation.post(Applied(request.number, error))
+                    except Exception:
+                        # The others' requests are to be granted all the same.
+                        log.exception("%s failed", organisation.name)
+            self._requests.task_done()
+
+    async def _grant(self, organisation: Organisation, request: Apply) -> CulvertError | None:
+        number, before = organisation.number, self._union
+        union = before.with_desired(number, request.desired)
+        error = await self._apply(union)
+        if error is None:
+            # Another one may have left meanwhile, or this one.
+            if self._router.has(organisation):
+                self._union = self._union.with_desired(number, request.desired)
+        elif before.without(number).parts:
+            # What one wants and cannot have must take nothing from the others.
+            await self._apply(before)
+        return error
+
+    def _fall_behind(self) -> None:
+        """The datapath is not what it should be: it is told the union again."""
+        self._behind = True
+        self._look.set()
+
+    async def _apply(self, union: DatapathUnion) -> CulvertError | None:
+        try:
+            shared = self._share(union)
+            await self._datapath.apply(self._nat64.over(shared.desired))
+        except CulvertError as error:
+            self._refused(error)
+            return error
+        except Exception:
+            # The waiting callers need an error, and the loop must go on to the next state.
+            log.exception("the datapath failed")
+            return CulvertError(Reason.INTERNAL)
+        self._tell_of_networks(shared)
+        if self.blocked_by is not None:
+            log.info("tunnels can be opened now")
+            self.blocked_by = None
+            self._changes.tell()
+        return None
+
+    def _refused(self, error: CulvertError) -> None:
+        # The same obstacle again, some seconds later, is no news.
+        if self.blocked_by is None or str(self.blocked_by) != str(error):
+            log.error("%s", error)
+        self.blocked_by = None if self._datapath.name else error
+        self._changes.tell()
+
+    def _lost(self, error: CulvertError) -> None:
+        for it in self._router.all():
+            for tunnel_id in it.client.tunnels_up():
+                it.post(ClosedByController(tunnel_id, error))
+        self._tasks.start(self._apply_anew())
+
+    async def _apply_anew(self) -> None:
+        async with self._applying:
+            if await self._apply(self._union) is not None:
+                self._fall_behind()
+
+    def _share(self, union: DatapathUnion) -> Shared:
+        resources = (it for profile in self._router.profiles().values() for it in profile.resources)
+        return share(union.whole, (prefix for it in resources for prefix in it.prefixes), self._networks)
+
+    def _tell_of_networks(self, shared: Shared) -> None:
+        before, self._shared = self._shared, shared
+        for text in shared.texts:
+            if text not in before.texts:
+                log.warning("%s", text)
+        if before.texts != shared.texts:
+            self._changes.tell()
+
+    def claims_changed(self, organisation: Organisation) -> None:
+        """What was refused because of this one may be good now, and its resources may lie in this computer's networks."""
+        self._tasks.start(self._share_anew())
+        for other in self._router.others(organisation):
+            agent, error = other.connection.agent, other.client.controller_error
+            if agent is not None and error is not None and error.reason is Reason.ORGANISATIONS_COLLIDE:
+                agent.reconnect()
+
+
 @dataclass(frozen=True, slots=True)
 class DatapathUnion:
-    """`parts` by the organisations' numbers."""
+    """What the datapath is told for several organisations, with tunnels under distinct ids. Pure.
+
+    `parts` by the organisations' numbers.
+    """
 
     parts: Mapping[int, Desired] = field(default_factory=dict[int, Desired])
 
@@ -45,17 +299,6 @@ class DatapathUnion:
         for source in self.parts[number].sources:
             free = tuple(it for it in source.addresses if not any(it in other for other in others))
             yield replace(source, addresses=free)
-
-
-def shared_id(number: int, own: TunnelId) -> TunnelId:
-    """As the datapath knows a tunnel of that organisation."""
-    return TunnelId(f"{number}/{own}")
-
-
-def owner_of(shared: TunnelId) -> tuple[int, TunnelId]:
-    """The organisation's number, and the tunnel's id in that organisation, for a tunnel id of the datapath."""
-    number, _, own = shared.partition("/")
-    return int(number), TunnelId(own)
 
 
 def split_by_organisation(measured: Measured) -> dict[int, Measured]:

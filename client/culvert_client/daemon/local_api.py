@@ -15,23 +15,20 @@ from cryptography.hazmat.primitives import serialization
 from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
 from culvert_proto.phrases import Phrase
 
-from culvert_client.config import Config, DnsMode
+from culvert_client.config import DnsMode
 from culvert_client.controller.enrolment import enrol
-from culvert_client.core.activity import Log
 from culvert_client.core.client_events import Desired, PauseRequested
 from culvert_client.core.invitation import Invitation, parse_invitation
 from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile
 from culvert_client.core.roles import ROOT_UID, Act, Role, may, role_of
 from culvert_client.core.status import redacted
-from culvert_client.daemon import router
-from culvert_client.daemon.organisation import LOOK_AGAIN, Organisation
+from culvert_client.daemon.datapath_owner import DatapathOwner
+from culvert_client.daemon.organisation import LOOK_AGAIN, Organisation, SharedParts
+from culvert_client.daemon.router import Router, find_by_resource
 from culvert_client.enrolments import Enrolments
 from culvert_client.examination import examine
-from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.state_dir import Identity, StateDir
-from culvert_client.stub.resolver import Resolver
-from culvert_client.stub.upstream import Upstream
 
 log = logging.getLogger("culvertd")
 
@@ -42,25 +39,18 @@ Value = TypeVar("Value")
 
 
 class Daemon(Protocol):
-    settings: Config
-    upstream: Upstream
-    nat64: Nat64Reach
-    log: Log
-    resolver: Resolver
-    organisations: dict[int, Organisation]
-    blocked_by: CulvertError | None
+    """What the local API asks of the daemon as a whole."""
 
-    @property
-    def datapath(self) -> str: ...
-    @property
-    def next_change(self) -> asyncio.Event: ...
+    shared: SharedParts
+    router: Router
+    datapath: DatapathOwner
+
     @property
     def warnings(self) -> Sequence[CulvertError]: ...
     @property
     def warnings_for_all(self) -> Sequence[CulvertError]: ...
     def add(self, number: int, state: StateDir) -> Organisation: ...
     def forget(self, organisation: Organisation) -> None: ...
-    def claims_changed(self, organisation: Organisation) -> None: ...
 
 
 class LocalApi:
@@ -68,11 +58,11 @@ class LocalApi:
     ORGANISATION_UNCLEAR where it may with more than one and does not say which."""
 
     def __init__(self, daemon: Daemon, enrolments: Enrolments) -> None:
-        self._daemon, self._enrolments = daemon, enrolments
+        self._daemon, self._shared, self._enrolments = daemon, daemon.shared, enrolments
         self._enrolling = asyncio.Lock()
         self._begun: set[asyncio.Task[Any]] = set()
         self._epoch = time.time() - time.monotonic()
-        self.state_dir = daemon.settings.state_dir
+        self.state_dir = daemon.shared.settings.state_dir
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,7 +71,7 @@ class LocalApi:
         status.warnings.extend(it.to_proto() for it in self._daemon.warnings_for_all)
         if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
             status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
-        if (error := self._daemon.blocked_by) is not None:
+        if (error := self._daemon.datapath.blocked_by) is not None:
             # Of this computer, whoever asks.
             _tell_blocked(status, error.to_proto())
         return status
@@ -90,7 +80,7 @@ class LocalApi:
         """The status now, then after each change, at most 5 a second."""
         shown: local_pb2.Status | None = None
         while True:
-            changed, status = self._daemon.next_change, self.status(uid)
+            changed, status = self._shared.changes.next, self.status(uid)
             if status != shown:
                 shown = status
                 yield status
@@ -107,8 +97,8 @@ class LocalApi:
         self._mine(uid, Act.ACTIVITY)
         seen = 0
         while True:
-            changed = self._daemon.next_change
-            for entry in self._daemon.log.after(seen):
+            changed = self._shared.changes.next
+            for entry in self._shared.log.after(seen):
                 seen = entry.number
                 # Root may have enrolled this computer for somebody else meanwhile.
                 of = next(
@@ -125,10 +115,10 @@ class LocalApi:
         _, identity = of.connection.check()
         held = (it.desired() for it in of.client.machines.values() if it.is_up)
         sas = Desired(frozenset(), tuple(of.client.fitted(it) for it in held if it is not None))
-        up = [it.tunnel for it in self._daemon.nat64.over(sas).tunnels]
-        watches = self._daemon.settings.dns_mode is DnsMode.WATCH
-        probe = None if watches else self._daemon.resolver.new_probe()
-        upstream, reach = self._daemon.upstream, self._daemon.nat64.reach
+        up = [it.tunnel for it in self._shared.nat64.over(sas).tunnels]
+        watches = self._shared.settings.dns_mode is DnsMode.WATCH
+        probe = None if watches else self._shared.resolver.new_probe()
+        upstream, reach = self._shared.upstream, self._shared.nat64.reach
         return await examine(identity, of.client.profile, up, upstream, reach, probe=probe)
 
     # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +195,7 @@ class LocalApi:
             of = self._invited_before(invitation)
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
-            name, reach = device_name or socket.gethostname(), self._daemon.nat64.reach
+            name, reach = device_name or socket.gethostname(), self._shared.nat64.reach
             with self._enrolments.room():
                 # Kept before it is shown to the controller: a lost answer can be asked for again.
                 key = self._enrolments.key_for(invitation.token)
@@ -243,7 +233,7 @@ class LocalApi:
             finally:
                 if not self._all():
                     self._daemon.add(*next(iter(self._enrolments.all().items())))
-            self._daemon.claims_changed(of)
+            self._daemon.datapath.claims_changed(of)
             log.info("left %s", name)
             return name
 
@@ -270,7 +260,7 @@ class LocalApi:
     # ── which one ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _all(self) -> list[Organisation]:
-        return list(self._daemon.organisations.values())
+        return self._daemon.router.all()
 
     def _mine(self, uid: int, act: Act) -> list[Organisation]:
         mine = [it for it in self._all() if may(uid, act, it.owner)]
@@ -290,7 +280,7 @@ class LocalApi:
 
     def _meant(self, among: Sequence[Organisation], name: str) -> Organisation:
         """By a resource's name or a name in DNS. One that nobody knows is refused by whoever is asked."""
-        numbers = router.find_by_resource({it.number: it.client.profile for it in among}, name)
+        numbers = find_by_resource({it.number: it.client.profile for it in among}, name)
         return self._one([it for it in among if it.number in numbers] or among[:1], "")
 
     def _shown_name(self, of: Organisation) -> str:
@@ -301,7 +291,7 @@ class LocalApi:
         return status if role_of(uid, of.owner) >= Role.OWNER else redacted(status)
 
     def _status_of(self, of: Organisation) -> local_pb2.Status:
-        return of.status(epoch=self._epoch, datapath=self._daemon.datapath)
+        return of.status(epoch=self._epoch, datapath=self._daemon.datapath.name)
 
 
 def _tell_blocked(status: local_pb2.Status, error: error_pb2.Error) -> None:

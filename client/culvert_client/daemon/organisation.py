@@ -6,16 +6,17 @@ calls        ──┼───────► core.Client ───────
 counters     ──┤         (pure)                 ├──► files
 tray, CLI    ──┘                                └──► replies to tray and CLI
 
-It shares the name service, the datapath and the local API with the others: its SharedParts.
+It shares the name service, the datapath and the local API with the others (SharedParts).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -57,61 +58,74 @@ from culvert_client.core.client_events import (
     Settle,
     TxtAnswered,
 )  # fmt: skip
-from culvert_client.core.code import check_code
 from culvert_client.core.consent import Consent, already_agreed
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
 from culvert_client.core.tunnel import events as tunnel
-from culvert_client.daemon.requests import Requests
+from culvert_client.daemon.requests import STOP_PATIENCE, Requests
 from culvert_client.latency import Latencies
 from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.path_mtus import PathMtus
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
+from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
-from culvert_client.tasks import Tasks
+from culvert_client.tasks import Changes, Tasks
 
 log = logging.getLogger("culvertd")
 VERSION = version("culvert-client")
 
 # Our tunables, in seconds.
 LOOK_AGAIN = 5.0
-STOP_PATIENCE = 3.0
 ENROLMENT_PATIENCE = 5.0
+
+# An authenticator's six digits, or a recovery code. Nothing else is sent.
+_CODE = re.compile(r"[0-9]{6}|[A-Za-z2-7]{4}(-?[A-Za-z2-7]{4}){3}")
 
 Value = TypeVar("Value")
 
 
-class SharedParts(Protocol):
+class DatapathRequests(Protocol):
+    """What an organisation asks of the datapath that it shares; DatapathOwner conforms."""
+
+    def request_apply(self, organisation: Organisation, apply: Apply) -> None: ...
+    def claims_changed(self, organisation: Organisation) -> None: ...
+    async def measure(self) -> Measured | None: ...
+    async def probe(self, organisation: Organisation, targets: Mapping[TunnelId, Address]) -> None: ...
+
+
+class Others(Protocol):
+    """What an organisation asks about the others; Router conforms."""
+
+    def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
+    def see_awake(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParts:
     """What the organisations share."""
 
     settings: Config
     nat64: Nat64Reach
     upstream: Upstream
+    resolver: Resolver
+    datapath: DatapathRequests
+    router: Others
+    changes: Changes
     log: Log
-
-    def settle_query(self, settled: Reply | Fail) -> None: ...
-    def wish(self, organisation: Organisation, apply: Apply) -> None: ...
-    def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
-    def claims_changed(self, organisation: Organisation) -> None: ...
-    def changed(self) -> None: ...
-    def see_awake(self) -> None: ...
-    async def measure(self) -> Measured | None: ...
-    async def probe(self, organisation: Organisation, targets: Mapping[TunnelId, Address]) -> None: ...
-    async def until(self, condition: Callable[[], bool], patience: float) -> None: ...
 
 
 class Organisation:
     """`number` tells it from the others. Enrolled or not: a computer that is not has one, without an identity."""
 
-    def __init__(self, number: int, state: StateDir, host: SharedParts) -> None:
+    def __init__(self, number: int, state: StateDir, shared: SharedParts) -> None:
         self.number = number
-        self._state, self._host = state, host
+        self._state, self._shared = state, shared
         identity = state.identity()
-        found = kept(state, host.settings.state_dir, host.settings.public_prefixes)
+        found = kept(state, shared.settings.state_dir, shared.settings.public_prefixes)
         answers = already_agreed(found.profile) if found.consent is None else found.consent
-        self.consent = replace(answers, allowed=host.settings.public_prefixes)
+        self.consent = replace(answers, allowed=shared.settings.public_prefixes)
         forgotten: dict[str, CulvertError] = {}
         self.client = Client(
             found.profile,
@@ -127,7 +141,7 @@ class Organisation:
             self.client.unreadable[fault.fields["path"]] = fault
         if found.consent is None and identity is not None:
             self._keep("consent.json", lambda: state.keep_consent(answers))
-        self.latencies = Latencies(host.nat64.reach)
+        self.latencies = Latencies(shared.nat64.reach)
         self._tasks = Tasks()
         self.connection = Connection(
             state,
@@ -138,18 +152,18 @@ class Organisation:
             self._tasks.start,
             VERSION,
             self,
-            host.nat64.reach,
-            portal_probe=host.settings.portal_probe,
+            shared.nat64.reach,
+            portal_probe=shared.settings.portal_probe,
         )
-        self.requests = Requests(
-            self.client, self.post, lambda so: host.until(so, STOP_PATIENCE), self.connection.check
+        self.requests = Requests(self.client, self.post, shared.changes, self.connection.check)
+        self._answering = Answering(
+            self.client, self.latencies, self, self.post, self._now, shared.nat64.reach
         )
-        self._answering = Answering(self.client, self.latencies, self, self.post, self._now, host.nat64.reach)
         self.paths = PathMtus(
-            self.client, self.post, lambda: self.connection.agent, self._now, host.nat64.reach
+            self.client, self.post, lambda: self.connection.agent, self._now, shared.nat64.reach
         )
         self._asks: dict[str, asyncio.Task[None]] = {}
-        self._activity = Activity(host.log, number)
+        self._activity = Activity(shared.log, number)
         self._unkept: Mapping[str, TunnelId] | None = None
         self._pause: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -189,28 +203,28 @@ class Organisation:
             self._execute(command)
         self._keep_tunnels(event)
         if isinstance(event, ProfileReceived):
-            self._host.claims_changed(self)
+            self._shared.datapath.claims_changed(self)
         self._look_at_gateways()
         if self._timer is not None:
             self._timer.cancel()
         deadline = self.client.deadline()
         loop = asyncio.get_running_loop()
         self._timer = None if deadline is None else loop.call_at(deadline, lambda: self.post(tunnel.Tick()))
-        self._host.changed()
+        self._shared.changes.tell()
 
     def _execute(self, command: Command) -> None:
         match command:
             case AskTxt(fqdn):
                 self._tasks.start(self._ask_txt(fqdn))
             case Reply():
-                self._host.settle_query(command)
+                self._shared.resolver.settle(command)
             case Fail(error=error):
                 log.info("refused: %s", error)
-                self._host.settle_query(command)
+                self._shared.resolver.settle(command)
             case Call():
                 self._tasks.start(self._end(self._begin(command)))
             case Apply():
-                self._host.wish(self, command)
+                self._shared.datapath.request_apply(self, command)
             case Settle():
                 self.requests.settle(command)
             case KeepTunnels(tunnels):
@@ -235,7 +249,7 @@ class Organisation:
     async def open_tunnel(self, name: str) -> str:
         """The name whose tunnel is up, and whose gateway answers as far as can be told. Raises CulvertError."""
         self.connection.check()
-        self._host.see_awake()
+        self._shared.router.see_awake()
         for fqdn in self.client.profile.fqdns_of(name):
             try:
                 return await self._open(fqdn)
@@ -260,10 +274,10 @@ class Organisation:
             await self._answering.ask({machine.carried.tunnel.gateway}, through=True)
 
     async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
-        await self._host.probe(self, targets)
+        await self._shared.datapath.probe(self, targets)
 
     async def measure(self) -> None:
-        await self._host.measure()
+        await self._shared.datapath.measure()
 
     def _keep_tunnels(self, event: Event) -> None:
         """Once the datapath has done what it was told: somebody waits for that, and for the file nobody."""
@@ -298,7 +312,7 @@ class Organisation:
         self.post(PauseEnded())
 
     async def _ask_txt(self, fqdn: str) -> None:
-        self.post(TxtAnswered(fqdn, await self._host.upstream.expected_mark(fqdn)))
+        self.post(TxtAnswered(fqdn, await self._shared.upstream.expected_mark(fqdn)))
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -309,8 +323,8 @@ class Organisation:
         return begin(
             agent,
             call,
-            udp_port=self._host.settings.udp_port,
-            legacy_suites=self._host.settings.legacy_suites,
+            udp_port=self._shared.settings.udp_port,
+            legacy_suites=self._shared.settings.legacy_suites,
             distances=self.paths.distances(self.latencies.distances(self.client.gateways_in_use())),
             asked_at=self._now(),
             beside=self.beside,
@@ -327,18 +341,18 @@ class Organisation:
         self.post(ended)
 
     async def look_around(self) -> None:
-        for other in self._host.others(self):
+        for other in self._shared.router.others(self):
             agent = other.connection.agent
             if agent is not None and not agent.surroundings.controller:
                 agent.surroundings = await surroundings(agent.address)
 
     def name_servers(self) -> frozenset[Address]:
         # Root has chosen the name servers of the settings, so they are not checked against claims.
-        found = () if self._host.settings.dns_upstream else self._host.upstream.servers
+        found = () if self._shared.settings.dns_upstream else self._shared.upstream.servers
         return frozenset(ip_address(it.host) for it in found)
 
     def beside(self) -> Beside:
-        return Beside(self.name, [other.as_neighbour() for other in self._host.others(self)])
+        return Beside(self.name, [other.as_neighbour() for other in self._shared.router.others(self)])
 
     def as_neighbour(self) -> Neighbour:
         tunnels = (machine.desired() for machine in self.client.machines.values())
@@ -353,7 +367,7 @@ class Organisation:
     async def prove_code(self, code: str) -> local_pb2.SubmitCodeResponse:
         """Renews a certificate that has expired, too. Raises CulvertError."""
         agent, _ = self.connection.check()
-        check_code(code)
+        _check_code(code)
         if self.connection.has_expired:
             return await self._renew_late(code)
         try:
@@ -371,7 +385,7 @@ class Organisation:
         until, left = renewed.code_valid_until, renewed.recovery_codes_left
         self.post(CodeProven(until))
         # The person reads that tunnels can be opened.
-        await self._host.until(lambda: self.client.connected, ENROLMENT_PATIENCE)
+        await self._shared.changes.until(lambda: self.client.connected, ENROLMENT_PATIENCE)
         return local_pb2.SubmitCodeResponse(code_valid_until=until, recovery_codes_left=left)
 
     async def answer_claims(self, prefixes: Sequence[str], *, agreed: bool) -> None:
@@ -403,12 +417,12 @@ class Organisation:
     async def take(self, identity: Identity) -> None:
         """Takes the identity of a new enrolment, and forgets the answers of an earlier one. Raises OSError."""
         await self._end_tunnels()
-        self.consent = Consent(allowed=self._host.settings.public_prefixes)
+        self.consent = Consent(allowed=self._shared.settings.public_prefixes)
         await self.connection.take(identity)
 
     async def settle(self) -> None:
         """Waits until the controller's profile is known, and so its prefixes are blocked; ENROLMENT_PATIENCE at most."""
-        await self._host.until(lambda: self.client.is_told, ENROLMENT_PATIENCE)
+        await self._shared.changes.until(lambda: self.client.is_told, ENROLMENT_PATIENCE)
 
     async def leave(self) -> None:
         """Nothing of it is in the datapath afterwards."""
@@ -416,7 +430,7 @@ class Organisation:
         # Its controller has no more to say.
         await self.connection.close()
         self.post(Left())
-        await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
+        await self._shared.changes.until(lambda: self.client.is_quiet, STOP_PATIENCE)
         await self.close()
 
     async def retire(self) -> None:
@@ -432,7 +446,7 @@ class Organisation:
 
     async def _end_tunnels(self) -> None:
         self.post(tunnel.CloseRequested(Reason.CLOSED_BY_USER))
-        await self._host.until(lambda: self.client.is_quiet, STOP_PATIENCE)
+        await self._shared.changes.until(lambda: self.client.is_quiet, STOP_PATIENCE)
 
     def status(self, *, epoch: float, datapath: str) -> local_pb2.Status:
         identity = self.connection.identity
@@ -463,3 +477,11 @@ def _remembered(
 def organisation_name(controller: str) -> str:
     """`controller` is an https URL with a port."""
     return controller.removeprefix("https://").removesuffix(":443")
+
+
+def _check_code(text: str) -> None:
+    """Raises CulvertError REQUEST_INVALID."""
+    if not _CODE.fullmatch(text):
+        raise CulvertError(
+            Reason.REQUEST_INVALID, why=Phrase("a code has six digits, a recovery code 16 characters")
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
@@ -21,24 +21,26 @@ from culvert_client.core.client_events import (
 )
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.events import RequestId
+from culvert_client.tasks import Changes
 
 # Our tunables, in seconds.
 OPEN_PATIENCE = 15.0
 LONGEST_PAUSE = 7 * 24 * 3600
+STOP_PATIENCE = 3.0
 
 
 class Requests:
-    """Each raises CulvertError. `post` takes an event to the core, `until` waits there for what is to become so,
-    `check_enrolled` raises where nothing can be asked yet."""
+    """Each raises CulvertError. `post` takes an event to the core; `check_enrolled` raises where this computer is not
+    enrolled."""
 
     def __init__(
         self,
         client: Client,
         post: Callable[[Event], None],
-        until: Callable[[Callable[[], bool]], Awaitable[None]],
+        changes: Changes,
         check_enrolled: Callable[[], object],
     ) -> None:
-        self._client, self._post, self._until = client, post, until
+        self._client, self._post, self._changes = client, post, changes
         self._check_enrolled = check_enrolled
         self._open: dict[RequestId, asyncio.Future[str]] = {}
         self._numbers = itertools.count(1)
@@ -75,7 +77,7 @@ class Requests:
         machines = self._client.machines
         closed = [it for it, machine in machines.items() if machine.is_up and fqdn in (None, it)]
         self._post(tunnel.CloseRequested(Reason.CLOSED_BY_USER, fqdn))
-        await self._until(lambda: not any(it in machines for it in closed))
+        await self._changes.until(lambda: not any(it in machines for it in closed), STOP_PATIENCE)
         return len(closed)
 
     def select_gateway(self, gateway: str) -> None:
@@ -91,7 +93,7 @@ class Requests:
             why = Phrase("a pause ends in the future, and within seven days")
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         self._post(PauseRequested(until))
-        await self._until(lambda: not self._client.machines)
+        await self._changes.until(lambda: not self._client.machines, STOP_PATIENCE)
 
     def resume(self) -> None:
         self._check_enrolled()

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Network
+from typing import Protocol
 
 import dns.rcode
 from culvert_proto import CulvertError, Reason
@@ -46,29 +47,42 @@ class _Held:
     reply: bytes | None = None
 
 
+class Organisations(Protocol):
+    """What the stub asks of the organisations, and tells them."""
+
+    def profile(self) -> Profile:
+        """Of all of them."""
+        ...
+
+    def profile_beside(self, fqdn: str) -> Profile:
+        """Of those that the name does not belong to."""
+        ...
+
+    def addresses_of(self, fqdn: str) -> Collection[Address]:
+        """Those that the controller gave for a name."""
+        ...
+
+    def full_name(self, label: str) -> str | None:
+        """The name that a name without a dot stands for."""
+        ...
+
+    def asks_controller_first(self, fqdn: str) -> bool: ...
+
+    def post_dns(self, event: Event) -> None: ...
+
+
+class Translator(Protocol):
+    """The prefix of the network's NAT64, where there is one."""
+
+    @property
+    def translator(self) -> IPv6Network | None: ...
+
+
 class Resolver:
-    """`post` takes what happened to the client; the client's verdict on a held query comes back through `settle`.
+    """The organisations' verdict on a held query comes back through `settle`."""
 
-    `profile` is of all organisations, `profile_beside` of those that a name does not belong to. `is_open`: a name's tunnel.
-    `translator` is the prefix of the network's NAT64, where there is one. `full_name`: of a name without a dot.
-    `addresses_of`: those that the controller gave for a name.
-    """
-
-    def __init__(
-        self,
-        upstream: Upstream,
-        profile: Callable[[], Profile],
-        profile_beside: Callable[[str], Profile],
-        is_open: Callable[[str], bool],
-        post: Callable[[Event], None],
-        translator: Callable[[], IPv6Network | None] = lambda: None,
-        full_name: Callable[[str], str | None] = lambda _: None,
-        addresses_of: Callable[[str], Collection[Address]] = lambda _: (),
-    ) -> None:
-        self._upstream, self._translator, self._addresses_of = upstream, translator, addresses_of
-        self._profile, self._profile_beside = profile, profile_beside
-        self._is_open, self._full_name = is_open, full_name
-        self._post = post
+    def __init__(self, upstream: Upstream, organisations: Organisations, nat64: Translator) -> None:
+        self._upstream, self._organisations, self._nat64 = upstream, organisations, nat64
         self._numbers = itertools.count(1)
         self._held: dict[QueryId, _Held] = {}
         self._asking: dict[QueryId, Asker] = {}
@@ -86,12 +100,12 @@ class Resolver:
         return name, address
 
     def sort(self, query: bytes) -> Question:
-        profile = self._profile()
+        profile = self._organisations.profile()
         question = dns_wire.classify(query, profile)
         label = short_names.label_of(question.fqdn)
         if not label or profile.manages(question.fqdn):
             return question
-        if (fqdn := self._full_name(label)) is not None:
+        if (fqdn := self._organisations.full_name(label)) is not None:
             full = short_names.in_full(query, fqdn)
             if full is not None:
                 return replace(dns_wire.classify(full, profile), full=full)
@@ -129,12 +143,12 @@ class Resolver:
             case Kind.HOLD:
                 query_id, fqdn = self._next_id(), question.fqdn
                 self._held[query_id] = _Held(query, fqdn, answer)
-                if self._is_open(fqdn):
-                    self._ask_held(query_id)
-                    self._post(QueryHeld(query_id, fqdn))
-                else:
-                    self._post(QueryHeld(query_id, fqdn))
+                if self._organisations.asks_controller_first(fqdn):
+                    self._organisations.post_dns(QueryHeld(query_id, fqdn))
                     asyncio.get_running_loop().call_soon(self._ask_held, query_id)
+                else:
+                    self._ask_held(query_id)
+                    self._organisations.post_dns(QueryHeld(query_id, fqdn))
 
     def _next_id(self) -> QueryId:
         return QueryId(next(self._numbers))
@@ -154,10 +168,10 @@ class Resolver:
         if reply is not None and settled.without:
             reply = dns_answer.without(reply, settled.without, settled.error)
         if reply is not None:
-            reply = dns_answer.concerning(reply, self._profile().manages)
+            reply = dns_answer.concerning(reply, self._organisations.profile().manages)
         if reply is None:
             return _silent(held.fqdn)
-        beside = self._profile_beside(held.fqdn)
+        beside = self._organisations.profile_beside(held.fqdn)
         # Nor may one organisation's names lead into another's network.
         return dns_answer.screened(reply, held.fqdn, beside) if beside.protected_prefixes else reply
 
@@ -181,17 +195,17 @@ class Resolver:
     def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
         found: bytes | CulvertError | None = reply
         if reply is not None and question.kind is Kind.SCREEN:
-            found = dns_answer.screened(reply, question.fqdn, self._profile())
+            found = dns_answer.screened(reply, question.fqdn, self._organisations.profile())
         if reply is not None and question.kind is Kind.DETACH:
             found = dns_answer.detached(reply)
         if isinstance(found, bytes):
-            found = dns_answer.concerning(found, self._profile().manages)
+            found = dns_answer.concerning(found, self._organisations.profile().manages)
         if found is None:
             found = _silent(question.fqdn)
         answer(_failed(query, found) if isinstance(found, CulvertError) else found)
 
     def _answered(self, query_id: QueryId, reply: bytes | None) -> None:
-        if reply is not None and (prefix := self._translator()) is not None:
+        if reply is not None and (prefix := self._nat64.translator) is not None:
             # A DNS64 (RFC 6147) makes such addresses out of IPv4 ones: they lead to the network's translator, past every
             # tunnel.
             made_up = {it for it in dns_wire.addresses_in(reply) or () if it in prefix}
@@ -203,13 +217,13 @@ class Resolver:
             found = dns_wire.found_in(reply) if reply is not None else None
         if reply is None or found is not None:
             aliases = found.aliases if found is not None else ()
-            profile = self._profile()
-            known = self._addresses_of(profile.reached((held.fqdn, *aliases)))
+            profile = self._organisations.profile()
+            known = self._organisations.addresses_of(profile.reached((held.fqdn, *aliases)))
             if (corrected := dns_answer.corrected(held.query, found, known, profile)) is not None:
                 self._tell_of(held.fqdn)
                 reply, found = corrected, dns_wire.found_in(corrected)
         held.reply = reply
-        self._post(
+        self._organisations.post_dns(
             UpstreamAnswered(query_id, None)
             if found is None
             else UpstreamAnswered(query_id, found.addresses, found.aliases)
