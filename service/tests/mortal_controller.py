@@ -56,13 +56,13 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     between gateways, key-encryption keys, and reconciliations where they are wanted. The other work of a controller has no
     fixed number of steps.
     """
-    import finsy
     from culvert_db import ActorKind, Direct
     from culvert_service.admins.access import Access
     from culvert_service.agent.servicer import AgentServicer
     from culvert_service.audit.log import acting
     from culvert_service.gateway_state import GatewayState
     from culvert_service.gateways.kek_rotation import KekRotation
+    from culvert_service.gateways.p4runtime import Session
     from culvert_service.site_tunnels.keying import Keying
     from culvert_service.tunnels import failover
     from culvert_service.tunnels.service import Tunnels
@@ -119,13 +119,13 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
         await commit(self)
 
     Direct.commit = commits
-    write = finsy.Switch.write
+    write = Session.write
 
-    async def writes(self: finsy.Switch, *args: Any, **named: Any) -> None:
+    async def writes(self: Session, *args: Any, **named: Any) -> None:
         step()
         await write(self, *args, **named)
 
-    finsy.Switch.write = writes
+    Session.write = writes
 
     def answering(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
         async def answered(self: AgentServicer, request: object, context: object) -> object:

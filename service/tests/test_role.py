@@ -11,8 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_lab.free_port import free_port
-from culvert_service.gateways.role import objects_of
-from culvert_service.gateways.session import Credentials
+from culvert_service.gateways.session import objects_of
 from culvert_service.operation.commands import issue_reader
 from finsy.proto import p4r, p4r_grpc, stratum
 
@@ -46,8 +45,11 @@ async def test_nobody_in_another_role_writes_what_is_the_controllers(
             assert (await world.rest("GET", "/gateways/gw-berlin/entries"))["tunnel_entries"] == 5
 
             own = authority(world, "infrastructure").issue_p4runtime_client()
-            credentials = Credentials(authority(world, "gateway").pem, own.certificate.pem, own.key_pem).at(
-                "gw-berlin"
+            credentials = finsy.GRPCCredentialsTLS(
+                cacert=authority(world, "gateway").pem,
+                cert=own.certificate.pem,
+                private_key=own.key_pem,
+                target_name_override="gw-berlin",
             )
             p4info = settings.p4_artifacts / "gateway.p4info.txtpb"
             options = finsy.SwitchOptions(

@@ -1,7 +1,4 @@
-"""Entries to P4Runtime's messages and back, by a program's P4Info. Pure.
-
-finsy can do this for any program and entity; for a hundred thousand entries that takes too long.
-"""
+"""Entries, counters and digests to P4Runtime's messages and back, by a program's P4Info. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from pathlib import Path
 
 from culvert_proto.contract import WRAPPED_KEY_LEN
 from finsy.proto import p4i, p4r
-from google.protobuf import text_format
 
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Kind, MatchValue, Update
+from culvert_service.gateways.session import p4info_of
 
 _TYPES = {
     Kind.INSERT: p4r.Update.INSERT,
@@ -64,11 +61,17 @@ class Encoding:
             for action in actions
             if action.id in table.actions
         }
+        self._arrays = {info.preamble.alias: info.preamble.id for info in p4info.counters}
+        self._digests = {info.preamble.alias: info.preamble.id for info in p4info.digests}
+        self._digest_fields = {
+            info.preamble.id: [it.name for it in p4info.type_info.structs[info.type_spec.struct.name].members]
+            for info in p4info.digests
+        }
 
     @staticmethod
     @cache
     def of(p4info: Path) -> Encoding:
-        return Encoding(text_format.Parse(p4info.read_text(), p4i.P4Info()))
+        return Encoding(p4info_of(p4info))
 
     def update(self, update: Update) -> p4r.Update:
         """Raises KeyError for names that are not the program's."""
@@ -91,6 +94,30 @@ class Encoding:
         entity = p4r.Entity()
         entity.table_entry.table_id = self._by_name[name].id
         return entity
+
+    def direct_counters(self, name: str) -> p4r.Entity:
+        """For a read of what has hit each entry of a table."""
+        asked = p4r.TableEntry(table_id=self._by_name[name].id)
+        return p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=asked))
+
+    def array(self, name: str) -> p4r.Entity:
+        """For a read of a counter array."""
+        return p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=self._arrays[name]))
+
+    def digest(self, name: str) -> int:
+        """Its id."""
+        return self._digests[name]
+
+    def digest_values(self, found: p4r.DigestList) -> list[dict[str, int]]:
+        """The fields of each message in it, by name."""
+        names = self._digest_fields[found.digest_id]
+        return [
+            {
+                name: int.from_bytes(member.bitstring)
+                for name, member in zip(names, data.struct.members, strict=True)
+            }
+            for data in found.data
+        ]
 
     def entry(self, found: p4r.TableEntry) -> Entry | None:
         """What a read returned, as the same value that was written; None for a default action."""
@@ -120,6 +147,12 @@ class Encoding:
         fields = table.by_id
         match = [(fields[it.field_id].name, value) for it in entry.match if (value := _value(it)) is not None]
         return (table.name, tuple(sorted(match)), entry.priority), Count(data.packet_count, data.byte_count)
+
+    def counted_sa(self, found: p4r.DirectCounterEntry) -> int | None:
+        """Of a read of direct counters of a table with the match field `sa_id`: the SA."""
+        entry = found.table_entry
+        field = self._by_id[entry.table_id].by_name["sa_id"].id
+        return next((int.from_bytes(it.exact.value) for it in entry.match if it.field_id == field), None)
 
     def _put_key(self, written: p4r.TableEntry, key: EntryKey) -> None:
         name, match, priority = key

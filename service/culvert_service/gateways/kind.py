@@ -17,3 +17,8 @@ class Kind(enum.Enum):
     def keeps_roles(self) -> bool:
         """Whether a P4Runtime role (section 5.2) keeps others out. bmv2 has them all in the default one."""
         return self is not Kind.BMV2
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether RECONCILE_AND_COMMIT is safe. When it fails, bmv2 takes no program until it is started anew."""
+        return self is not Kind.BMV2

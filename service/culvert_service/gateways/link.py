@@ -11,26 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
-import finsy
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import GATEWAY_DROPS
-from finsy.proto import p4r
 from opentelemetry.trace import SpanKind
 
-from culvert_service.gateways import digests, p4runtime
+from culvert_service.gateways import mapped
 from culvert_service.gateways.config import GatewayConfig
-from culvert_service.gateways.election import OneBid
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import NOT_CONNECTED_YET, Drift, Report
+from culvert_service.gateways.p4runtime import (
+    NotPrimaryError,
+    P4RuntimeError,
+    Session,
+    UnreachableError,
+)
 from culvert_service.gateways.running_time import running_time
 from culvert_service.gateways.session import Credentials, Program
+from culvert_service.gateways.tables import DIGESTS, Carried, Tables
 from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
@@ -54,7 +57,9 @@ _RESTS = 10
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
-_EVERYTHING = p4r.Entity(table_entry=p4r.TableEntry())
+_SHOW_DIGESTS_SECONDS = 5.0
+# Fields of digests that are addresses.
+_ADDRESSES = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Link:
         self._encoding = Encoding.of(program.p4info)
         self._credentials = credentials
         self._hooks = hooks
-        self._switch: finsy.Switch | None = None
+        self._tables: Tables | None = None
         self._over: asyncio.Future[str] | None = None
         self._dirty = asyncio.Event()
         self._heard = 0.0
@@ -125,7 +130,7 @@ class Link:
         """Connects and connects again, until cancelled."""
         while True:
             try:
-                await self._session()
+                await self._hold_session()
             except _LostError as lost:
                 self._set_offline(str(lost))
             except Exception as error:
@@ -167,26 +172,23 @@ class Link:
 
         Raises CulvertError GATEWAY_DOWN.
         """
-        async with self._reading(_COUNT_SECONDS) as switch:
-            return await p4runtime.keks(switch)
+        async with self._reading(_COUNT_SECONDS) as tables:
+            return await tables.keks()
 
     async def forget_keks(self, fingerprints: Sequence[bytes]) -> None:
         """Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED."""
         try:
             async with running_time(WRITE_SECONDS):
-                with self._open_channel():
-                    await self._connected().write([p4runtime.forget_kek(one) for one in fingerprints])
-        except TimeoutError:
+                await self._connected().forget_keks(fingerprints)
+        except (TimeoutError, UnreachableError):
             raise self._down() from None
-        except finsy.P4ClientError as error:
-            why = p4runtime.refusal(error)
-            raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
+        except P4RuntimeError as error:
+            raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=str(error)) from None
 
     async def sas(self) -> list[Entry]:
         """The gateway's SAs, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
-        found: list[Entry] = []
-        await self._read(found.append, [self._encoding.table(name) for name in SAS], _OBSERVE_SECONDS)
-        return found
+        async with self._reading(_OBSERVE_SECONDS) as tables:
+            return await self._heard_all(tables.whole(SAS))
 
     def reconcile_soon(self) -> None:
         """For a writer that could not finish."""
@@ -217,12 +219,12 @@ class Link:
         except TimeoutError:
             self._end(f"no answer to a write within {WRITE_SECONDS} s")
             raise self._down() from None
-        except finsy.P4ClientError as error:
-            if p4runtime.is_down(error):
-                self._end(f"a write failed: {p4runtime.refusal(error)}")
-                raise self._down() from None
+        except UnreachableError as error:
+            self._end(f"a write failed: {error}")
+            raise self._down() from None
+        except P4RuntimeError as error:
             await self.undo(tried)
-            why = p4runtime.refusal(error)
+            why = str(error)
             _log.warning("gateway refused a write", extra={"gateway": self.name, "why": why})
             raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
 
@@ -233,7 +235,7 @@ class Link:
             try:
                 async with running_time(WRITE_SECONDS):
                     await self._write([update for update in backwards if update], missing_ok=True)
-            except (TimeoutError, finsy.P4ClientError, CulvertError):
+            except (TimeoutError, P4RuntimeError, CulvertError):
                 self.reconcile_soon()
 
     async def remove(self, batches: Sequence[Sequence[Update]]) -> bool:
@@ -242,7 +244,7 @@ class Link:
             async with self.writing(), running_time(WRITE_SECONDS):
                 for batch in batches:
                     await self._write(batch, missing_ok=True)
-        except (TimeoutError, finsy.P4ClientError, CulvertError) as error:
+        except (TimeoutError, P4RuntimeError, CulvertError) as error:
             _log.warning(
                 "deletion is left to the reconciler", extra={"gateway": self.name, "why": str(error)}
             )
@@ -255,102 +257,79 @@ class Link:
         try:
             for portion in portions(updates):
                 await self._write(portion, missing_ok=True)
-        except finsy.P4ClientError as error:
-            raise _LostError(f"a reconciling write failed: {p4runtime.refusal(error)}") from None
+        except P4RuntimeError as error:
+            raise _LostError(f"a reconciling write failed: {error}") from None
 
     async def observe(
         self, keys: Collection[EntryKey] | None = None, seconds: float = _OBSERVE_SECONDS
     ) -> list[Entry]:
         """Every entry that the gateway holds, or what it holds under `keys`. Raises CulvertError GATEWAY_DOWN."""
-        found: list[Entry] = []
-        if keys is None or len(keys) > _PORTION:
-            await self._read(found.append, [_EVERYTHING], seconds)
-        else:
-            await self._read(found.append, [self._encoding.key(key) for key in keys], seconds)
-        # A key without match fields asks for all of its table (P4Runtime section 11.1).
+        async with self._reading(seconds) as tables:
+            if keys is None or len(keys) > _PORTION:
+                found = await self._heard_all(tables.everything())
+            else:
+                found = await self._heard_all(tables.under(list(keys)))
+        # A key without match fields asks for all of its table.
         return [item for item in found if keys is None or item.key in keys]
 
     async def hashes(self) -> dict[EntryKey, int]:
         """Every entry that the gateway holds, as its hash by its key. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, int] = {}
-
-        def take(item: Entry) -> None:
-            found[item.key] = hash(item)
-
-        await self._read(take, [_EVERYTHING], _OBSERVE_SECONDS)
+        async with self._reading(_OBSERVE_SECONDS) as tables:
+            async for portion in tables.everything():
+                self._heard = time.monotonic()
+                found |= {item.key: hash(item) for item in portion}
         return found
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
         """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self.observe({item.key for item in entries}, WRITE_SECONDS)
 
-    async def carried(self, table: str) -> p4runtime.Carried:
+    async def carried(self, table: str) -> Carried:
         """What each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
-        async with self._reading(_COUNT_SECONDS) as switch:
-            return await p4runtime.carried(switch, table)
+        async with self._reading(_COUNT_SECONDS) as tables:
+            return await tables.carried(table)
 
     async def counters(self) -> dict[EntryKey, Count]:
         """What has hit each entry that counts. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, Count] = {}
-        async with self._reading(_OBSERVE_SECONDS) as switch:
+        async with self._reading(_OBSERVE_SECONDS) as tables:
             for name in COUNTED:
-                table = switch.p4info.tables[name].id
-                asked = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=table))
-                async for portion in p4runtime.read(switch, [p4r.Entity(direct_counter_entry=asked)]):
-                    found |= map(self._encoding.counted, (it.direct_counter_entry for it in portion))
+                found |= await tables.counters(name)
         return found
 
     async def drops(self) -> dict[str, int]:
         """How many packets it has dropped, by cause; causes that there were. Raises CulvertError GATEWAY_DOWN."""
-        async with self._reading(_COUNT_SECONDS) as switch:
-            counted = await p4runtime.array(switch, "drops")
+        async with self._reading(_COUNT_SECONDS) as tables:
+            counted = await tables.array("drops")
         return {cause: counted[index] for index, cause in GATEWAY_DROPS.items() if counted.get(index)}
 
-    async def _read(
-        self, take: Callable[[Entry], object], wanted: Sequence[p4r.Entity], seconds: float
-    ) -> None:
-        if not wanted:
-            return
-        async with self._reading(seconds) as switch:
-            async for portion in p4runtime.read(switch, wanted):
-                self._heard = time.monotonic()
-                for entity in portion:
-                    if (item := self._encoding.entry(entity.table_entry)) is not None:
-                        take(item)
+    async def _heard_all(self, portions: AsyncIterator[Sequence[Entry]]) -> list[Entry]:
+        found: list[Entry] = []
+        async for portion in portions:
+            self._heard = time.monotonic()
+            found += portion
+        return found
 
     @asynccontextmanager
-    async def _reading(self, seconds: float) -> AsyncGenerator[finsy.Switch]:
-        switch = self._connected()
+    async def _reading(self, seconds: float) -> AsyncGenerator[Tables]:
+        tables = self._connected()
         try:
             async with asyncio.timeout(seconds):
-                with self._open_channel():
-                    yield switch
-        except (TimeoutError, finsy.P4ClientError):
+                yield tables
+        except (TimeoutError, P4RuntimeError):
             raise self._down() from None
 
     async def _write(self, updates: Sequence[Update], *, missing_ok: bool = False) -> None:
         if updates:
-            encoded = [self._encoding.update(update) for update in updates]
             named = {"culvert__gateway": self.name, "culvert__updates": len(updates)}
-            with span("P4Runtime/Write", SpanKind.CLIENT, **named), self._open_channel():
-                await self._connected().write(encoded, strict=not missing_ok)
+            with span("P4Runtime/Write", SpanKind.CLIENT, **named):
+                await self._connected().write(updates, missing_ok=missing_ok)
 
-    @contextmanager
-    def _open_channel(self) -> Generator[None]:
-        try:
-            yield
-        except AssertionError:
-            # What finsy does on a channel that closed a moment ago.
-            raise self._down() from None
-        except asyncio.CancelledError:
-            if p4runtime.is_cancelled():
-                raise
-            raise self._down() from None
-
-    def _connected(self) -> finsy.Switch:
-        if self._switch is None:
+    def _connected(self) -> Tables:
+        if self._tables is None:
             raise self._down()
-        return self._switch
+        return self._tables
 
     def _down(self) -> CulvertError:
         return CulvertError(Reason.GATEWAY_DOWN, gateway=self.name)
@@ -369,38 +348,33 @@ class Link:
 
     def _end(self, reason: str) -> None:
         """Ends the session from outside of it; it is not online from this moment on."""
-        if self._switch is not None and self._over is not None and not self._over.done():
+        if self._tables is not None and self._over is not None and not self._over.done():
             self._set_offline(reason)
             self._over.set_result(reason)
 
-    async def _session(self) -> None:
-        over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._over = over
-        bid = OneBid(self.epoch, self._program)
-        switch = self._new_switch(bid)
-
-        def broken(_: finsy.Switch) -> None:
-            self._end("the connection broke")
-
-        def demoted(_: finsy.Switch) -> None:
-            self._end("another controller took over")
-            self._tell_outbid(bid)
-
-        switch.ee.on(finsy.SwitchEvent.CHANNEL_DOWN, broken)
-        switch.ee.on(finsy.SwitchEvent.BECOME_BACKUP, demoted)
-        await self._open(switch)
+    async def _hold_session(self) -> None:
+        ids = [self._encoding.digest(name) for name in DIGESTS]
+        session = Session(
+            self.name,
+            self.config.p4runtime,
+            self.config.device_id,
+            self.epoch,
+            self._program,
+            self._credentials(),
+            ids,
+        )
+        over = self._over = asyncio.get_running_loop().create_future()
+        tables = Tables(session, self._encoding)
         tasks: list[asyncio.Task[None]] = []
         try:
-            if not switch.is_primary:
-                self._tell_outbid(bid)
-                raise _LostError("another controller is in charge")
-            self._switch = switch
-            self.version = str(switch.p4info.p4runtime_version)
-            hooks = partial(self._hooks.soft_limit, self), partial(self._hooks.moved, self)
-            tasks = [asyncio.create_task(digests.hand_on(switch, name, *hooks)) for name in digests.NAMES]
-            # The queues of the digests must be there before the first digest is.
-            await asyncio.sleep(0)
-            tasks += [asyncio.create_task(self._serve(switch)), asyncio.create_task(self._probe(switch))]
+            await self._open(session)
+            self._tables, self.version = tables, session.version
+            tasks = [asyncio.create_task(self._take_digests(tables, name)) for name in DIGESTS]
+            tasks += [
+                asyncio.create_task(self._serve(tables)),
+                asyncio.create_task(self._probe(tables)),
+                asyncio.create_task(self._watch(session)),
+            ]
             await asyncio.wait([over, *tasks], return_when=asyncio.FIRST_COMPLETED)
             if over.done():
                 raise _LostError(over.result())
@@ -408,47 +382,41 @@ class Link:
                 if task.done():
                     task.result()
         finally:
-            self._switch = None
+            self._tables = None
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            with suppress(Exception):
-                await switch.__aexit__(None, None, None)
+            await session.close()
 
-    def _tell_outbid(self, bid: OneBid) -> None:
-        if bid.highest is not None and bid.highest >= self.epoch:
-            self._hooks.outbid(self, bid.highest)
-
-    def _new_switch(self, bid: OneBid) -> finsy.Switch:
-        options = finsy.SwitchOptions(
-            p4info=self._program.p4info,
-            p4blob=self._program.blob,
-            device_id=self.config.device_id,
-            channel_credentials=self._credentials().at(self.name),
-        )
-        switch = finsy.Switch(self.name, self.config.p4runtime, options)
-        # finsy offers no other way to choose how it bids.
-        switch._arbitrator = bid
-        return switch
-
-    async def _open(self, switch: finsy.Switch) -> None:
+    async def _open(self, session: Session) -> None:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await switch.__aenter__()
+                await session.open()
         except TimeoutError:
             raise _LostError(f"no P4Runtime session within {_CONNECT_SECONDS:.0f} s") from None
-        except finsy.P4ClientError as error:
-            raise _LostError(p4runtime.refusal(error)) from None
-        except asyncio.CancelledError:
-            if p4runtime.is_cancelled():
-                raise
-            raise _LostError("the gateway refused the pipeline") from None
+        except NotPrimaryError as error:
+            self._tell_outbid(error)
+            raise _LostError("another controller is in charge") from None
+        except P4RuntimeError as error:
+            raise _LostError(str(error)) from None
 
-    async def _serve(self, switch: finsy.Switch) -> None:
+    async def _watch(self, session: Session) -> None:
+        why = await session.ended
+        if isinstance(why, NotPrimaryError):
+            self._end("another controller took over")
+            self._tell_outbid(why)
+        else:
+            self._end("the connection broke")
+
+    def _tell_outbid(self, bid: NotPrimaryError) -> None:
+        if bid.highest >= self.epoch:
+            self._hooks.outbid(self, bid.highest)
+
+    async def _serve(self, tables: Tables) -> None:
         try:
-            await digests.subscribe(switch)
-        except finsy.P4ClientError as error:
-            raise _LostError(f"digests: {p4runtime.refusal(error)}") from None
+            await tables.subscribe()
+        except P4RuntimeError as error:
+            raise _LostError(f"digests: {error}") from None
         while True:
             self._dirty.clear()
             began = time.monotonic()
@@ -462,21 +430,37 @@ class Link:
                 async with asyncio.timeout(rest):
                     await self._dirty.wait()
 
-    async def _probe(self, switch: finsy.Switch) -> None:
+    async def _probe(self, tables: Tables) -> None:
         while True:
             began = time.monotonic()
             try:
                 async with running_time(_PROBE_SECONDS):
-                    with self._open_channel():
-                        async for _ in p4runtime.read(switch, [self._encoding.table("port_role")]):
-                            pass
+                    async for _ in tables.whole(["port_role"]):
+                        pass
             except TimeoutError:
                 # An answer may wait behind a long one.
                 if self._heard >= began:
                     continue
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
-            except (finsy.P4ClientError, CulvertError):
+            except P4RuntimeError:
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
             self.alive, self.answered_at = True, time.monotonic()
             self.round_trip = self.answered_at - began
             await asyncio.sleep(_PROBE_EVERY_SECONDS)
+
+    async def _take_digests(self, tables: Tables, name: str) -> None:
+        """Soft limits and moved peers are handed on. The others anybody on the internet can provoke: they are counted, and
+        the newest is shown.
+        """
+        seen, shown = 0, -_SHOW_DIGESTS_SECONDS
+        async for messages in tables.digests(name):
+            seen += len(messages)
+            for values in messages:
+                if name == "soft_limit_t":
+                    await self._hooks.soft_limit(self, values["sa_id"])
+                elif name == "moved_t":
+                    self._hooks.moved(self, values["sa_id"], mapped.text(values["peer"]), values["port"])
+                elif time.monotonic() - shown >= _SHOW_DIGESTS_SECONDS:
+                    shown = time.monotonic()
+                    named = {key: mapped.text(it) if key in _ADDRESSES else it for key, it in values.items()}
+                    _log.info("digest", extra={"gateway": self.name, "digest": name, "count": seen, **named})

@@ -1,109 +1,68 @@
-"""What we ask of finsy, and what it says."""
+"""A P4Runtime client: one session with one switch, under one election id (P4Runtime sections 5 and 11 to 16).
+
+ open ─► arbitration ─────────► pipeline, unless the switch has it ─► requests, digests ─► close
+             │ not primary                                                │ stream ended, or not primary any more
+             ▼                                                            ▼
+       NotPrimaryError                                              `ended` has the error
+
+The election id is never raised here: an owner that was replaced must not write once more (gateways/ownership.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import logging
+import re
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, TypeVar
 
-import finsy
-from finsy import P4DigestList
-from finsy.proto import p4r
-from google.protobuf import wrappers_pb2
+import grpc
+import grpc.aio
+from finsy.proto import U128, p4r, p4r_grpc
+from google.protobuf.message import DecodeError
+from google.rpc import status_pb2
 
-# Entries that are looked at in one go.
+from culvert_service.gateways.session import Credentials, Program
+
+_log = logging.getLogger(__name__)
+
+# Our tunables. The caller's own deadlines are shorter.
+_DEADLINE_SECONDS = 15.0
+# The most entities that are handed on at once.
 _PORTION = 500
-
-
-async def read(switch: finsy.Switch, wanted: Sequence[p4r.Entity]) -> AsyncGenerator[Sequence[p4r.Entity]]:
-    """What matches, in portions; between two of them others have their turn."""
-    client = switch._p4client
-    assert client is not None
-    request = p4r.ReadRequest(device_id=switch.device_id, entities=wanted)
-    async for reply in client.request_iter(request):
-        for first in range(0, len(reply.entities), _PORTION):
-            yield reply.entities[first : first + _PORTION]
-            await asyncio.sleep(0)
+# The most digest lists of one kind that wait; more are dropped.
+_DIGESTS = 50
+_OPTIONS = (
+    # The errors of a batch arrive in one header: 100 bytes or more an update (appendix "gRPC Metadata Maximum Size").
+    ("grpc.max_metadata_size", 2**20),
+    # PI answers each read with one message.
+    ("grpc.max_receive_message_length", 2**26),
+)
+# Section 5.3 has no code of its own for this refusal.
+_ELECTION_ID_TAKEN = re.compile(r"election id .*\b(?:used|exists)\b", re.IGNORECASE)
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+# A switch that cannot keep its entries, or these entries, for the new program (section 14).
+_NOT_RECONCILED = {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
+_UNREACHABLE = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+}
+_Set = p4r.SetForwardingPipelineConfigRequest
+_AsPrimary = TypeVar("_AsPrimary", p4r.WriteRequest, p4r.SetForwardingPipelineConfigRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """So far, by SA."""
+class Fault:
+    """Why one update of a batch failed (P4Runtime section 12.3)."""
 
-    packets: Mapping[int, int]
-    bytes: Mapping[int, int]
-
-
-async def carried(switch: finsy.Switch, table: str) -> Carried:
-    """What has hit each SA's entries of a table with a direct counter."""
-    schema = switch.p4info.tables[table]
-    sa_id, packets, octets = schema.match_fields["sa_id"].id, Counter[int](), Counter[int]()
-    asked = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=schema.id))
-    async for portion in read(switch, [p4r.Entity(direct_counter_entry=asked)]):
-        for entity in portion:
-            found = entity.direct_counter_entry
-            for field in found.table_entry.match:
-                if field.field_id == sa_id:
-                    sa = int.from_bytes(field.exact.value)
-                    packets[sa] += found.data.packet_count
-                    octets[sa] += found.data.byte_count
-    return Carried(packets, octets)
+    code: grpc.StatusCode
+    message: str
 
 
-# sluice reports the fingerprints of its KEKs as entries of this extern (switch-targets/sluice/src/kek.rs).
-_KEK_TYPE, _KEK_ID = 0x81, 0x8100_0001
-# A switch without extern entries answers a read of them with one of these; bmv2's answer is UNKNOWN.
-_NO_SUCH_ENTITY = {
-    finsy.GRPCStatusCode.UNIMPLEMENTED,
-    finsy.GRPCStatusCode.INVALID_ARGUMENT,
-    finsy.GRPCStatusCode.UNKNOWN,
-}
-
-
-async def keks(switch: finsy.Switch) -> list[bytes] | None:
-    """Fingerprints of the switch's KEKs, newest first; None when the switch does not report them."""
-    found: list[bytes] = []
-    try:
-        async for portion in read(switch, [_kek()]):
-            for entity in portion:
-                content = wrappers_pb2.BytesValue()
-                if entity.extern_entry.entry.Unpack(content):
-                    found.append(content.value)
-    except finsy.P4ClientError as error:
-        if _codes(error) <= _NO_SUCH_ENTITY:
-            return None
-        raise
-    return found or None
-
-
-def forget_kek(fingerprint: bytes) -> p4r.Update:
-    """An update that makes the switch forget a KEK. The switch refuses to forget its newest KEK."""
-    entity = _kek()
-    entity.extern_entry.entry.Pack(wrappers_pb2.BytesValue(value=fingerprint))
-    return p4r.Update(type=p4r.Update.DELETE, entity=entity)
-
-
-def _kek() -> p4r.Entity:
-    return p4r.Entity(extern_entry=p4r.ExternEntry(extern_type_id=_KEK_TYPE, extern_id=_KEK_ID))
-
-
-async def array(switch: finsy.Switch, name: str) -> dict[int, int]:
-    """A counter array's packets, by index; what is 0 may be left out."""
-    asked = p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=switch.p4info.counters[name].id))
-    counted: dict[int, int] = {}
-    async for portion in read(switch, [asked]):
-        for entity in portion:
-            counted[entity.counter_entry.index.index] = entity.counter_entry.data.packet_count
-    return counted
-
-
-def digest_values(message: P4DigestList) -> list[dict[str, int]]:
-    return [dict(cast("Mapping[str, int]", item)) for item in message]
-
-
-# What gRPC says of a connection that does not come about, and what a person may read of it.
+# gRPC's words for a connection that fails, and ours.
 _IN_WORDS = (
     ("Connection refused", "nothing listens at its P4Runtime address"),
     ("handshake failed", "TLS with it fails: its certificates and ours do not fit, as with an old bundle"),
@@ -112,36 +71,258 @@ _IN_WORDS = (
 )
 
 
-def refusal(error: finsy.P4ClientError) -> str:
-    """Why a gateway refused, in its own words, without the entry; or why there is no connection to it."""
-    if (said := in_words(error.message)) is not None:
-        return said
-    details = [f"{fault.canonical_code.name}: {fault.message}" for fault in error.details.values()]
-    return "; ".join(details[:3]) or f"{error.code.name}: {error.message}"
+class P4RuntimeError(Exception):
+    """The switch refused a request. `faults` are the updates of a batch that failed, by their place in it.
+
+    Its text is for people and shows no entry.
+    """
+
+    def __init__(
+        self, code: grpc.StatusCode, message: str, faults: Mapping[int, Fault] | None = None
+    ) -> None:
+        self.code = code
+        self.faults = faults or {}
+        words = next((words for sign, words in _IN_WORDS if sign in message), None)
+        shown = [f"{fault.code.name}: {fault.message}" for fault in self.faults.values()][:3]
+        super().__init__(words or "; ".join(shown) or f"{code.name}: {message}")
+
+    @property
+    def codes(self) -> set[grpc.StatusCode]:
+        """Of the updates that failed, or of the request as a whole."""
+        return {fault.code for fault in self.faults.values()} or {self.code}
 
 
-def in_words(message: str) -> str | None:
-    """None for what is no fault of the connection."""
-    return next((words for sign, words in _IN_WORDS if sign in message), None)
+class UnreachableError(P4RuntimeError):
+    """No answer: whether the switch carried the request out is not known. Open a new session."""
 
 
-def is_down(error: finsy.P4ClientError) -> bool:
-    return error.code in {
-        finsy.GRPCStatusCode.UNAVAILABLE,
-        finsy.GRPCStatusCode.DEADLINE_EXCEEDED,
-        finsy.GRPCStatusCode.CANCELLED,
-    }
+class NotPrimaryError(P4RuntimeError):
+    """Another client has the gateway. An election id above `highest` wins."""
+
+    def __init__(self, highest: int) -> None:
+        super().__init__(grpc.StatusCode.PERMISSION_DENIED, f"the primary's election id is {highest}")
+        self.highest = highest
 
 
-def is_cancelled() -> bool:
-    """Whether a cancellation is of this task: gRPC and finsy also cancel who waits on a channel that closes."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+class Session:
+    def __init__(
+        self,
+        gateway: str,
+        address: str,
+        device_id: int,
+        election_id: int,
+        program: Program,
+        credentials: Credentials,
+        digests: Collection[int] = (),
+    ) -> None:
+        """`gateway` is the name in the switch's certificate. `digests` are the ids of those that will be taken."""
+        self.election_id = election_id
+        # Done when the session is over.
+        self.ended: asyncio.Future[P4RuntimeError] = asyncio.get_running_loop().create_future()
+        # The P4Runtime that the switch speaks; None when it does not say.
+        self.version: str | None = None
+        self.digests = {one: asyncio.Queue[p4r.DigestList](_DIGESTS) for one in digests}
+        self._device_id = device_id
+        self._program = program
+        options = [*_OPTIONS, ("grpc.ssl_target_name_override", gateway)]
+        self._channel = grpc.aio.secure_channel(address, credentials.channel(), options)
+        # gRPC's own types are not known.
+        self._stub: Any = p4r_grpc.P4RuntimeStub(self._channel)
+        self._stream: Any = None
+        # gRPC takes one message at a time.
+        self._sending = asyncio.Lock()
+        self._listener: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Become primary, and have the switch run the program.
+
+        Raises P4RuntimeError; NotPrimaryError when another client has this election id or a higher one.
+        """
+        await self._arbitrate()
+        self._listener = asyncio.create_task(self._listen())
+        try:
+            self.version = (
+                await self._ask(self._stub.Capabilities, p4r.CapabilitiesRequest())
+            ).p4runtime_api_version
+        except P4RuntimeError as error:
+            if error.code is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+        await self._set_pipeline()
+
+    async def close(self) -> None:
+        """Whoever still waits for an answer gets UnreachableError. Nothing is left running."""
+        self._end(UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed"))
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+        await self._channel.close()
+
+    async def write(self, updates: Sequence[p4r.Update], *, missing_ok: bool = False) -> None:
+        """One request, within which the switch may take the updates in any order (section 12).
+
+        `missing_ok`: entries that a MODIFY or DELETE does not find are no error. Raises P4RuntimeError.
+        """
+        request = p4r.WriteRequest(device_id=self._device_id, updates=updates)
+        try:
+            await self._ask(self._stub.Write, self._as_primary(request))
+        except P4RuntimeError as error:
+            if not (missing_ok and error.faults and error.codes == {grpc.StatusCode.NOT_FOUND}):
+                raise
+
+    async def read(self, wanted: Sequence[p4r.Entity]) -> AsyncGenerator[Sequence[p4r.Entity]]:
+        """All that matches, in portions, between which other tasks run; the switch sends as fast as they are taken.
+
+        Raises P4RuntimeError.
+        """
+        request = p4r.ReadRequest(device_id=self._device_id, role=self._program.role, entities=wanted)
+        with _answers():
+            call: Any = self._stub.Read(request, timeout=_DEADLINE_SECONDS)
+            try:
+                async for reply in call:
+                    for first in range(0, len(reply.entities), _PORTION):
+                        yield reply.entities[first : first + _PORTION]
+                        await asyncio.sleep(0)
+            finally:
+                call.cancel()
+
+    async def acknowledge(self, digests: p4r.DigestList) -> None:
+        """Raises P4RuntimeError."""
+        ack = p4r.DigestListAck(digest_id=digests.digest_id, list_id=digests.list_id)
+        await self._send(p4r.StreamMessageRequest(digest_ack=ack))
+
+    async def _arbitrate(self) -> None:
+        bid = p4r.MasterArbitrationUpdate(
+            device_id=self._device_id,
+            role=self._program.role_message(),
+            election_id=U128.encode(self.election_id),
+        )
+        self._stream = self._stub.StreamChannel()
+        try:
+            await self._send(p4r.StreamMessageRequest(arbitration=bid))
+            answer = await self._receive()
+        except P4RuntimeError as error:
+            if error.code is grpc.StatusCode.INVALID_ARGUMENT and _ELECTION_ID_TAKEN.search(str(error)):
+                # Perhaps by our own stream of a moment ago, which the switch still believes to be alive.
+                raise NotPrimaryError(self.election_id) from None
+            raise
+        if not self._won(answer.arbitration):
+            raise NotPrimaryError(U128.decode(answer.arbitration.election_id))
+
+    def _won(self, answer: p4r.MasterArbitrationUpdate) -> bool:
+        return answer.status.code == 0 and U128.decode(answer.election_id) == self.election_id
+
+    async def _set_pipeline(self) -> None:
+        """Section 14. A switch that runs the program already keeps its entries, and so does, where it can, a switch that
+        runs another version of it.
+        """
+        config, running = self._program.config(), None
+        asked = p4r.GetForwardingPipelineConfigRequest(
+            device_id=self._device_id, response_type=p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY
+        )
+        try:
+            found = (await self._ask(self._stub.GetForwardingPipelineConfig, asked)).config
+            running = found.cookie.cookie if found.HasField("cookie") else None
+        except P4RuntimeError as error:
+            # It has none yet.
+            if error.code is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+        if running == config.cookie.cookie:
+            return
+        if running is not None and self._program.reconciles:
+            try:
+                return await self._push(_Set.RECONCILE_AND_COMMIT, config)
+            except P4RuntimeError as error:
+                if error.code not in _NOT_RECONCILED:
+                    raise
+                _log.warning("the gateway's entries do not fit the new program", extra={"why": str(error)})
+        await self._push(_Set.VERIFY_AND_COMMIT, config)
+
+    async def _push(self, action: _Set.Action.ValueType, config: p4r.ForwardingPipelineConfig) -> None:
+        request = _Set(device_id=self._device_id, action=action, config=config)
+        await self._ask(self._stub.SetForwardingPipelineConfig, self._as_primary(request))
+        _log.info("the gateway runs the program", extra={"action": _Set.Action.Name(action)})
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                self._take(await self._receive())
+        except P4RuntimeError as error:
+            self._end(error)
+
+    def _take(self, message: p4r.StreamMessageResponse) -> None:
+        match message.WhichOneof("update"):
+            case "arbitration" if not self._won(message.arbitration):
+                self._end(NotPrimaryError(U128.decode(message.arbitration.election_id)))
+            case "digest" if (queue := self.digests.get(message.digest.digest_id)) is not None:
+                # A full queue must not hold up the message that another client is primary.
+                if queue.full():
+                    _log.warning("a digest is dropped", extra={"digest": message.digest.digest_id})
+                else:
+                    queue.put_nowait(message.digest)
+            case "error":
+                _log.warning("the gateway refused a message", extra={"why": message.error.message})
+            case _:
+                pass
+
+    def _as_primary(self, request: _AsPrimary) -> _AsPrimary:
+        request.role = self._program.role
+        request.election_id.CopyFrom(U128.encode(self.election_id))
+        return request
+
+    async def _ask(self, method: Any, request: object) -> Any:
+        with _answers():
+            return await method(request, timeout=_DEADLINE_SECONDS)
+
+    async def _send(self, message: p4r.StreamMessageRequest) -> None:
+        with _answers():
+            async with self._sending:
+                await self._stream.write(message)
+
+    async def _receive(self) -> p4r.StreamMessageResponse:
+        with _answers():
+            message = await self._stream.read()
+        if not isinstance(message, p4r.StreamMessageResponse):
+            raise UnreachableError(grpc.StatusCode.UNAVAILABLE, "the switch ended the stream")
+        return message
+
+    def _end(self, why: P4RuntimeError) -> None:
+        if not self.ended.done():
+            self.ended.set_result(why)
 
 
-def already_exists_only(error: finsy.P4ClientError) -> bool:
-    return _codes(error) == {finsy.GRPCStatusCode.ALREADY_EXISTS}
+@contextmanager
+def _answers() -> Generator[None]:
+    """What gRPC raises, as P4RuntimeError."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise _error(error) from None
+    except (grpc.aio.UsageError, asyncio.InvalidStateError):
+        raise UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed") from None
+    except asyncio.CancelledError:
+        # gRPC cancels the calls of a channel that closes, and with them the tasks that wait.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed") from None
 
 
-def _codes(error: finsy.P4ClientError) -> set[finsy.GRPCStatusCode]:
-    return {fault.canonical_code for fault in error.details.values()} or {error.code}
+def _error(error: grpc.aio.AioRpcError) -> P4RuntimeError:
+    """With the faults of google.rpc.Status's details, of which there is one for each update, OK or not."""
+    kind = UnreachableError if error.code() in _UNREACHABLE else P4RuntimeError
+    faults: dict[int, Fault] = {}
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin" and isinstance(value, bytes):
+            faults = dict(_faults(value))
+    return kind(error.code(), error.details() or "", faults)
+
+
+def _faults(details: bytes) -> Generator[tuple[int, Fault]]:
+    try:
+        status = status_pb2.Status.FromString(details)
+        for place, detail in enumerate(status.details):
+            found = p4r.Error()
+            if detail.Unpack(found) and found.canonical_code:
+                yield place, Fault(_CODES.get(found.canonical_code, grpc.StatusCode.UNKNOWN), found.message)
+    except DecodeError:
+        return

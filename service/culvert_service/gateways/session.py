@@ -2,42 +2,87 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-import finsy
+import grpc
+from finsy.proto import p4i, p4r, stratum
+from google.protobuf import text_format
 
 from culvert_service.gateways.kind import Kind
 
 
+@cache
+def p4info_of(path: Path) -> p4i.P4Info:
+    return text_format.Parse(path.read_text(), p4i.P4Info())
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The compiled pipeline, and the P4Runtime role that it is written in; empty: the default one."""
+    """The compiled pipeline, and the P4Runtime role that it is written in; empty: the default one.
+
+    `reconciles`: the switch keeps the entries that still fit when it changes to this program (RECONCILE_AND_COMMIT).
+    """
 
     p4info: Path
     blob: Path
     role: str = ""
+    reconciles: bool = True
 
     def at(self, kind: Kind) -> Program:
-        return self if kind.keeps_roles else replace(self, role="")
+        role = self.role if kind.keeps_roles else ""
+        return replace(self, role=role, reconciles=kind.reconciles)
+
+    def config(self) -> p4r.ForwardingPipelineConfig:
+        """With a cookie that is the same for the same program, so that a switch that runs it already is left alone."""
+        return _config(self.p4info, self.blob)
+
+    def role_message(self) -> p4r.Role | None:
+        """The controller's role (P4Runtime section 5.2), at gateways that keep roles apart.
+
+        It owns the objects of the gateway's program, which another client in a role of its own then cannot write. This
+        client cannot write what is not the program's: multicast groups, clone sessions. A client of the default role
+        still may do everything.
+        """
+        if not self.role:
+            return None
+        message = p4r.Role(name=self.role)
+        message.config.Pack(objects_of(self.p4info))
+        return message
+
+
+def objects_of(p4info: Path) -> stratum.P4RoleConfig:
+    """In the form that sluice and Stratum share."""
+    info = p4info_of(p4info)
+    kinds = (info.tables, info.counters, info.direct_counters, info.registers, info.digests)
+    return stratum.P4RoleConfig(
+        exclusive_p4_ids=[one.preamble.id for kind in kinds for one in kind], can_push_pipeline=True
+    )
+
+
+@cache
+def _config(p4info: Path, blob: Path) -> p4r.ForwardingPipelineConfig:
+    info, program = p4info_of(p4info), blob.read_bytes()
+    digest = hashlib.sha256(info.SerializeToString(deterministic=True) + program).digest()
+    return p4r.ForwardingPipelineConfig(
+        p4info=info,
+        p4_device_config=program,
+        cookie=p4r.ForwardingPipelineConfig.Cookie(cookie=int.from_bytes(digest[:8])),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """mTLS: who a gateway must be signed by, and who we are."""
+    """For mTLS: the CA of the gateways' certificates, and our own certificate."""
 
     ca_pem: bytes
     certificate_pem: bytes
     key_pem: bytes
 
-    def at(self, gateway: str) -> finsy.GRPCCredentialsTLS:
-        """A gateway is who its certificate names, wherever it is reached."""
-        return finsy.GRPCCredentialsTLS(
-            cacert=self.ca_pem,
-            cert=self.certificate_pem,
-            private_key=self.key_pem,
-            target_name_override=gateway,
-        )
+    def channel(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(self.ca_pem, self.key_pem, self.certificate_pem)
 
     def __repr__(self) -> str:
         return "Credentials()"
