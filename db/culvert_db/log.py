@@ -23,8 +23,6 @@ def configure(*, as_json: bool) -> None:
     # At lower levels they print whole messages.
     for chatty in ("alembic", "sqlalchemy", "uvicorn", "grpc"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    # It warns at each connection that a gateway has no gNMI, which none needs.
-    logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

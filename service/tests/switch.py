@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
@@ -103,14 +103,9 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.writes.append(request)
         codes = [self._apply(update) for update in request.updates]
         if any(codes):
-            details: list[any_pb2.Any] = []
-            for code in codes:
-                detail = any_pb2.Any()
-                detail.Pack(p4r.Error(canonical_code=code, message="as told" if code else ""))
-                details.append(detail)
-            status = status_pb2.Status(code=2, message="write failed", details=details)
-            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-            await context.abort(grpc.StatusCode.UNKNOWN, "write failed")
+            await refuse(
+                context, [p4r.Error(canonical_code=it, message="as told" if it else "") for it in codes]
+            )
         return p4r.WriteResponse()
 
     async def Read(  # noqa: N802
@@ -174,6 +169,18 @@ class Switch(p4r_grpc.P4RuntimeServicer):
     async def _hang_if_silent(self) -> None:
         if self.silent:
             await asyncio.sleep(3600)
+
+
+async def refuse(context: grpc.aio.ServicerContext[Any, Any], errors: Sequence[p4r.Error]) -> None:
+    """Fails a batch with an error for each update (P4Runtime section 12.3)."""
+    details: list[any_pb2.Any] = []
+    for error in errors:
+        detail = any_pb2.Any()
+        detail.Pack(error)
+        details.append(detail)
+    status = status_pb2.Status(code=2, message="write failed", details=details)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort(grpc.StatusCode.UNKNOWN, "write failed")
 
 
 def _key(entry: p4r.TableEntry) -> _Key:
