@@ -280,7 +280,7 @@ async def test_a_stream_that_ends_ends_the_session_with_its_reason(place: Place)
 
 
 async def test_a_closed_session_leaves_nothing_behind(place: Place) -> None:
-    """Who waits gets an error, as does who comes later (stratum/fabric-tna pull request 482)."""
+    """Calls that wait, and later ones, get an error (stratum/fabric-tna pull request 482)."""
     switch = Switch()
     async with place.serving(switch):
         before = asyncio.all_tasks()
@@ -310,7 +310,7 @@ def of_a_client(task: asyncio.Task[object]) -> bool:
     return code is not None and code.co_filename.endswith(("gateways/p4runtime.py", "grpc/aio/_call.py"))
 
 
-async def test_who_is_cancelled_is_cancelled(place: Place) -> None:
+async def test_a_cancelled_call_stays_cancelled(place: Place) -> None:
     switch = Switch()
     async with place.serving(switch), place.open() as session:
         switch.silent = True

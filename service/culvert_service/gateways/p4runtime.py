@@ -88,7 +88,7 @@ class P4RuntimeError(Exception):
 
     @property
     def codes(self) -> set[grpc.StatusCode]:
-        """Of the updates that failed, or of the request as a whole."""
+        """The codes of the updates that failed, or that of the request as a whole."""
         return {fault.code for fault in self.faults.values()} or {self.code}
 
 
@@ -150,7 +150,7 @@ class Session:
         await self._set_pipeline()
 
     async def close(self) -> None:
-        """Whoever still waits for an answer gets UnreachableError. Nothing is left running."""
+        """End the session: calls that wait raise UnreachableError, and nothing is left running."""
         self._end(UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed"))
         if self._listener is not None:
             self._listener.cancel()
@@ -202,7 +202,7 @@ class Session:
             answer = await self._receive()
         except P4RuntimeError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT and _ELECTION_ID_TAKEN.search(str(error)):
-                # Perhaps by our own stream of a moment ago, which the switch still believes to be alive.
+                # Perhaps our own stream of a moment ago has it, which the switch still believes to be alive.
                 raise NotPrimaryError(self.election_id) from None
             raise
         if not self._won(answer.arbitration):
@@ -223,7 +223,7 @@ class Session:
             found = (await self._ask(self._stub.GetForwardingPipelineConfig, asked)).config
             running = found.cookie.cookie if found.HasField("cookie") else None
         except P4RuntimeError as error:
-            # It has none yet.
+            # No program yet.
             if error.code is not grpc.StatusCode.FAILED_PRECONDITION:
                 raise
         if running == config.cookie.cookie:
