@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 from culvert_db import Database
+from culvert_proto import CulvertError
 
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.fleet import Fleet
@@ -37,9 +38,7 @@ class GatewayState:
         """`desires`: for what a gateway should hold. Set-ups wait for the gateway while that is read, so it does not wait
         for their transactions where a pooler has few connections.
         """
-        self.rotation = KekRotation(
-            database, fleet, master_key, self.soft_limit, tunnels.close_sas, lease_seconds
-        )
+        self.rotation = KekRotation(database, fleet, master_key, self, lease_seconds)
         self._desires = desires
         self._tunnels = tunnels
         self._site_tunnels = site_tunnels
@@ -50,7 +49,7 @@ class GatewayState:
         if not link.online:
             await self.rotation.check(link)
         began, drifts = time.perf_counter(), link.report().drifts
-        await reconcile(link, self.desired, self._lost)
+        await reconcile(link, self)
         report = link.report()
         drift = report.last if report.drifts > drifts else Drift()
         self._instruments.reconciled(link.name, time.perf_counter() - began, drift)
@@ -74,5 +73,10 @@ class GatewayState:
         async for portion in self._tunnels.desired(self._desires, gateway_id):
             yield portion
 
-    async def _lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+    async def close_sas(self, link: Link, sa_ids: Collection[int], why: CulvertError) -> None:
+        """Close the tunnels of devices that use these SAs."""
+        await self._tunnels.close_sas(link, sa_ids, why)
+
+    async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+        """Close these tunnels, which the gateway does not have any more."""
         await self._tunnels.lost(link, await self._site_tunnels.lost(link, lost))

@@ -190,7 +190,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         gateway_authority,
         infrastructure,
         master_key,
-        at_gateways.desired,
+        at_gateways,
         [*settings.certificate_names, settings.controller_name],
     )
     resources = Resources(
@@ -234,11 +234,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(at_gateways.rotation),
         Part(
             gateways,
-            admin=[
-                gateway_endpoints.router(
-                    gateways, Changes(database, ownership, refit.of_gateway, check_gateway)
-                )
-            ],
+            admin=[gateway_endpoints.router(gateways, Changes(database, ownership, refit, check_gateway))],
         ),
         Part(ownership),
         Part(calls),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
@@ -24,13 +24,21 @@ from culvert_service.gateways.service import described, exists, told
 from culvert_service.gateways.serving import check_serves
 from culvert_service.rest.version import MayMatch
 
-# Carries out a change of the locked gateway and closes the tunnels that it leaves unfit, in the transaction; returns what
-# to do after its commit.
-Refit = Callable[
-    [AsyncSession, Gateway, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
-]
-# Raises CulvertError GATEWAY_IN_USE when a tunnel to another gateway does not fit the changed one.
-CheckFit = Callable[[AsyncSession, Gateway], Awaitable[None]]
+
+class Refit(Protocol):
+    async def of_gateway(
+        self, session: AsyncSession, gateway: Gateway, change: Callable[[], Awaitable[None]]
+    ) -> Callable[[], Awaitable[int]]:
+        """Change the locked gateway and close the tunnels that then do not fit, in the transaction. Returns a call to make
+        after the commit.
+        """
+        ...
+
+
+class CheckFit(Protocol):
+    async def __call__(self, session: AsyncSession, gateway: Gateway) -> None:
+        """Raises CulvertError GATEWAY_IN_USE when a tunnel to another gateway does not fit the changed one."""
+        ...
 
 
 class Changes:
@@ -60,7 +68,7 @@ class Changes:
                         setattr(gateway, field, value)
                     await session.flush()
 
-                finish = await self._refit(session, gateway, change)
+                finish = await self._refit.of_gateway(session, gateway, change)
                 await self._check_fit(session, gateway)
                 audit.tell(session, Line("gateway.replace", f"gateway/{name}", told(asked)))
                 await ownership_rows.tell(session)

@@ -16,8 +16,9 @@ import heapq
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from culvert_db import Database, Gateway
 from culvert_proto import CulvertError, Reason
@@ -48,10 +49,15 @@ PATIENCE_SECONDS = 300.0
 # Within this time, a write with a key under the previous KEK has ended: link.WRITE_SECONDS, after waiting for its turn.
 SETTLE_SECONDS = 5.0
 
-# Starts the renewal of an SA, as at a soft limit.
-Renew = Callable[[Link, int], Awaitable[None]]
-# Closes the tunnels of devices that use these SAs.
-Close = Callable[[Link, Collection[int], CulvertError], Awaitable[object]]
+
+class Sas(Protocol):
+    async def soft_limit(self, link: Link, sa_id: int) -> None:
+        """Have an SA renewed."""
+        ...
+
+    async def close_sas(self, link: Link, sa_ids: Collection[int], why: CulvertError) -> None:
+        """Close the tunnels of devices that use these SAs."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +74,13 @@ class KekRotation:
         database: Database,
         fleet: Fleet,
         master_key: MasterKey,
-        renew: Renew,
-        close: Close,
+        sas: Sas,
         lease_seconds: float,
     ) -> None:
         self._database = database
         self._fleet = fleet
         self._master_key = master_key
-        self._renew = renew
-        self._close = close
+        self._sas = sas
         # Another controller wraps keys for this gateway when it has the other end of a tunnel between gateways. It reads
         # the new KEK from the row within a lease.
         self._settle_seconds = max(SETTLE_SECONDS, 2 * lease_seconds)
@@ -162,10 +166,10 @@ class KekRotation:
                 why = CulvertError(
                     Reason.TUNNEL_OUTDATED, what=Phrase("the gateway {gateway}", gateway=link.name)
                 )
-                await self._close(link, late, why)
+                await self._sas.close_sas(link, late, why)
             for sa in _due(left, asked, now):
                 asked[sa] = _Asked(asked[sa].first if sa in asked else now, now)
-                await self._renew(link, sa)
+                await self._sas.soft_limit(link, sa)
 
     async def _finish(self, link: Link) -> None:
         """Have the gateway forget all other KEKs: no controller wraps under them any more, and no entry needs them."""

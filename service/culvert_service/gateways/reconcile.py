@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Sequence
+from typing import Protocol
 
 from culvert_service.gateways.comparison import Compared, compared
 from culvert_service.gateways.diff import DesiredTunnel, Plan, Sieve, plan
@@ -19,23 +20,28 @@ _log = logging.getLogger(__name__)
 # In which a set-up ends.
 _SETTLE_SECONDS = 0.2
 
-# The tunnels that the database wants on a gateway, in portions.
-DesiredTunnels = Callable[[int], AsyncIterable[Sequence[DesiredTunnel]]]
-# Tunnels whose SAs a gateway does not have any more.
-TunnelsLost = Callable[[Link, Sequence[DesiredTunnel]], Awaitable[None]]
+
+class DesiredState(Protocol):
+    def desired(self, gateway_id: int) -> AsyncIterable[Sequence[DesiredTunnel]]:
+        """The tunnels that the database wants on a gateway, in portions."""
+        ...
+
+    async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+        """Close tunnels whose SAs the gateway does not have any more."""
+        ...
 
 
-async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: TunnelsLost) -> None:
+async def reconcile(link: Link, state: DesiredState) -> None:
     """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
     # The first looks disturb nobody. They may see set-ups half-way; what two of them see is looked at again alone. At a
     # gateway that comes online nobody sets anything up.
     if link.online:
-        seen = (await _difference(link, desired_tunnels)).subjects()
-        if not seen or seen.isdisjoint((await _difference(link, desired_tunnels)).subjects()):
+        seen = (await _difference(link, state)).subjects()
+        if not seen or seen.isdisjoint((await _difference(link, state)).subjects()):
             link.reconciled(Drift())
             return
     async with link.guard.exclusive():
-        todo = await _difference(link, desired_tunnels)
+        todo = await _difference(link, state)
         deletions = [update for update in todo.updates if update.kind is Kind.DELETE]
         # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
         await link.write_all(deletions)
@@ -47,16 +53,16 @@ async def reconcile(link: Link, desired_tunnels: DesiredTunnels, tunnels_lost: T
             extra={"gateway": link.name, "writes": len(todo.updates), "tunnels_lost": len(todo.lost)},
         )
     # Outside of the guard: closing a tunnel waits for whoever works on it, who may wait for a turn at the gateway.
-    await tunnels_lost(link, todo.lost)
+    await state.lost(link, todo.lost)
 
 
-async def comparison(link: Link, desired_tunnels: DesiredTunnels) -> list[Compared]:
+async def comparison(link: Link, state: DesiredState) -> list[Compared]:
     """What it should hold beside what it holds, at this moment. Raises CulvertError GATEWAY_DOWN."""
-    todo, observed = await _look(link, desired_tunnels)
+    todo, observed = await _look(link, state)
     before = todo.subjects()
     if before:
         await asyncio.sleep(_SETTLE_SECONDS)
-        todo, observed = await _look(link, desired_tunnels)
+        todo, observed = await _look(link, state)
     return compared(observed, todo, before & todo.subjects())
 
 
@@ -66,17 +72,17 @@ def _drift(todo: Plan) -> Drift:
     return Drift(of[Kind.INSERT] + len(todo.lost), of[Kind.DELETE], of[Kind.MODIFY])
 
 
-async def _difference(link: Link, desired_tunnels: DesiredTunnels) -> Plan:
+async def _difference(link: Link, state: DesiredState) -> Plan:
     sieve = Sieve(static_entries(link.config.site), await link.hashes())
     # Beside: the rest of the process goes on while a hundred thousand entries are compared.
-    async for portion in desired_tunnels(link.config.id):
+    async for portion in state.desired(link.config.id):
         await asyncio.to_thread(sieve.add, portion)
     observed = await link.observe(sieve.entries)
     return await asyncio.to_thread(plan, sieve.static, sieve.tunnels, observed)
 
 
-async def _look(link: Link, desired_tunnels: DesiredTunnels) -> tuple[Plan, list[Entry]]:
+async def _look(link: Link, state: DesiredState) -> tuple[Plan, list[Entry]]:
     """With all that was observed."""
-    tunnels = [one async for portion in desired_tunnels(link.config.id) for one in portion]
+    tunnels = [one async for portion in state.desired(link.config.id) for one in portion]
     observed = await link.observe()
     return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed), observed

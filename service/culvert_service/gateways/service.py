@@ -29,7 +29,7 @@ from culvert_service.gateways.kind import Kind
 from culvert_service.gateways.link import COUNTED
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.ownership_rows import Seen
-from culvert_service.gateways.reconcile import DesiredTunnels, comparison
+from culvert_service.gateways.reconcile import DesiredState, comparison
 from culvert_service.gateways.repository import Load
 from culvert_service.gateways.schemas import (
     BundleOut,
@@ -60,7 +60,7 @@ class Gateways:
         authority: Authority,
         clients: Authority,
         master_key: MasterKey,
-        desired: DesiredTunnels,
+        desired: DesiredState,
         own_names: Sequence[str],
     ) -> None:
         """`authority` signs the certificates of gateways; `clients` signs the certificates of their P4Runtime clients.
