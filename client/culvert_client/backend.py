@@ -11,18 +11,19 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
+from culvert_proto.sa import Limits
 
 from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import (
     Address,
-    Limits,
     Probe,
     Sa,
     Sas,
@@ -309,20 +310,20 @@ def _tunnel(sas: Sas) -> culvert_ipsec.TunnelState:
             outbound.key,
             _limits(outbound.soft),
             _limits(outbound.hard),
-            suite=outbound.suite.value,
+            suite=outbound.suite,
         ),
     )
 
 
 def _inbound(sa: Sa) -> culvert_ipsec.InboundSa:
     return culvert_ipsec.InboundSa(
-        sa.spi, sa.key, sa.replay_window, _limits(sa.soft), _limits(sa.hard), suite=sa.suite.value
+        sa.spi, sa.key, sa.replay_window, _limits(sa.soft), _limits(sa.hard), suite=sa.suite
     )
 
 
-def _limits(limits: Limits) -> culvert_ipsec.Limits:
+def _limits(limits: Limits) -> Limits:
     # Seconds are the tunnel machine's.
-    return culvert_ipsec.Limits(limits.packets, limits.bytes)
+    return replace(limits, seconds=0)
 
 
 def _usage(counted: culvert_ipsec.TunnelCounters) -> Usage:

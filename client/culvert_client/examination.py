@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import dns.rcode
 from cryptography import x509
 from culvert_proto import Reason, local_pb2
-from culvert_proto.suites import outer_length
+from culvert_proto.sa import outer_length
 
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.handshake import fault

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from culvert_proto import CulvertError, agent_pb2
-from culvert_proto.suites import inner_length
+from culvert_proto.sa import inner_length
 
 from culvert_client.controller.agent import Agent
 from culvert_client.core.client import Client

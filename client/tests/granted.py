@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 
-from culvert_client.core.grant import Limits, Sa, SaPair, Spi, Tunnel, TunnelId
+from culvert_client.core.grant import Sa, SaPair, Spi, Tunnel, TunnelId
 from culvert_client.core.profile import Gateway, Profile, Resource
+from culvert_proto.sa import Limits
 
 WIKI = "wiki.corp.example"
 WIKI_ADDRESS = ip_address("10.20.0.10")

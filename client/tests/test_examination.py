@@ -17,7 +17,7 @@ from culvert_client.core.path_mtu import UNMEASURED
 from culvert_client.ping import Ping, ping
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2, local_pb2
-from culvert_proto.suites import outer_length
+from culvert_proto.sa import outer_length
 
 from .controller import CODE, Controller, serving
 from .enrolment_server import accepts, enrolment_server

@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from culvert_agent_server import Limits, Server, Shown
+from culvert_agent_server import CallLimits, Server, Shown
 from culvert_client.controller.enrolment import request_pem
 from culvert_client.controller.handshake import refusal
 from culvert_client.state_dir import Identity, key_pem
@@ -27,7 +27,7 @@ from .test_daemon import WIKI, Lab, why
 
 DAY = datetime.timedelta(days=1)
 OVER = datetime.timedelta(seconds=-1)
-LIMITS = Limits(1024, 100.0, (8, "", b""), (8, "", b""))
+LIMITS = CallLimits(1024, 100.0, (8, "", b""), (8, "", b""))
 
 
 @contextlib.asynccontextmanager

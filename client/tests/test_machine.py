@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from culvert_client.core.grant import Limits, SaPair, TunnelId, Usage
+from culvert_client.core.grant import SaPair, TunnelId, Usage
 from culvert_client.core.tunnel import events as on
 from culvert_client.core.tunnel.machine import TABLE, IllegalEventError, Machine
 from culvert_client.core.tunnel.states import (
@@ -27,6 +27,7 @@ from culvert_client.core.tunnel.states import (
     Up,
 )
 from culvert_proto import CulvertError, Reason
+from culvert_proto.sa import Limits
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from culvert_client.core.path_mtu import CONFIRM_EVERY, LEAST, PROBES, RAISE_EVERY, UNMEASURED, PathMtu, Phase
 from culvert_proto.contract import Suite
-from culvert_proto.suites import inner_length, outer_length
+from culvert_proto.sa import inner_length, outer_length
 from hypothesis import given
 from hypothesis import strategies as st
 

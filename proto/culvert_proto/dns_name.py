@@ -68,6 +68,15 @@ def canonical(text: str) -> str:
         return searched(text)
 
 
+def candidates(asked: str) -> list[str]:
+    """The names of resources that match a canonical name, best first: the name itself, then wildcards from the nearest."""
+    if len(asked) > DNS_NAME_MAX:
+        return []
+    labels = asked.split(".")
+    above = (WILDCARD + ".".join(labels[start:]) for start in range(1, len(labels)))
+    return list(dict.fromkeys([asked, *above]))
+
+
 def searched(text: str) -> str:
     """What a person types to search for a part of a name, as it stands in `unicode`."""
     return unicodedata.normalize("NFKC", text).strip().lower().removesuffix(".")

@@ -20,8 +20,8 @@ from culvert_agent_server import (
     HEAD_MAX,
     REQUEST_MAX,
     Around,
+    CallLimits,
     Ends,
-    Limits,
     Problems,
     RestServer,
     Server,
@@ -105,7 +105,7 @@ class AgentPort:
 
         listen, rate = self._settings.agent_listen, self._settings.agent_calls_per_second
         host, port = split_listen(listen)
-        limits = Limits(
+        limits = CallLimits(
             _file_limit(),
             rate,
             too_large=_ends(CulvertError(Reason.BODY_TOO_LARGE, limit=REQUEST_MAX)),

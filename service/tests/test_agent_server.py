@@ -16,7 +16,7 @@ import grpc.aio
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509 import load_pem_x509_certificate
-from culvert_agent_server import REQUEST_MAX, Context, Ends, Limits, Server, Shown
+from culvert_agent_server import REQUEST_MAX, CallLimits, Context, Ends, Server, Shown
 from culvert_proto import CulvertError, Reason
 from culvert_proto.grpc_errors import from_rpc_error, status, stream, unary
 from culvert_service.pki.authority import Authority, PrivateKey
@@ -35,7 +35,7 @@ def ends(reason: Reason, **fields: object) -> Ends:
     return found.code, found.message, found.SerializeToString()
 
 
-LIMITS = Limits(
+LIMITS = CallLimits(
     files=1024,
     calls_per_second=BURST / 10,
     too_large=ends(Reason.BODY_TOO_LARGE, limit=REQUEST_MAX),

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
+from culvert_proto.sa import Limits
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel, Plan, Sieve, plan
 from culvert_service.gateways.entry import Entry, EntryKey, Kind, entry
-from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Site, Wan, static_entries

@@ -13,14 +13,14 @@ import pytest
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap_with_padding
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import ENDPOINTS, SAS, Suite
-from culvert_proto.suites import check_allowed, inner_length
+from culvert_proto.sa import Limits, check_allowed, inner_length
 from culvert_service.config import Settings
 from culvert_service.gateways import mapped
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
-from culvert_service.gateways.limits import Limits, hard
+from culvert_service.gateways.limits import hard
 from culvert_service.gateways.sa import Endpoint, draw, draw_tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries

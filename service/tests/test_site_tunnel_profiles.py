@@ -11,7 +11,7 @@ import httpx
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto.contract import Suite
-from culvert_service.gateways.limits import Limits
+from culvert_proto.sa import Limits
 from culvert_service.gateways.selector import Selector
 from culvert_service.site_tunnels.flow import Flow, Place, flows, limits_of, suite_of
 from hypothesis import given

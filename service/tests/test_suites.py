@@ -9,7 +9,7 @@ from culvert_ipsec.esp import Inbound, Outbound
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_proto.contract import Suite
-from culvert_proto.suites import inner_length
+from culvert_proto.sa import inner_length
 from culvert_service.tunnels.roaming import Peer
 
 from .conftest import World

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from culvert_proto import Reason
-from culvert_service.resources.name import candidates, parse
+from culvert_proto.dns_name import candidates
+from culvert_service.resources.name import parse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from culvert_ipsec.esp import Outbound
 from culvert_proto.contract import Suite as Offered
-from culvert_proto.suites import inner_length
+from culvert_proto.sa import inner_length
 from linux_esp.packets import EXPERIMENT, ICMP, ICMPV6, Ip
 from linux_esp.suites import SUITES
 from linux_esp.two_tuns import HERE, THERE, Kernel, Shape, wrapped

@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import FIRST_SPI, Suite
 from culvert_proto.dns_name import canonical
 from culvert_proto.phrases import Phrase
-from culvert_proto.suites import check_allowed
+from culvert_proto.sa import Limits, check_allowed
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.surroundings import surroundings
@@ -263,8 +263,8 @@ def _sa(message: agent_pb2.Sa) -> grant.Sa:
     )
 
 
-def _limits(message: agent_pb2.Limits) -> grant.Limits:
-    return grant.Limits(message.packets, message.bytes, message.seconds)
+def _limits(message: agent_pb2.Limits) -> Limits:
+    return Limits(message.packets, message.bytes, message.seconds)
 
 
 def _network_text(text: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from culvert_proto import CulvertError, Reason
-from culvert_proto.suites import inner_length
+from culvert_proto.sa import inner_length
 
 from culvert_client.core.applies import Applies
 from culvert_client.core.clicks import Clicks

@@ -7,21 +7,13 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import NewType
 
 from culvert_proto.contract import Suite
+from culvert_proto.sa import Limits
 
 TunnelId = NewType("TunnelId", str)
 Spi = NewType("Spi", int)
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """0 means no limit of that kind. Bytes count inner packets."""
-
-    packets: int = 0
-    bytes: int = 0
-    seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ipaddress import ip_network
 import dns.exception
 import dns.name
 from culvert_proto import CulvertError, Reason
-from culvert_proto.dns_name import canonical
+from culvert_proto.dns_name import candidates, canonical
 
 from culvert_client.core.grant import Address, Network
 
@@ -109,9 +109,7 @@ class Profile:
         """The name of the tunnel that carries a name: its resource's, of several the nearest one's."""
         if fqdn in self._tunnels:
             return fqdn
-        labels = fqdn.split(".")
-        above = ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
-        return next((it for it in above if it in self._tunnels), fqdn)
+        return next((it for it in candidates(fqdn) if it in self._tunnels), fqdn)
 
     def addresses_of(self, fqdn: str) -> frozenset[Address]:
         """Where a resource's name leads to; none of a name below a wildcard, which others publish."""

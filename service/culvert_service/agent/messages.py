@@ -9,10 +9,11 @@ from culvert_db import Device, Resource
 from culvert_db.published import hosts
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import MIN_REPLAY_WINDOW, MTU_MIN, NAT_T_PORT, Suite
+from culvert_proto.sa import Limits
 
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
-from culvert_service.gateways.limits import Limits, hard
+from culvert_service.gateways.limits import hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import precedence

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from culvert_proto.sa import Limits
 
 # Room between soft and hard at least: what a fast link carries while a slow device rekeys.
 _PACKETS = 2**20
 _BYTES = 2**30
 _SECONDS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    packets: int = 0
-    bytes: int = 0
-    seconds: int = 0
 
 
 def hard(soft: Limits) -> Limits:

@@ -10,7 +10,7 @@ from culvert_db import Database, Gateway, GatewayHealth
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
-from culvert_proto.suites import check_allowed
+from culvert_proto.sa import check_allowed
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from culvert_db import Gateway
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
-from culvert_proto.suites import check_allowed
+from culvert_proto.sa import check_allowed
 
 from culvert_service.gateways.record import site_of
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
-from culvert_proto.suites import inner_length
+from culvert_proto.sa import Limits, inner_length
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, EntryKey, MatchValue, Update, deletes, entry, inserts
-from culvert_service.gateways.limits import Limits, hard
+from culvert_service.gateways.limits import hard
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN, Probe

@@ -17,13 +17,13 @@ from culvert_db import (
     User,
 )
 from culvert_db.text import by_code_point
+from culvert_proto.dns_name import candidates
 from sqlalchemy import ScalarSelect, Text, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from culvert_service.decision.facts import POLICIES, concerns
-from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by, named_like
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in

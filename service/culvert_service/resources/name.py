@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from culvert_proto import dns_name
-from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.dns_name import WILDCARD
 
 
@@ -13,12 +12,3 @@ def parse(text: str) -> str:
     if "." not in name.removeprefix(WILDCARD):
         raise ValueError("must be a full DNS name such as wiki.corp.example, or *.corp.example for all below")
     return name
-
-
-def candidates(asked: str) -> list[str]:
-    """Resource names that match `asked`, best match first: the exact name, then wildcards from the nearest."""
-    if len(asked) > DNS_NAME_MAX:
-        return []
-    labels = asked.split(".")
-    above = (WILDCARD + ".".join(labels[start:]) for start in range(1, len(labels)))
-    return list(dict.fromkeys([asked, *above]))

@@ -30,7 +30,7 @@ from culvert_service.rest.search import found_in
 
 
 def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
-    """The id of the resource that name.candidates mean."""
+    """The id of the resource that dns_name.candidates mean."""
     named = aliased(Resource)
     found = select(named.id).where(named.fqdn == any_(names))
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()

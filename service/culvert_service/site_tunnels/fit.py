@@ -8,7 +8,7 @@ from itertools import product
 from culvert_db import Gateway, SiteTunnel
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import SELECTORS_MAX, Suite
-from culvert_proto.suites import check_allowed
+from culvert_proto.sa import check_allowed
 from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
 

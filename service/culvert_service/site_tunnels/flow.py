@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from culvert_proto.contract import Suite
+from culvert_proto.sa import Limits
 
-from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.selector import Selector
 from culvert_service.resources.target import selectors
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from culvert_db import Direction, Gateway, Resource, SecurityAssociation, SiteTunnel, SiteTunnelState
 from culvert_proto.contract import NAT_T_PORT, Suite
-from culvert_proto.suites import inner_length
+from culvert_proto.sa import Limits, inner_length
 
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, MatchValue, Update, deletes
-from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.site import Site

@@ -7,9 +7,9 @@ import uuid
 from dataclasses import dataclass, field
 
 from culvert_proto.contract import Suite
+from culvert_proto.sa import Limits
 
 from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
-from culvert_service.gateways.limits import Limits
 from culvert_service.gateways.sa import Spi
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe

@@ -18,6 +18,7 @@ from culvert_db import (
     as_json,
     from_json,
 )
+from culvert_proto.dns_name import candidates
 from sqlalchemy import (
     LargeBinary,
     Text,
@@ -30,7 +31,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array
 
 from culvert_service.decision.facts import POLICIES, VERSION
-from culvert_service.resources.name import candidates
 from culvert_service.resources.repository import meant_by
 from culvert_service.tunnels.json_rows import GATEWAY, parse_gateway, parse_inner, parse_resource
 from culvert_service.tunnels.pool import Inner

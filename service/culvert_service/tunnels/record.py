@@ -12,11 +12,12 @@ from culvert_db import Direction, Gateway, Resource, TunnelState
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
+from culvert_proto.sa import Limits
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, Update, deletes, modifies
-from culvert_service.gateways.limits import Limits, hard
+from culvert_service.gateways.limits import hard
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
 from culvert_service.gateways.selector import Selector

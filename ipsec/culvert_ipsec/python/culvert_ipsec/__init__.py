@@ -4,6 +4,8 @@ A `Datapath` is given its whole state and makes the machine equal to it. `Kernel
 TUN and UDP.
 """
 
+from culvert_proto.sa import Limits
+
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import (
     Datapath,
@@ -17,7 +19,6 @@ from culvert_ipsec.desired import (
     ClosedTunnel,
     DatapathState,
     InboundSa,
-    Limits,
     OnLink,
     OutboundSa,
     TunnelState,

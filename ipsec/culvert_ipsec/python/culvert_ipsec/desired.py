@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
+from culvert_proto.sa import NO_LIMITS, Limits
 
 from culvert_ipsec.selector import Selector
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """0 means no limit. Bytes count inner packets, seconds begin with the SA's first packet."""
-
-    packets: int = 0
-    bytes: int = 0
-    seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +22,8 @@ class InboundSa:
     spi: int
     key: bytes = field(repr=False)
     replay_window: int = MIN_REPLAY_WINDOW
-    soft: Limits = Limits()
-    hard: Limits = Limits()
+    soft: Limits = NO_LIMITS
+    hard: Limits = NO_LIMITS
     suite: str = Suite.AES_GCM_256
     esn: bool = True
 
@@ -42,8 +34,8 @@ class OutboundSa:
 
     spi: int
     key: bytes = field(repr=False)
-    soft: Limits = Limits()
-    hard: Limits = Limits()
+    soft: Limits = NO_LIMITS
+    hard: Limits = NO_LIMITS
     suite: str = Suite.AES_GCM_256
     esn: bool = True
 

@@ -24,10 +24,11 @@ from ipaddress import IPv4Address, ip_address
 from typing import Self
 
 from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
+from culvert_proto.sa import Limits
 
 from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
-from culvert_ipsec.desired import DatapathState, Limits
+from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import wanted as wanted_link
 from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER

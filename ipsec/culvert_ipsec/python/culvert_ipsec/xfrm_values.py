@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from culvert_ipsec.desired import Limits
+from culvert_proto.sa import Limits
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

@@ -2,16 +2,16 @@
 
 from culvert_agent_server._native import BODY_MAX, HEAD_MAX, REQUEST_MAX
 from culvert_agent_server.rest import Problems, RestServer
-from culvert_agent_server.server import Around, Context, Ends, Limits, Server, Shown
+from culvert_agent_server.server import Around, CallLimits, Context, Ends, Server, Shown
 
 __all__ = [
     "BODY_MAX",
     "HEAD_MAX",
     "REQUEST_MAX",
     "Around",
+    "CallLimits",
     "Context",
     "Ends",
-    "Limits",
     "Problems",
     "RestServer",
     "Server",

@@ -34,7 +34,7 @@ Ends = tuple[int, str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallLimits:
     """`files` is RLIMIT_NOFILE, from which the limits of connections follow. `calls_per_second` is for each device."""
 
     files: int
@@ -105,7 +105,7 @@ class Server:
         host: str,
         port: int,
         shown: Shown,
-        limits: Limits,
+        limits: CallLimits,
         *,
         handshake_seconds: float,
         around: Sequence[Around] = (),

@@ -1,4 +1,4 @@
-"""The lengths of packets under an SA's suite, and the permission that a legacy suite needs. Pure.
+"""What every part needs to know of an SA: its limits, how long its packets are, and whether its suite is allowed. Pure.
 
 link MTU ─┬─ outer IP ─┬─ UDP ─┬─ SPI, sequence ─┬─ IV ─┬─ inner packet, padding, pad length, next header ─┬─ ICV
           │  20 or 40  │ 0, 8  │        8        │      │              a multiple of `block`               │
@@ -7,6 +7,7 @@ link MTU ─┬─ outer IP ─┬─ UDP ─┬─ SPI, sequence ─┬─ IV �
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from culvert_proto.contract import Suite
 from culvert_proto.reasons import CulvertError, Reason
@@ -14,6 +15,18 @@ from culvert_proto.reasons import CulvertError, Reason
 # RFC 791, RFC 8200; RFC 768; RFC 4303 section 2: SPI and sequence number, and pad length and next header.
 _OUTER = {4: 20, 6: 40}
 _UDP, _ESP_HEADER, _ESP_TRAILER = 8, 8, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 means no limit of that kind. Bytes count inner packets, seconds begin with the SA's first packet."""
+
+    packets: int = 0
+    bytes: int = 0
+    seconds: int = 0
+
+
+NO_LIMITS = Limits()
 
 
 def outer_length(inner: int, family: int, suite: Suite = Suite.AES_GCM_256, *, udp: bool = True) -> int:
