@@ -1,4 +1,4 @@
-"""What happens to the client as a whole, and what it asks for in return. `client.py` says which leads to which."""
+"""Events of the client as a whole, and the commands that it gives in return. `client.py` says which leads to which."""
 
 from __future__ import annotations
 

@@ -133,14 +133,14 @@ class Daemon:
         await self._tasks.cancel()
 
     def add(self, number: int, state: StateDir) -> Organisation:
-        """One that this computer is enrolled with from now on."""
+        """Start an organisation that this computer is enrolled with from now on."""
         self.organisations[number] = added = Organisation(number, state, self.shared)
         added.start()
         added.measure_round_trips()
         return added
 
     def forget(self, organisation: Organisation) -> None:
-        """It has left: nothing of it stays in the datapath."""
+        """Forget an organisation that has left; nothing of it stays in the datapath."""
         del self.organisations[organisation.number]
         self.datapath.forget(organisation.number)
         self.shared.changes.tell()
@@ -173,14 +173,14 @@ class Daemon:
 
     @property
     def warnings(self) -> Sequence[CulvertError]:
-        """What is the matter with this computer's networks and the organisations' files."""
+        """Warnings about this computer's networks and the organisations' files."""
         files = (warning for it in self.router.all() for warning in it.client.file_warnings.values())
         unprotected = (it.warning for profile in self.router.profiles().values() for it in profile.collisions)
         return (*unprotected, *self.datapath.warnings, *files)
 
     @property
     def warnings_for_all(self) -> Sequence[CulvertError]:
-        """What is the matter with this computer's name service and its state directory: each user of it is concerned."""
+        """Warnings about the name service and the state directory, which concern each user of this computer."""
         return (*self._names.warnings, *filter(None, [self._enrolments.fault]))
 
     def _use(self, servers: tuple[Endpoint, ...]) -> None:

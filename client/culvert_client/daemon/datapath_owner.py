@@ -68,11 +68,11 @@ class DatapathOwner:
 
     @property
     def warnings(self) -> Sequence[CulvertError]:
-        """What is the matter with this computer's own networks."""
+        """Warnings about this computer's own networks."""
         return self._shared.warnings
 
     def start(self) -> None:
-        """From now on requests are granted; the datapath's events go to the organisations."""
+        """Grant requests from now on, and pass the datapath's events to the organisations."""
         # What any of them protects stays blocked while the first of them begins.
         self._union = DatapathUnion(
             {
@@ -86,7 +86,7 @@ class DatapathOwner:
         self._tasks.start(self._apply_forever())
 
     def keep_up(self) -> None:
-        """From now on counters and the network are watched."""
+        """Watch the counters and the network from now on."""
         self._tasks.start(self._look_around_forever())
         self._tasks.start(self._measure_forever())
 
@@ -97,16 +97,16 @@ class DatapathOwner:
         self._requests.put_nowait((organisation, apply))
 
     async def granted(self) -> None:
-        """Waits until all requests so far are granted or refused."""
+        """Wait until all requests so far are granted or refused."""
         await self._requests.join()
 
     def forget(self, number: int) -> None:
-        """Nothing of that organisation stays in the datapath."""
+        """Remove everything of that organisation from the datapath."""
         self._union = self._union.without(number)
         self._fall_behind()
 
     def look_again(self) -> None:
-        """The network, and so its NAT64, may be another."""
+        """Look for a NAT64 again: the network may be another."""
         self._look.set()
 
     async def moved(self) -> None:
@@ -206,7 +206,7 @@ class DatapathOwner:
         return error
 
     def _fall_behind(self) -> None:
-        """The datapath is not what it should be: it is told the union again."""
+        """Apply the union again: the datapath is not as it should be."""
         self._behind = True
         self._look.set()
 
@@ -269,7 +269,7 @@ class DatapathOwner:
 
 @dataclass(frozen=True, slots=True)
 class DatapathUnion:
-    """What the datapath is told for several organisations, with tunnels under distinct ids. Pure.
+    """The desired states of several organisations as one for the datapath, with tunnels under distinct ids. Pure.
 
     `parts` by the organisations' numbers.
     """
@@ -302,7 +302,7 @@ class DatapathUnion:
 
 
 def split_by_organisation(measured: Measured) -> dict[int, Measured]:
-    """What was counted, by organisation."""
+    """The counters by organisation."""
     usage, drops = _by_owner(measured.usage), _by_owner(measured.drops)
     return {number: Measured(usage[number], drops.get(number, {}), measured.all_drops) for number in usage}
 

@@ -1,4 +1,4 @@
-"""What tray and CLI ask, of one organisation or several: whose it is, who may, and the answers of all as one."""
+"""Requests of tray and CLI: finds the organisation, checks the permission, and merges the answers of several."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Value = TypeVar("Value")
 
 
 class Daemon(Protocol):
-    """What the local API asks of the daemon as a whole."""
+    """The parts of the daemon that the local API asks."""
 
     shared: SharedParts
     router: Router

@@ -87,7 +87,7 @@ Value = TypeVar("Value")
 
 
 class DatapathRequests(Protocol):
-    """What an organisation asks of the datapath that it shares; DatapathOwner conforms."""
+    """An organisation's requests to the datapath that all share; DatapathOwner conforms."""
 
     def request_apply(self, organisation: Organisation, apply: Apply) -> None: ...
     def claims_changed(self, organisation: Organisation) -> None: ...
@@ -96,7 +96,7 @@ class DatapathRequests(Protocol):
 
 
 class Others(Protocol):
-    """What an organisation asks about the others; Router conforms."""
+    """An organisation's questions about the others; Router conforms."""
 
     def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
     def see_awake(self) -> None: ...
@@ -104,7 +104,7 @@ class Others(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What the organisations share."""
+    """The parts that all organisations use."""
 
     settings: Config
     nat64: Nat64Reach

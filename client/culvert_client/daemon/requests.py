@@ -1,4 +1,4 @@
-"""What a person asks of tunnels, gateways and pauses: told to the core, and waited for."""
+"""A person's requests about tunnels, gateways and pauses: passed to the core, and waited for."""
 
 from __future__ import annotations
 

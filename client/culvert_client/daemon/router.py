@@ -49,7 +49,7 @@ class Router:
     def profiles(self) -> dict[int, Profile]:
         return {number: it.client.profile for number, it in self.organisations.items()}
 
-    # ── what the name service asks ──────────────────────────────────────────────────────────────────────────────────────
+    # ── the name service's questions ────────────────────────────────────────────────────────────────────────────────────
 
     def profile(self) -> Profile:
         return merge_profiles(self.profiles().values())

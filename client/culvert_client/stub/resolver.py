@@ -48,18 +48,18 @@ class _Held:
 
 
 class Organisations(Protocol):
-    """What the stub asks of the organisations, and tells them."""
+    """The stub's questions to the organisations, and the events that it passes to them."""
 
     def profile(self) -> Profile:
-        """Of all of them."""
+        """The profiles of all organisations as one."""
         ...
 
     def profile_beside(self, fqdn: str) -> Profile:
-        """Of those that the name does not belong to."""
+        """The profiles of the organisations that the name does not belong to, as one."""
         ...
 
     def addresses_of(self, fqdn: str) -> Collection[Address]:
-        """Those that the controller gave for a name."""
+        """The addresses that the controller gave for a name."""
         ...
 
     def full_name(self, label: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What happens to a tunnel, and what its machine asks for in return. `machine.py` says which leads to which."""
+"""Events of a tunnel, and the commands that its machine gives in return. `machine.py` has the table."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ class Trigger(enum.Enum):
 
 
 Demander = QueryId | RequestId | Trigger
+"""Release and Refuse name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Release or Refuse answers the demander."""
-
     demander: Demander
 
 
@@ -141,7 +140,7 @@ Event = (
     | ClosedByController | GatewayMoved | CloseRequested | ControllerBack | Tick
 )  # fmt: skip
 
-# What the machine asks for.
+# Commands.
 
 
 @dataclass(frozen=True, slots=True)
