@@ -58,6 +58,8 @@ pub struct DataPlane {
     threads: usize,
     pub traffic: Traffic,
     pub tap: Tap,
+    /// As [`Switch::reads_queues`] of the program that was installed last.
+    reads_queues: AtomicBool,
 }
 
 impl DataPlane {
@@ -74,6 +76,7 @@ impl DataPlane {
             threads,
             traffic: Traffic::new(threads),
             tap: Tap::default(),
+            reads_queues: AtomicBool::new(false),
         }
     }
 
@@ -90,6 +93,7 @@ impl DataPlane {
             threads: 1,
             traffic: Traffic::new(1),
             tap: Tap::default(),
+            reads_queues: AtomicBool::new(false),
         }
     }
 
@@ -101,6 +105,7 @@ impl DataPlane {
     /// Replaces the program. `keep` gets both, before the next packet runs.
     pub fn install(&self, mut running: Running, keep: impl FnOnce(&Running, &mut Running)) {
         running.switch.set_lanes(self.threads);
+        let reads_queues = running.switch.reads_queues();
         let mut guard = self.running.write();
         if let Some(old) = guard.as_ref() {
             keep(old, &mut running);
@@ -109,6 +114,7 @@ impl DataPlane {
             running.switch.set_port(*port, *open);
         }
         let old = guard.replace(running);
+        self.reads_queues.store(reads_queues, Ordering::Relaxed);
         RwLockWriteGuard::unlock_fair(guard);
         drop(old);
     }
@@ -157,6 +163,23 @@ impl DataPlane {
         Transaction { plane: self, held }
     }
 
+    /// Whether [`DataPlane::observe`] is to be called before each batch.
+    pub(crate) fn reads_queues(&self) -> bool {
+        self.reads_queues.load(Ordering::Relaxed)
+    }
+
+    /// Tells the program of the packets that wait at a thread's ports.
+    pub(crate) fn observe(&self, thread: usize, ports: &mut [Port]) {
+        let now = Instant::now();
+        self.share(thread, |program| {
+            if let Some((_, mut lane)) = program {
+                ports
+                    .iter_mut()
+                    .for_each(|port| lane.observe(port.number, port.queue(now)));
+            }
+        });
+    }
+
     /// Runs what has come in at a thread's port, up to a batch. Returns how many frames there were.
     pub(crate) fn run(
         &self,
@@ -169,9 +192,11 @@ impl DataPlane {
             return 0;
         }
         let (traffic, number) = (&self.traffic, port.number);
+        // Packets of a batch are sent at its end, and would seem to wait until then.
+        let batch = if self.reads_queues() { 1 } else { BATCH };
         self.share(thread, |mut program| {
             let now = self.started.elapsed();
-            port.receive(Instant::now(), BATCH, |frame| {
+            port.receive(Instant::now(), batch, |frame| {
                 let Some((running, lane)) = &mut program else {
                     return traffic.had_no_program();
                 };

@@ -128,6 +128,9 @@ fn forward(
                 Some(port) => outgoing[port].push(frame),
                 None => traffic.sent_to_no_port(),
             };
+            if plane.reads_queues() && ports.get(index).is_none_or(|port| !port.is_empty()) {
+                plane.observe(thread, &mut ports);
+            }
             came += match ports.get_mut(index) {
                 Some(port) => plane.run(thread, port, &mut outcome, send),
                 None => plane.run_packet_outs(thread, &mut outcome, send),
@@ -158,6 +161,9 @@ fn forward(
         if looked - refreshed >= GLANCE {
             refreshed = looked;
             ports.iter_mut().for_each(|port| port.refresh(looked));
+            if !plane.reads_queues() {
+                ports.iter_mut().for_each(Port::forget_queue);
+            }
         }
         if thread == 0 && !ports.iter().map(is_open).eq(open.iter().copied()) {
             open = ports.iter().map(is_open).collect();

@@ -9,6 +9,7 @@ use crate::layout::{HeaderIx, Home};
 use crate::load::{Label, Labels};
 use crate::phv::Phv;
 use crate::program::Program;
+use crate::queue::Queue;
 use crate::table::{Found, KeyBuffer, Table};
 
 /// Steps that are kept of one packet; its copies are many, or its parser loops, when it has more.
@@ -29,6 +30,8 @@ pub enum Step {
     /// The egress pipeline begins.
     Egress {
         port: u16,
+        /// The port's, if the program reads queues.
+        queue: Option<Queue>,
     },
     State {
         name: String,

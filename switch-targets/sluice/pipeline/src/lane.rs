@@ -18,6 +18,7 @@ use crate::packet_run::{Buffers, PacketRun};
 use crate::packet_state::PacketState;
 use crate::phv::Phv;
 use crate::program::Program;
+use crate::queue::{Queue, Queues};
 use crate::switch::Switch;
 use crate::trace_cache::{Log, TraceCache};
 
@@ -27,6 +28,7 @@ pub struct LaneState {
     pub buffers: Buffers,
     pub traces: TraceCache,
     pub log: Log,
+    pub queues: Queues,
     pub lane_scratch: LaneScratch,
     pub faults: Faults,
 }
@@ -44,6 +46,7 @@ impl LaneState {
             },
             traces: TraceCache::default(),
             log: Log::default(),
+            queues: Queues::default(),
             lane_scratch: LaneScratch {
                 args: args.collect(),
                 args_of: vec![0; ir.calls.len()],
@@ -66,6 +69,12 @@ impl<'a> Lane<'a> {
             switch,
             state: state.lock(),
         }
+    }
+
+    /// Tells the program of the packets that wait at a port now: none, at a port that is never observed. Needed where
+    /// [`Switch::reads_queues`].
+    pub fn observe(&mut self, port: u16, queue: Queue) {
+        self.state.queues.observe(port, queue);
     }
 
     /// Runs one packet to its end: all passes, all copies. `now` is the time since the switch started.
@@ -99,6 +108,7 @@ impl<'a> Lane<'a> {
             buffers,
             traces,
             log,
+            queues,
             lane_scratch,
             faults,
         } = &mut *self.state;
@@ -125,6 +135,7 @@ impl<'a> Lane<'a> {
             replication: &switch.replication,
             buffers,
             traces,
+            queues,
             none: &switch.none,
         };
         run.packet(ingress_port, packet);

@@ -40,6 +40,7 @@ mod profile;
 #[cfg(test)]
 mod profile_tests;
 mod program;
+mod queue;
 mod spec;
 mod switch;
 mod table;
@@ -64,6 +65,7 @@ pub use packet::Packet;
 pub use payload::Payload;
 pub use profile::{GroupSize, ProfileLimits};
 pub use program::Program;
+pub use queue::Queue;
 pub use spec::{
     ActionId, ActionSpec, CounterId, CounterSpec, DefaultSpec, DigestId, DigestSpec, FieldSpec,
     KeySpec, MatchKind, MeterId, MeterSpec, MeterUnit, ParamSpec, ProfileId, ProfileSpec,

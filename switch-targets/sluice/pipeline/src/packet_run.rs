@@ -22,6 +22,7 @@ use crate::packet_state::{CloneRequest, PacketState, Signals};
 use crate::parse::parse;
 use crate::phv::Phv;
 use crate::profile::Profile;
+use crate::queue::Queues;
 use crate::table::Table;
 use crate::trace_cache::{PassStart, Scratch, TraceCache};
 
@@ -94,6 +95,7 @@ pub struct PacketRun<'a> {
     pub replication: &'a Replication,
     pub buffers: &'a mut Buffers,
     pub traces: &'a mut TraceCache,
+    pub queues: &'a mut Queues,
     pub none: &'a Args,
 }
 
@@ -336,7 +338,9 @@ impl<'a> PacketRun<'a> {
         let ir = self.interpreter.ir;
         let standard = &ir.standard;
         packet.signals.exit = false;
-        self.note(|| Step::Egress { port });
+        let reads_queue = !standard.queue.is_empty();
+        let queue = reads_queue.then(|| self.queues.at(port));
+        self.note(|| Step::Egress { port, queue });
         self.set(packet, standard.egress_port, u128::from(port));
         self.set(packet, standard.egress_spec, 0);
         self.set(packet, standard.packet_length, packet.len as u128);
@@ -346,6 +350,10 @@ impl<'a> PacketRun<'a> {
             self.interpreter.now.as_micros() & 0xffff_ffff,
         );
         self.set(packet, standard.egress_timestamp, self.now());
+        if let Some(queue) = queue {
+            let fields = standard.queue.iter();
+            fields.for_each(|field| field.fill(&mut packet.phv, queue));
+        }
         self.flow(&ir.egress, ir.egress.start, Half::Egress, packet);
         self.after_egress(port, packet)
     }
@@ -404,6 +412,9 @@ impl<'a> PacketRun<'a> {
         let headers = &self.buffers.headers[..self.buffers.headers.len().min(limit)];
         let payload = &packet.payload.bytes()[..packet.payload.len().min(limit - headers.len())];
         self.interpreter.out.send(port, [headers, payload]);
+        if !ir.standard.queue.is_empty() {
+            self.queues.sent(port);
+        }
         if let (Some(journal), Some(sent)) = (
             &mut self.interpreter.journal,
             self.interpreter.out.sent.last(),

@@ -81,6 +81,11 @@ impl Switch {
         &self.program
     }
 
+    /// Whether the program reads how many packets wait at a port, or how long. Its packets are interpreted.
+    pub fn reads_queues(&self) -> bool {
+        !self.program.ir.standard.queue.is_empty()
+    }
+
     pub fn faults(&self) -> Faults {
         let faults = self.lanes.iter().map(|lane| lane.lock().faults);
         faults.fold(Faults::default(), Faults::and)

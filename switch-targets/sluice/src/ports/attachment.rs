@@ -108,6 +108,14 @@ impl Attachment {
         }
     }
 
+    /// Bytes of kernel memory for frames that wait to be sent.
+    pub fn held(&mut self) -> u64 {
+        match self {
+            Self::Packet(socket) => socket.held(),
+            Self::Xdp(socket) => socket.held(),
+        }
+    }
+
     /// Follows the interface's MTU.
     pub fn refresh(&mut self, interface: &str) {
         match self {

@@ -6,6 +6,7 @@
 //! Each data-plane thread has a `Port` of every number. Packets of one flow come to one of them; all of them can send.
 
 mod attachment;
+mod backlog;
 mod fanout;
 #[cfg(test)]
 mod fanout_tests;
@@ -19,10 +20,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use sluice_pipeline::Queue;
 use thiserror::Error;
 use tracing::{info, warn};
 
 use attachment::{Attachment, Way};
+use backlog::Backlog;
 use fanout::{Group, Share};
 use frames::Intake;
 pub use frames::Outgoing;
@@ -99,6 +102,8 @@ pub struct Port {
     state: State,
     stats: PortStats,
     told: Told,
+    /// The packets that wait, while the program reads queues.
+    backlog: Option<Backlog>,
 }
 
 enum State {
@@ -159,6 +164,7 @@ impl Port {
                     state: State::Open(socket),
                     stats: PortStats::default(),
                     told: Told::default(),
+                    backlog: None,
                 })
             }
             Err(cause) => Err(PortError {
@@ -245,7 +251,7 @@ impl Port {
 
     fn close(&mut self, now: Instant, error: &io::Error) {
         warn!(port = self.number, interface = self.interface, %error, "port is down");
-        self.state = State::Closed { since: now };
+        (self.state, self.backlog) = (State::Closed { since: now }, None);
     }
 
     /// Sends the frames and forgets them.
@@ -257,7 +263,17 @@ impl Port {
         let State::Open(socket) = &mut self.state else {
             return outgoing.clear();
         };
+        let before = self
+            .backlog
+            .is_some()
+            .then(|| (socket.held(), outgoing.frames.len() as u64, outgoing.bytes));
         let (sent, refused) = socket.send(outgoing);
+        if let (Some(backlog), Some((before, frames, bytes))) = (&mut self.backlog, before)
+            && sent.frames > 0
+        {
+            let (bytes, held) = (bytes * sent.frames / frames, [before, socket.held()]);
+            backlog.sent(sent.frames, bytes, held, Instant::now());
+        }
         if let Some(protocol) = refused {
             info!(
                 port = self.number,
@@ -276,6 +292,22 @@ impl Port {
         self.stats.sent.super_frames += sent.super_frames;
         self.stats.sent.too_long += sent.too_long;
         self.stats.sent.refused += sent.refused;
+    }
+
+    /// The packets that this thread has sent since the first call and that still wait.
+    pub fn queue(&mut self, now: Instant) -> Queue {
+        match &mut self.state {
+            State::Open(socket) => {
+                let backlog = self.backlog.get_or_insert_default();
+                backlog.queue(socket.held(), now)
+            }
+            State::Closed { .. } => Queue::default(),
+        }
+    }
+
+    /// Ends the account of packets that wait.
+    pub fn forget_queue(&mut self) {
+        self.backlog = None;
     }
 
     /// What has been counted since the last call, with what the kernel dropped before it reached us.

@@ -246,6 +246,14 @@ impl PacketSocket {
         None
     }
 
+    /// Bytes of kernel memory for frames that wait to be sent.
+    pub fn held(&self) -> u64 {
+        let mut bytes: c_int = 0;
+        // SAFETY: SIOCOUTQ, which is TIOCOUTQ's number, writes an integer, which outlives the call.
+        let asked = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        check(asked).map_or(0, |_| u64::try_from(bytes).unwrap_or(0))
+    }
+
     /// Follows the interface's MTU.
     pub fn refresh(&mut self, interface: &str) {
         if let (Some(offload), Ok(mtu)) = (&mut self.offload, mtu(self.fd.as_fd(), interface)) {

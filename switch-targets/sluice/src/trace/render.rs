@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
-use sluice_pipeline::{Bits, MatchValue, Named, Step};
+use sluice_pipeline::{Bits, MatchValue, Named, Queue, Step};
 
 use super::Explained;
 
@@ -56,7 +56,14 @@ fn line(step: &Step) -> String {
             port,
             bytes,
         } => format!("  {reason} at port {port}: {bytes} bytes"),
-        Step::Egress { port } => format!("  egress to port {port}"),
+        Step::Egress { port, queue: None } => format!("  egress to port {port}"),
+        Step::Egress {
+            port,
+            queue: Some(Queue { depth, wait }),
+        } => format!(
+            "  egress to port {port}: {depth} packets wait, the first for {} µs",
+            wait.as_micros()
+        ),
         Step::State { name } => format!("    parser {name}"),
         Step::Extracted { header, fields } => format!("      {header} {}", named(fields)),
         Step::ParserError { name } => format!("    parser error {name}"),
@@ -153,7 +160,13 @@ fn object(step: &Step) -> Value {
             port,
             bytes,
         } => json!({"step": "pass", "reason": reason, "port": port, "bytes": bytes}),
-        Step::Egress { port } => json!({"step": "egress", "port": port}),
+        Step::Egress { port, queue: None } => json!({"step": "egress", "port": port}),
+        Step::Egress {
+            port,
+            queue: Some(Queue { depth, wait }),
+        } => {
+            json!({"step": "egress", "port": port, "depth": depth, "wait_us": wait.as_micros() as u64})
+        }
         Step::State { name } => json!({"step": "state", "name": name}),
         Step::Extracted { header, fields } => {
             json!({"step": "extracted", "header": header, "fields": members(fields)})

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use crate::cond::Cond;
 use crate::expr::{HeaderRef, Num};
 use crate::layout::{HeaderIx, Home, Layout, StackIx};
+use crate::queue::QueueField;
 use crate::spec::{MeterUnit, RegisterSpec};
 use crate::wide::Wide;
 
@@ -66,6 +67,8 @@ pub struct Standard {
     pub ingress_timestamp: Option<usize>,
     pub egress_timestamp: Option<usize>,
     pub enqueue_timestamp: Option<usize>,
+    /// The fields of the port's queue that the program uses.
+    pub queue: Vec<QueueField>,
 }
 
 /// The program's numbers for the core library's parser errors.

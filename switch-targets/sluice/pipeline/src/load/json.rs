@@ -90,6 +90,21 @@ impl<'a> Node<'a> {
         self.value.to_string()
     }
 
+    /// Whether it contains an array of exactly these two strings.
+    pub fn has(&self, pair: [&str; 2]) -> bool {
+        fn has(value: &Value, pair: [&str; 2]) -> bool {
+            match value {
+                Value::Array(items) => {
+                    items.iter().map(Value::as_str).eq(pair.map(Some))
+                        || items.iter().any(|item| has(item, pair))
+                }
+                Value::Object(members) => members.values().any(|member| has(member, pair)),
+                _ => false,
+            }
+        }
+        has(self.value, pair)
+    }
+
     /// The elements of an array.
     pub fn items(&self) -> Loaded<Vec<Node<'a>>> {
         let array = self

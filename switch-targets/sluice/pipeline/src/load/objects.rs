@@ -12,10 +12,20 @@ use crate::load::expr::Context;
 use crate::load::json::Node;
 use crate::load::meter::{self, Meters};
 use crate::load::reference::constant_bytes;
+use crate::queue::{QueueFact, QueueField};
 use crate::spec::{CounterSpec, DigestSpec, FieldSpec, RegisterSpec};
 
 /// Cells of all counters and registers together, and a few for each meter.
 const MAX_CELLS: u64 = 1 << 26;
+/// The parts of the JSON in which a field is used. A field list hands a field on, and uses it nowhere.
+const USES: [&str; 6] = [
+    "parsers",
+    "actions",
+    "pipelines",
+    "calculations",
+    "checksums",
+    "learn_lists",
+];
 
 #[derive(Debug, Default)]
 pub struct Objects {
@@ -259,7 +269,7 @@ fn standard(root: &Node, context: &Context) -> Result<Standard, LoadError> {
         let [name, field] = node.tuple::<2>()?;
         aliases.insert(name.str()?, field);
     }
-    let slot = |header: &str, field: &str| -> Result<Option<usize>, LoadError> {
+    let place = |header: &str, field: &str| -> Result<Option<(usize, u32)>, LoadError> {
         let place = match aliases.get(format!("{header}.{field}").as_str()) {
             Some(alias) => context.place(alias)?,
             None => {
@@ -284,10 +294,34 @@ fn standard(root: &Node, context: &Context) -> Result<Standard, LoadError> {
             }
         };
         match place.home {
-            Home::Slot(slot) => Ok(Some(slot)),
+            Home::Slot(slot) => Ok(Some((slot, place.width))),
             _ => Err(root.error(format!("{header}.{field} is too wide"))),
         }
     };
+    let slot = |header: &str, field: &str| -> Result<Option<usize>, LoadError> {
+        Ok(place(header, field)?.map(|(slot, _)| slot))
+    };
+    let header = "queueing_metadata";
+    let mut queue = Vec::new();
+    for (field, tells) in [
+        ("enq_qdepth", QueueFact::Depth),
+        ("deq_qdepth", QueueFact::Depth),
+        ("deq_timedelta", QueueFact::Wait),
+    ] {
+        let name = match aliases.get(format!("{header}.{field}").as_str()) {
+            Some(alias) => {
+                let [header, field] = alias.tuple::<2>()?;
+                [header.str()?, field.str()?]
+            }
+            None => [header, field],
+        };
+        let mut uses = USES.iter().filter_map(|part| root.find(part));
+        if let (Some((slot, width)), true) =
+            (place(header, field)?, uses.any(|part| part.has(name)))
+        {
+            queue.push(QueueField { slot, width, tells });
+        }
+    }
     Ok(Standard {
         ingress_port: slot("standard_metadata", "ingress_port")?,
         egress_spec: slot("standard_metadata", "egress_spec")?,
@@ -301,5 +335,6 @@ fn standard(root: &Node, context: &Context) -> Result<Standard, LoadError> {
         ingress_timestamp: slot("intrinsic_metadata", "ingress_global_timestamp")?,
         egress_timestamp: slot("intrinsic_metadata", "egress_global_timestamp")?,
         enqueue_timestamp: slot("queueing_metadata", "enq_timestamp")?,
+        queue,
     })
 }

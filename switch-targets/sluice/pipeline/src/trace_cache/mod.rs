@@ -7,7 +7,8 @@
 //!                                      └─► record (symbols) ─► lower ─► cache
 //! ```
 //! The interpreter defines the program's behaviour; a trace must give the same result faster. The interpreter alone runs clones,
-//! digests, multicast, meters and varbits that are not empty. A new trace is kept only if its output equals the interpreter's.
+//! digests, multicast, meters, varbits that are not empty, and programs that read queues. A new trace is kept only if its output equals
+//! the interpreter's.
 //!
 //! Terms are those of tracing compilers (trace, guard, exit) and of flow caches (mask: the bits that decide, as of a megaflow).
 

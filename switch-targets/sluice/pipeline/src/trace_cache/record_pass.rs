@@ -55,6 +55,9 @@ impl Recorder<'_> {
     fn egress(&mut self, port: u16) -> Recorded<SymbolicEnd> {
         let ir = self.ir;
         let standard = &ir.standard;
+        if !standard.queue.is_empty() {
+            return Err(Unrecorded);
+        }
         self.number(standard.instance_type, instance::NORMAL);
         self.enter_egress();
         self.number(standard.egress_port, u128::from(port));

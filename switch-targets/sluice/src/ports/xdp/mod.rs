@@ -247,6 +247,12 @@ impl XdpSocket {
         }
     }
 
+    /// Bytes of the chunks that wait to be sent.
+    pub fn held(&mut self) -> u64 {
+        self.reap();
+        (CHUNKS as usize - self.free.len()) as u64 * self.chunk as u64
+    }
+
     /// Frames that came in faster than they were taken, since the last call.
     pub fn missed(&mut self) -> u64 {
         // SAFETY: integers, for which all zeros is a value.
