@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from culvert_client.core.activity import KEPT, Activity, Entry, Kind, Log
+from culvert_client.core.activity import KEPT, Activity, ActivityKind, Entry, Log
 from culvert_client.core.client_events import (
     Call,
     CallEnded,
@@ -49,7 +49,7 @@ class Watched(World):
     def told(self) -> list[Entry]:
         return self.log.after(0)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ActivityKind]:
         return [entry.kind for entry in self.told()]
 
 
@@ -65,8 +65,8 @@ def test_a_tunnel_comes_up_and_is_closed_by_the_person() -> None:
     world = opened()
     world.post(on.CloseRequested(Reason.CLOSED_BY_USER))
     up, closed = world.told()
-    assert (up.kind, up.fqdn, up.gateway) == (Kind.TUNNEL_UP, WIKI, "gw-berlin")
-    assert (closed.kind, closed.fqdn) == (Kind.TUNNEL_CLOSED, WIKI)
+    assert (up.kind, up.fqdn, up.gateway) == (ActivityKind.TUNNEL_UP, WIKI, "gw-berlin")
+    assert (closed.kind, closed.fqdn) == (ActivityKind.TUNNEL_CLOSED, WIKI)
     assert closed.error is not None
     assert closed.error.reason is Reason.CLOSED_BY_USER
 
@@ -79,7 +79,7 @@ def test_a_tunnel_that_the_controller_closes_keeps_its_reason() -> None:
         world = opened()
         world.post(event)
         closed = world.told()[-1]
-        assert closed.kind is Kind.TUNNEL_CLOSED
+        assert closed.kind is ActivityKind.TUNNEL_CLOSED
         assert closed.error is event.error
 
 
@@ -90,7 +90,7 @@ def test_new_keys_are_no_news_and_another_gateway_is() -> None:
     moved = replace(tunnel("t2"), gateway="gw-paris")
     world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, moved, pair())))
     world.settle_datapath()
-    assert world.kinds() == [Kind.TUNNEL_UP, Kind.FAILED_OVER]
+    assert world.kinds() == [ActivityKind.TUNNEL_UP, ActivityKind.FAILED_OVER]
     assert (world.told()[1].gateway_before, world.told()[1].gateway) == ("gw-berlin", "gw-paris")
 
 
@@ -101,11 +101,11 @@ def test_a_denial_is_told_once_for_all_that_a_browser_asks() -> None:
     world.post(OpenRequested(RequestId(4), "wiki"))
     world.refuse(NO_POLICY)
     [denied] = world.told()
-    assert (denied.kind, denied.fqdn, denied.error) == (Kind.DENIED, WIKI, NO_POLICY)
+    assert (denied.kind, denied.fqdn, denied.error) == (ActivityKind.DENIED, WIKI, NO_POLICY)
     world.now = 11
     world.ask(5, WIKI_ADDRESS)
     world.refuse(NO_POLICY)
-    assert world.kinds() == [Kind.DENIED, Kind.DENIED]
+    assert world.kinds() == [ActivityKind.DENIED, ActivityKind.DENIED]
 
 
 def test_pause_code_and_controller_are_told_as_they_change() -> None:
@@ -122,11 +122,11 @@ def test_pause_code_and_controller_are_told_as_they_change() -> None:
     ):
         world.post(event)
     assert world.kinds() == [
-        Kind.PAUSED,
-        Kind.RESUMED,
-        Kind.CONTROLLER_LOST,
-        Kind.CONTROLLER_BACK,
-        Kind.CODE_PROVEN,
+        ActivityKind.PAUSED,
+        ActivityKind.RESUMED,
+        ActivityKind.CONTROLLER_LOST,
+        ActivityKind.CONTROLLER_BACK,
+        ActivityKind.CODE_PROVEN,
     ]
 
 

@@ -17,7 +17,7 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 from culvert_client.core import dns_answer, dns_wire
-from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_proto import CulvertError, Reason
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -41,30 +41,30 @@ def answer(name: str, rdtype: str, *records: tuple[str, str, str], section: str 
 @pytest.mark.parametrize(
     ("wire", "expected"),
     [
-        (query(WIKI), Question(Kind.HOLD, WIKI)),
-        (query("WIKI.Corp.Example", "AAAA"), Question(Kind.HOLD, WIKI)),
-        (query(WIKI, "HTTPS"), Question(Kind.HOLD, WIKI)),
-        (query(WIKI, "SVCB"), Question(Kind.HOLD, WIKI)),
-        (query(WIKI, "ANY"), Question(Kind.HOLD, WIKI)),
-        (query(WIKI)[:-1] + b"\xff", Question(Kind.HOLD, WIKI)),
-        (query(WIKI)[:-1] + b"\3", Question(Kind.FORWARD, WIKI)),
-        (query(WIKI, "MX"), Question(Kind.DETACH, WIKI)),
-        (query(WIKI, "TYPE65399"), Question(Kind.DETACH, WIKI)),
-        (query(WIKI, "AXFR"), Question(Kind.NOT_IMPLEMENTED, WIKI)),
-        (query(WIKI, "TXT"), Question(Kind.FORWARD, WIKI)),
-        (query("corp.example.org"), Question(Kind.SCREEN, "corp.example.org")),
-        (query("corp.example.org", "SVCB"), Question(Kind.SCREEN, "corp.example.org")),
-        (query("corp.example.org", "SRV"), Question(Kind.DETACH, "corp.example.org")),
-        (query("corp.example.org", "TXT"), Question(Kind.FORWARD, "corp.example.org")),
-        (query("use-application-dns.net"), Question(Kind.NO_NAME)),
-        (query("_dns.resolver.arpa", "SVCB"), Question(Kind.NO_DATA)),
-        (query("Resolver.ARPA", "TYPE261"), Question(Kind.NO_DATA)),
-        (query("_dns.noresolver.arpa", "SVCB"), Question(Kind.SCREEN, "_dns.noresolver.arpa")),
-        (query(WIKI)[:11], Question(Kind.DROP)),
-        (query(WIKI)[:20], Question(Kind.FORMAT_ERROR)),
-        (answer(WIKI, "A"), Question(Kind.DROP)),
-        (b"\0\1\x28\0" + query(WIKI)[4:], Question(Kind.NOT_IMPLEMENTED)),
-        (query(WIKI)[:4] + b"\0\2" + query(WIKI)[6:], Question(Kind.FORMAT_ERROR)),
+        (query(WIKI), Question(QueryKind.HOLD, WIKI)),
+        (query("WIKI.Corp.Example", "AAAA"), Question(QueryKind.HOLD, WIKI)),
+        (query(WIKI, "HTTPS"), Question(QueryKind.HOLD, WIKI)),
+        (query(WIKI, "SVCB"), Question(QueryKind.HOLD, WIKI)),
+        (query(WIKI, "ANY"), Question(QueryKind.HOLD, WIKI)),
+        (query(WIKI)[:-1] + b"\xff", Question(QueryKind.HOLD, WIKI)),
+        (query(WIKI)[:-1] + b"\3", Question(QueryKind.FORWARD, WIKI)),
+        (query(WIKI, "MX"), Question(QueryKind.DETACH, WIKI)),
+        (query(WIKI, "TYPE65399"), Question(QueryKind.DETACH, WIKI)),
+        (query(WIKI, "AXFR"), Question(QueryKind.NOT_IMPLEMENTED, WIKI)),
+        (query(WIKI, "TXT"), Question(QueryKind.FORWARD, WIKI)),
+        (query("corp.example.org"), Question(QueryKind.SCREEN, "corp.example.org")),
+        (query("corp.example.org", "SVCB"), Question(QueryKind.SCREEN, "corp.example.org")),
+        (query("corp.example.org", "SRV"), Question(QueryKind.DETACH, "corp.example.org")),
+        (query("corp.example.org", "TXT"), Question(QueryKind.FORWARD, "corp.example.org")),
+        (query("use-application-dns.net"), Question(QueryKind.NO_NAME)),
+        (query("_dns.resolver.arpa", "SVCB"), Question(QueryKind.NO_DATA)),
+        (query("Resolver.ARPA", "TYPE261"), Question(QueryKind.NO_DATA)),
+        (query("_dns.noresolver.arpa", "SVCB"), Question(QueryKind.SCREEN, "_dns.noresolver.arpa")),
+        (query(WIKI)[:11], Question(QueryKind.DROP)),
+        (query(WIKI)[:20], Question(QueryKind.FORMAT_ERROR)),
+        (answer(WIKI, "A"), Question(QueryKind.DROP)),
+        (b"\0\1\x28\0" + query(WIKI)[4:], Question(QueryKind.NOT_IMPLEMENTED)),
+        (query(WIKI)[:4] + b"\0\2" + query(WIKI)[6:], Question(QueryKind.FORMAT_ERROR)),
     ],
 )
 def test_queries_are_sorted(wire: bytes, expected: Question) -> None:
@@ -166,7 +166,7 @@ def test_a_query_is_read_and_refused_as_a_whole_dns_library_does(
     try:
         read = dns.message.from_wire(wire)
     except dns.exception.DNSException:
-        assert question.kind is Kind.FORMAT_ERROR
+        assert question.kind is QueryKind.FORMAT_ERROR
         return
     assert question.fqdn in ("", read.question[0].name.to_text(omit_final_dot=True).lower())
     response = dns.message.make_response(read, recursion_available=True)
@@ -192,7 +192,7 @@ def test_no_bytes_break_a_reader(wire: bytes) -> None:
     dns_answer.detached(wire)
     dns_wire.marked_in(wire)
     dns_wire.answers(wire, query(WIKI), 7)
-    if question.kind is not Kind.DROP:
+    if question.kind is not QueryKind.DROP:
         assert dns_wire.refusal(wire, dns.rcode.SERVFAIL, ERROR)[:2] == wire[:2]
         assert len(dns_wire.fitted(wire * 10, wire)) >= 12
 

@@ -20,7 +20,7 @@ import dns.rcode
 import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
-from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.stub import listener
 from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
@@ -246,7 +246,7 @@ async def test_garbage_on_the_port_harms_nobody(tmp_path: Path) -> None:
 class _Failing:
     """Answers with the query itself, after so many faults."""
 
-    def __init__(self, faults: int, kind: Kind) -> None:
+    def __init__(self, faults: int, kind: QueryKind) -> None:
         self.faults = faults
         self._kind = kind
 
@@ -263,9 +263,9 @@ class _Failing:
         answer(query)
 
 
-@pytest.mark.parametrize("kind", [Kind.FORWARD, Kind.HOLD])
+@pytest.mark.parametrize("kind", [QueryKind.FORWARD, QueryKind.HOLD])
 async def test_a_fault_of_the_resolver_takes_no_place_for_good(
-    monkeypatch: pytest.MonkeyPatch, kind: Kind
+    monkeypatch: pytest.MonkeyPatch, kind: QueryKind
 ) -> None:
     places = 4
     for name in ("UDP_QUERIES", "WAITING_FOR_TUNNELS"):
@@ -366,7 +366,7 @@ from pathlib import Path
 import dns.asyncquery, dns.message
 from culvert_client import nat64_reach
 from culvert_client.config import Endpoint, load
-from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.ping import Ping, ping
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.upstream import Upstream
@@ -377,7 +377,7 @@ for command in ("link set lo up", "link add culvert-dns0 type veth peer name cul
 QUERY = dns.message.make_query("wiki.corp.example", "A")
 
 class Echo:
-    def sort(self, query): return Question(Kind.FORWARD)
+    def sort(self, query): return Question(QueryKind.FORWARD)
     def owners(self): return ()
     def resolve(self, query, question, answer):
         answer(dns.message.make_response(dns.message.from_wire(query)).to_wire())

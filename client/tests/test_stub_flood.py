@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 import dns.message
 import pytest
 from culvert_client.config import Endpoint
-from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.core.faults import CONTROLLER, REFUSALS_KEPT, Faults
 from culvert_client.stub import listener
 from culvert_client.stub.listener import Listener
@@ -75,7 +75,7 @@ class Order:
         return ()
 
     def sort(self, query: bytes) -> Question:
-        return Question(Kind.FORWARD)
+        return Question(QueryKind.FORWARD)
 
     def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
         self.served.append(query)
@@ -134,7 +134,7 @@ class Later:
         return ()
 
     def sort(self, query: bytes) -> Question:
-        return Question(Kind.FORWARD)
+        return Question(QueryKind.FORWARD)
 
     def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
         self.waiting.append((query, answer))

@@ -28,7 +28,7 @@ _KILLED_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EndingStep:
     """A signal for the postmaster, and the time in which all processes should end."""
 
     signal: signal.Signals
@@ -36,10 +36,10 @@ class Step:
 
 
 # A checkpoint of a large cluster takes seconds.
-ORDERLY = (Step(signal.SIGINT, 10.0), Step(signal.SIGQUIT, 5.0))
+ORDERLY = (EndingStep(signal.SIGINT, 10.0), EndingStep(signal.SIGQUIT, 5.0))
 # The owner's death has already sent SIGINT. A server that gets SIGINT during crash recovery may never end, so SIGQUIT
 # follows soon.
-ABANDONED = (Step(signal.SIGINT, 1.0), Step(signal.SIGQUIT, 3.0))
+ABANDONED = (EndingStep(signal.SIGINT, 1.0), EndingStep(signal.SIGQUIT, 3.0))
 
 
 class ClusterProcesses:
@@ -69,7 +69,7 @@ class ClusterProcesses:
             return None
         return pid if pid in self.found() else None
 
-    async def end(self, steps: Sequence[Step]) -> None:
+    async def end(self, steps: Sequence[EndingStep]) -> None:
         """Returns when no process is left. Raises PostgresFailedError when one outlives SIGKILL, waiting for a disk."""
         for step in steps:
             if not self.found():

@@ -8,7 +8,7 @@ import ipaddress
 import pytest
 from culvert_proto import Reason
 from culvert_service.decision.conditions import Asker, Check, Conditions, Denial
-from culvert_service.decision.decision import Decision, GatewayFact, Permit, Policy, Target, decide
+from culvert_service.decision.decision import AskedResource, Decision, GatewayFact, Permit, Policy, decide
 from culvert_service.decision.facts import parse
 from culvert_service.decision.hours import Hours
 from hypothesis import given
@@ -43,13 +43,13 @@ def asker(
     return Asker("laptop", "alice", revoked, approved, proven, until, source)
 
 
-def wiki(*conditions: Conditions, enabled: bool = True) -> Target:
+def wiki(*conditions: Conditions, enabled: bool = True) -> AskedResource:
     policies = tuple(Policy(f"p{n}", enabled, one) for n, one in enumerate(conditions))
-    return Target(WIKI, "bob@corp.example", policies)
+    return AskedResource(WIKI, "bob@corp.example", policies)
 
 
 def decided(
-    who: Asker, target: Target | None, gateways: tuple[GatewayFact, ...] = (BERLIN,), pinned: str = ""
+    who: Asker, target: AskedResource | None, gateways: tuple[GatewayFact, ...] = (BERLIN,), pinned: str = ""
 ) -> Decision:
     return decide(who, WIKI, target, gateways, pinned, NOW)
 
@@ -109,7 +109,7 @@ ANYONE = wiki(Conditions())
     ],
 )
 def test_decisions(
-    who: Asker, target: Target | None, gateways: tuple[GatewayFact, ...], pinned: str, verdict: object
+    who: Asker, target: AskedResource | None, gateways: tuple[GatewayFact, ...], pinned: str, verdict: object
 ) -> None:
     match decided(who, target, gateways, pinned).verdict:
         case Permit(names):
@@ -131,7 +131,7 @@ def test_decisions(
     ],
 )
 def test_a_permit_lasts_as_long_as_the_best_policy(
-    target: Target, age: float, until: datetime.datetime
+    target: AskedResource, age: float, until: datetime.datetime
 ) -> None:
     found = decided(asker(age=age), target).verdict
     assert isinstance(found, Permit)
@@ -152,7 +152,7 @@ def test_a_denial_says_when_it_opens_by_the_clock_there() -> None:
 
 def test_a_newer_controllers_condition_permits_nothing_and_stops_nothing() -> None:
     stored = '[{"name": "p", "enabled": true, "conditions": {"moon": "full"}}]'
-    assert decided(asker(), Target(WIKI, "bob", parse(stored, approval=False))).verdict == Denial(
+    assert decided(asker(), AskedResource(WIKI, "bob", parse(stored, approval=False))).verdict == Denial(
         Reason.NO_POLICY, {"user": "alice", "name": WIKI, "owner": "bob"}
     )
 
@@ -195,7 +195,7 @@ def _lets_in(policy: Policy, who: Asker, at: datetime.datetime) -> bool:
 def test_any_policy_that_permits_is_enough_and_for_that_long(
     policies: tuple[Policy, ...], who: Asker
 ) -> None:
-    found = decided(who, Target(WIKI, "bob", policies)).verdict
+    found = decided(who, AskedResource(WIKI, "bob", policies)).verdict
     permits = [policy for policy in policies if _lets_in(policy, who, NOW)]
     assert isinstance(found, Permit) == bool(permits)
     if isinstance(found, Permit):
@@ -208,7 +208,7 @@ def test_any_policy_that_permits_is_enough_and_for_that_long(
 @given(policies=_POLICIES, who=_ASKERS, online=st.booleans())
 def test_the_steps_tell_the_verdict(policies: tuple[Policy, ...], who: Asker, online: bool) -> None:
     gateway = GatewayFact("berlin", online)
-    found = decided(who, Target(WIKI, "bob", policies), (gateway,))
+    found = decided(who, AskedResource(WIKI, "bob", policies), (gateway,))
     stood: dict[str, bool] = {}
     for step in found.steps:
         if step.check not in (Check.DEVICE, Check.NAME, Check.GATEWAY):

@@ -6,7 +6,7 @@ import base64
 from dataclasses import replace
 
 import pytest
-from culvert_service.controllers.envelope import Answer, Call, Caller, EnvelopeError, answer, pack, unpack
+from culvert_service.controllers.envelope import Answer, Caller, EnvelopeError, PeerCall, answer, pack, unpack
 from culvert_service.controllers.replay import WINDOW, Replay
 from culvert_service.pki.master_key import MasterKey
 from hypothesis import given
@@ -22,7 +22,7 @@ def test_only_the_called_and_the_calling_controller_can_read() -> None:
         with pytest.raises(EnvelopeError):
             unpack(payload, holder, key)
     call = unpack(payload, "b" * 16, ours)
-    assert isinstance(call, Call)
+    assert isinstance(call, PeerCall)
     assert (call.holder, call.number, call.method, call.body) == ("a" * 16, 7, "open", b"who")
     answered = unpack(pack(answer(call, True, b"keys"), "a" * 16, ours), "a" * 16, ours)
     assert isinstance(answered, Answer)

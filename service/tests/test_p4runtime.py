@@ -19,7 +19,7 @@ from culvert_service.gateways import p4runtime
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Entry, deletes, entry, inserts
 from culvert_service.gateways.key_wrap import new_kek
-from culvert_service.gateways.kind import Kind
+from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.p4runtime import NotPrimaryError, P4RuntimeError, Session, UnreachableError
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.gateways.tables import Tables
@@ -385,14 +385,14 @@ RECONCILE, COMMIT = "RECONCILE_AND_COMMIT", "VERIFY_AND_COMMIT"
 @pytest.mark.parametrize(
     ("kind", "refusal", "wanted"),
     [
-        (Kind.SLUICE, None, [COMMIT, RECONCILE]),
-        (Kind.SLUICE, grpc.StatusCode.UNIMPLEMENTED, [COMMIT, RECONCILE, COMMIT]),
-        (Kind.SLUICE, grpc.StatusCode.INVALID_ARGUMENT, [COMMIT, RECONCILE, COMMIT]),
-        (Kind.BMV2, None, [COMMIT, COMMIT]),
+        (GatewayKind.SLUICE, None, [COMMIT, RECONCILE]),
+        (GatewayKind.SLUICE, grpc.StatusCode.UNIMPLEMENTED, [COMMIT, RECONCILE, COMMIT]),
+        (GatewayKind.SLUICE, grpc.StatusCode.INVALID_ARGUMENT, [COMMIT, RECONCILE, COMMIT]),
+        (GatewayKind.BMV2, None, [COMMIT, COMMIT]),
     ],
 )
 async def test_a_new_program_keeps_the_entries_where_the_switch_can(
-    place: Place, changed: Program, kind: Kind, refusal: grpc.StatusCode | None, wanted: list[str]
+    place: Place, changed: Program, kind: GatewayKind, refusal: grpc.StatusCode | None, wanted: list[str]
 ) -> None:
     switch = Told(primary(7), None, primary(7), None, primary(7))
     if refusal is not None:

@@ -37,7 +37,7 @@ SAME_DENIAL = 10.0
 _PLAIN = (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE)
 
 
-class Kind(enum.IntEnum):
+class ActivityKind(enum.IntEnum):
     TUNNEL_UP = local_pb2.ACTIVITY_KIND_TUNNEL_UP
     TUNNEL_CLOSED = local_pb2.ACTIVITY_KIND_TUNNEL_CLOSED
     FAILED_OVER = local_pb2.ACTIVITY_KIND_FAILED_OVER
@@ -55,7 +55,7 @@ class Entry:
 
     number: int
     at: float
-    kind: Kind
+    kind: ActivityKind
     organisation: int
     fqdn: str = ""
     gateway: str = ""
@@ -88,7 +88,7 @@ class Log:
         """The entries after the one with this number, oldest first; 0 for all that are kept."""
         return [entry for entry in self._entries if entry.number > number]
 
-    def add(self, at: float, kind: Kind, organisation: int, fields: Mapping[str, Any]) -> None:
+    def add(self, at: float, kind: ActivityKind, organisation: int, fields: Mapping[str, Any]) -> None:
         self._entries.append(Entry(next(self._numbers), at, kind, organisation, **fields))
 
     def forget(self, organisation: int) -> None:
@@ -106,19 +106,19 @@ class Activity:
         self._connected: bool | None = None
 
     def observe(self, client: Client, event: Event, commands: Iterable[Command], unix_now: float) -> None:
-        def note(kind: Kind, **fields: str | CulvertError | None) -> None:
+        def note(kind: ActivityKind, **fields: str | CulvertError | None) -> None:
             self._log.add(unix_now, kind, self._organisation, fields)
 
         match event:
             case ProfileReceived() if self._connected is not True:
                 if self._connected is False:
-                    note(Kind.CONTROLLER_BACK)
+                    note(ActivityKind.CONTROLLER_BACK)
                 self._connected = True
             case ControllerLost(error) if self._connected is not False:
-                note(Kind.CONTROLLER_LOST, error=error)
+                note(ActivityKind.CONTROLLER_LOST, error=error)
                 self._connected = False
             case CodeProven():
-                note(Kind.CODE_PROVEN)
+                note(ActivityKind.CODE_PROVEN)
             case _:
                 pass
         for command in commands:
@@ -126,10 +126,10 @@ class Activity:
                 # One pause is of all organisations.
                 case KeepPause(until) if (until != 0) != self._log.paused:
                     self._log.paused = until != 0
-                    note(Kind.PAUSED if until else Kind.RESUMED)
+                    note(ActivityKind.PAUSED if until else ActivityKind.RESUMED)
                 case Fail(fqdn=fqdn, error=error) | Settle(fqdn=fqdn, error=error) if error is not None:
                     if not self._told(fqdn, error, unix_now):
-                        note(Kind.DENIED, fqdn=fqdn, error=error)
+                        note(ActivityKind.DENIED, fqdn=fqdn, error=error)
                 case _:
                     pass
         up = {
@@ -140,13 +140,18 @@ class Activity:
         for name, gateway in up.items():
             before = self._up.get(name)
             if before is None:
-                note(Kind.TUNNEL_UP, fqdn=name, gateway=gateway)
+                note(ActivityKind.TUNNEL_UP, fqdn=name, gateway=gateway)
             elif before != gateway:
-                note(Kind.FAILED_OVER, fqdn=name, gateway=gateway, gateway_before=before)
+                note(ActivityKind.FAILED_OVER, fqdn=name, gateway=gateway, gateway_before=before)
             self._up[name] = gateway
         # One that is being installed again, on another gateway, is not closed.
         for name in [name for name in self._up if not (it := client.machines.get(name)) or not it.carried]:
-            note(Kind.TUNNEL_CLOSED, fqdn=name, gateway=self._up.pop(name), error=_why(client, name, event))
+            note(
+                ActivityKind.TUNNEL_CLOSED,
+                fqdn=name,
+                gateway=self._up.pop(name),
+                error=_why(client, name, event),
+            )
 
         if isinstance(event, Enrolled | Left):
             # What the person before has done is not for the one who comes.
@@ -154,7 +159,7 @@ class Activity:
 
     def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:
         return any(
-            entry.kind is Kind.DENIED and entry.fqdn == fqdn and entry.error is not None
+            entry.kind is ActivityKind.DENIED and entry.fqdn == fqdn and entry.error is not None
             and str(entry.error) == str(error) and now - entry.at < SAME_DENIAL
             for entry in self._log.after(0)
         )  # fmt: skip

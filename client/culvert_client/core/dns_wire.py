@@ -100,7 +100,7 @@ _ALWAYS_FITS = 512
 MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
 
 
-class Kind(enum.Enum):
+class QueryKind(enum.Enum):
     """What is to be done with a query."""
 
     DROP = enum.auto()
@@ -122,7 +122,7 @@ class Kind(enum.Enum):
 class Question:
     """`full` is the query for `fqdn` where the query itself is for a name without a dot (core/short_names.py)."""
 
-    kind: Kind
+    kind: QueryKind
     fqdn: str = ""
     full: bytes = b""
 
@@ -130,38 +130,38 @@ class Question:
 def classify(wire: bytes, profile: Profile) -> Question:
     """Sort a query that came to the stub."""
     if len(wire) < _HEADER.size:
-        return Question(Kind.DROP)
+        return Question(QueryKind.DROP)
     _, flags, questions, *_ = _HEADER.unpack_from(wire)
     if flags & _QR:
-        return Question(Kind.DROP)
+        return Question(QueryKind.DROP)
     if dns.opcode.from_flags(flags) != dns.opcode.QUERY:
-        return Question(Kind.NOT_IMPLEMENTED)
+        return Question(QueryKind.NOT_IMPLEMENTED)
     asked = question_bytes(wire)
     found = _named(question_of(wire)) if asked is None else _read(asked)
     if questions != 1 or found is None:
-        return Question(Kind.FORMAT_ERROR)
+        return Question(QueryKind.FORMAT_ERROR)
     fqdn, rdclass, rdtype = found
     if fqdn == CANARY:
-        return Question(Kind.NO_NAME)
+        return Question(QueryKind.NO_NAME)
     if fqdn == DESIGNATED or fqdn.endswith(f".{DESIGNATED}"):
-        return Question(Kind.NO_DATA)
+        return Question(QueryKind.NO_DATA)
     # Class ANY (RFC 1035 section 3.2.5) brings records of class IN too.
     if rdclass not in (dns.rdataclass.IN, dns.rdataclass.ANY):
-        return Question(Kind.FORWARD, fqdn)
+        return Question(QueryKind.FORWARD, fqdn)
     managed = profile.manages(fqdn)
     match treatment(rdtype):
         case Treatment.HELD if managed:
-            return Question(Kind.HOLD, fqdn)
+            return Question(QueryKind.HOLD, fqdn)
         case Treatment.REFUSED:
-            return Question(Kind.NOT_IMPLEMENTED, fqdn)
+            return Question(QueryKind.NOT_IMPLEMENTED, fqdn)
         case Treatment.PASSED:
-            return Question(Kind.FORWARD, fqdn)
+            return Question(QueryKind.FORWARD, fqdn)
         case Treatment.HELD if profile.protected_prefixes:
-            return Question(Kind.SCREEN, fqdn)
+            return Question(QueryKind.SCREEN, fqdn)
         case Treatment.DETACHED if managed or profile.protected_prefixes:
-            return Question(Kind.DETACH, fqdn)
+            return Question(QueryKind.DETACH, fqdn)
         case _:
-            return Question(Kind.FORWARD, fqdn)
+            return Question(QueryKind.FORWARD, fqdn)
 
 
 @functools.lru_cache(maxsize=1024)

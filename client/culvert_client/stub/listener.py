@@ -20,7 +20,7 @@ from typing import Protocol
 
 from culvert_client.config import Endpoint, SocketAddress, sockaddr
 from culvert_client.core import dns_wire
-from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.core.places import Owners, Places
 from culvert_client.stub.sender_filter import SenderFilter
 from culvert_client.stub.socket_owner import SocketOwner
@@ -175,7 +175,7 @@ class Listener:
 
         try:
             question = self._resolver.sort(query)
-            if question.kind is Kind.HOLD:
+            if question.kind is QueryKind.HOLD:
                 give_back()
                 if not self._tunnels.take(uid):
                     answer(None)

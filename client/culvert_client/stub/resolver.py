@@ -22,7 +22,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client.core import dns_answer, dns_wire, short_names
 from culvert_client.core.client_events import Event, Fail, QueryHeld, Reply, UpstreamAnswered
-from culvert_client.core.dns_wire import Kind, Question
+from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 from culvert_client.core.tunnel.events import QueryId
@@ -109,7 +109,7 @@ class Resolver:
             full = short_names.in_full(query, fqdn)
             if full is not None:
                 return replace(dns_wire.classify(full, profile), full=full)
-        return Question(Kind.NO_NAME) if short_names.is_searched(question.fqdn) else question
+        return Question(QueryKind.NO_NAME) if short_names.is_searched(question.fqdn) else question
 
     def resolve(self, query: bytes, question: Question, answer: Answer) -> None:
         """`question` is the result of `sort` for this query."""
@@ -124,23 +124,23 @@ class Resolver:
             answer(dns_wire.host_answer(query, self._probes[question.fqdn]))
             return
         match question.kind:
-            case Kind.DROP:
+            case QueryKind.DROP:
                 answer(None)
-            case Kind.FORMAT_ERROR:
+            case QueryKind.FORMAT_ERROR:
                 answer(dns_wire.refusal(query, dns.rcode.FORMERR))
-            case Kind.NOT_IMPLEMENTED:
+            case QueryKind.NOT_IMPLEMENTED:
                 answer(dns_wire.refusal(query, dns.rcode.NOTIMP))
-            case Kind.NO_NAME:
+            case QueryKind.NO_NAME:
                 answer(dns_wire.refusal(query, dns.rcode.NXDOMAIN))
-            case Kind.NO_DATA:
+            case QueryKind.NO_DATA:
                 answer(dns_wire.refusal(query, dns.rcode.NOERROR))
-            case Kind.FORWARD | Kind.SCREEN | Kind.DETACH:
+            case QueryKind.FORWARD | QueryKind.SCREEN | QueryKind.DETACH:
                 self._ask(
                     self._next_id(),
                     query,
                     lambda _, reply: self._forwarded(query, question, answer, reply),
                 )
-            case Kind.HOLD:
+            case QueryKind.HOLD:
                 query_id, fqdn = self._next_id(), question.fqdn
                 self._held[query_id] = _Held(query, fqdn, answer)
                 if self._organisations.asks_controller_first(fqdn):
@@ -194,9 +194,9 @@ class Resolver:
 
     def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
         found: bytes | CulvertError | None = reply
-        if reply is not None and question.kind is Kind.SCREEN:
+        if reply is not None and question.kind is QueryKind.SCREEN:
             found = dns_answer.screened(reply, question.fqdn, self._organisations.profile())
-        if reply is not None and question.kind is Kind.DETACH:
+        if reply is not None and question.kind is QueryKind.DETACH:
             found = dns_answer.detached(reply)
         if isinstance(found, bytes):
             found = dns_answer.concerning(found, self._organisations.profile().manages)

@@ -11,7 +11,7 @@ from culvert_ipsec import Limits, xfrm_wire
 from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.xfrm_suites import algorithms, allowed
 from culvert_ipsec.xfrm_values import Direction, Policy, Ports, Replay, Sa, Template, Traffic
-from culvert_ipsec.xfrm_wire import Kind
+from culvert_ipsec.xfrm_wire import MessageType
 from culvert_proto.contract import Suite
 
 from . import linux_xfrm as linux
@@ -43,7 +43,7 @@ def test_an_sa() -> None:
     encap = linux.filled(linux.Encap, encap_type=2, encap_sport=4500, encap_dport=4501)
     # A number that is not above the highest received counts as received.
     replay = linux.filled(linux.ReplayEsn, bmp_len=32, oseq=2, seq=4, oseq_hi=1, seq_hi=3, replay_window=1024)
-    assert xfrm_wire.payload(Kind.NEWSA, body, attributes) == linux.payload(
+    assert xfrm_wire.payload(MessageType.NEWSA, body, attributes) == linux.payload(
         info, {18: aead + KEY, 4: encap, 23: replay + b"\xff" * 128}
     )
 
@@ -79,7 +79,7 @@ def test_a_policy(version: int) -> None:
         linux.Template, id__daddr=THERE.packed, id__spi=0x12345678, id__proto=50, family=AF_INET,
         saddr=HERE.packed, reqid=77, mode=1, aalgos=every, ealgos=every, calgos=every,
     )  # fmt: skip
-    assert xfrm_wire.payload(Kind.UPDPOLICY, body, attributes) == linux.payload(info, {5: template})
+    assert xfrm_wire.payload(MessageType.UPDPOLICY, body, attributes) == linux.payload(info, {5: template})
     assert xfrm_wire.policy_id(Direction.OUT, traffic) == linux.filled(linux.PolicyId, **chosen, dir=1)
     assert xfrm_wire.read_policy(body, range(0x44000000, 0x45000000, 8)) == (
         0x44000008,
@@ -98,7 +98,7 @@ def test_a_packet_that_wants_an_sa(text: str) -> None:
         sel__prefixlen_d=address.max_prefixlen, sel__family=family, policy__index=0x44000009, policy__dir=1,
         policy__sel__family=family,
     ), {5: bytes(64)})  # fmt: skip
-    body, _ = xfrm_wire.body_and_attributes(Kind.ACQUIRE, data)
+    body, _ = xfrm_wire.body_and_attributes(MessageType.ACQUIRE, data)
     assert xfrm_wire.read_acquire(body, range(0x44000000, 0x45000000, 8)) == address
     assert xfrm_wire.read_acquire(body, range(0, 8, 8)) is None
 
@@ -127,7 +127,7 @@ def test_what_expired(hard: bool) -> None:
         state__curlft__bytes=5000, state__curlft__packets=40, state__stats__replay_window=1, state__stats__replay=2,
         state__stats__integrity_failed=3, hard=hard,
     ), {31: b"unknown", 4: bytes(24)})  # fmt: skip
-    body, attributes = xfrm_wire.body_and_attributes(Kind.EXPIRE, data)
+    body, attributes = xfrm_wire.body_and_attributes(MessageType.EXPIRE, data)
     expired = xfrm_wire.read_expire(body)
     assert expired.hard is hard
     assert (expired.sa.name, expired.sa.reqid) == ((address, 0x1001), 77)

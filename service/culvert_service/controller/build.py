@@ -54,7 +54,7 @@ from culvert_service.metrics import endpoints as metrics_endpoints
 from culvert_service.metrics.agent_calls import counted_agent_calls
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.rest_calls import RestCalls
-from culvert_service.metrics.state import State
+from culvert_service.metrics.state import StateGauges
 from culvert_service.oidc import endpoints as oidc_endpoints
 from culvert_service.oidc.service import Oidc, configured
 from culvert_service.pki.authority import Authority
@@ -224,7 +224,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
 
     parts = [
         Part(tracing),
-        Part(None, [metrics_endpoints.router(instruments, State(database, fleet, hub, authorities))]),
+        Part(None, [metrics_endpoints.router(instruments, StateGauges(database, fleet, hub, authorities))]),
         Part(direct),
         Part(Leases(database, me)),
         Part(fleet),

@@ -20,7 +20,7 @@ from culvert_proto import CulvertError, error_pb2
 from sqlalchemy import func, select
 
 from culvert_service.controllers import envelope
-from culvert_service.controllers.envelope import Answer, Call, Caller, EnvelopeError
+from culvert_service.controllers.envelope import Answer, Caller, EnvelopeError, PeerCall
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.controllers.replay import Replay
 from culvert_service.pki.master_key import MasterKey
@@ -95,7 +95,7 @@ class Calls:
         except EnvelopeError as error:
             _log.warning("a call was not taken", extra={"why": str(error)})
             return
-        if isinstance(message, Call):
+        if isinstance(message, PeerCall):
             if not self._replay.take(message.holder, message.number):
                 _log.warning("a call was repeated", extra={"method": message.method})
                 return
@@ -109,7 +109,7 @@ class Calls:
         """Lets what is under way finish."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: PeerCall) -> None:
         try:
             answer = envelope.answer(call, True, await self._methods[call.method](call.body))
         except CulvertError as error:
@@ -120,7 +120,7 @@ class Calls:
             return
         await self._send(call.holder, answer)
 
-    async def _send(self, holder: str, message: Call | Answer) -> None:
+    async def _send(self, holder: str, message: PeerCall | Answer) -> None:
         payload = envelope.pack(message, holder, self._master_key)
         async with self._database.begin() as session:
             await session.execute(select(func.pg_notify(_channel(holder), payload)))

@@ -31,7 +31,7 @@ class EnvelopeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PeerCall:
     """`holder` says who calls; the answer goes there. `number` is of that one's calls."""
 
     id: bytes
@@ -58,8 +58,8 @@ class Caller:
         self.id = os.urandom(_ID)
         self._private = X25519PrivateKey.generate()
 
-    def call(self, holder: str, number: int, method: str, body: bytes) -> Call:
-        return Call(self.id, holder, number, self._private.public_key().public_bytes_raw(), method, body)
+    def call(self, holder: str, number: int, method: str, body: bytes) -> PeerCall:
+        return PeerCall(self.id, holder, number, self._private.public_key().public_bytes_raw(), method, body)
 
     def open(self, answer: Answer) -> bytes:
         """Raises EnvelopeError."""
@@ -71,16 +71,16 @@ class Caller:
             raise EnvelopeError("an answer does not open") from None
 
 
-def answer(call: Call, done: bool, body: bytes) -> Answer:
+def answer(call: PeerCall, done: bool, body: bytes) -> Answer:
     ours = X25519PrivateKey.generate()
     aead = _aead(ours.exchange(X25519PublicKey.from_public_bytes(call.public)), call.id)
     kind = _DONE if done else _REFUSED
     return Answer(call.id, done, ours.public_key().public_bytes_raw() + aead.encrypt(_NONCE, body, kind))
 
 
-def pack(message: Call | Answer, to: str, master_key: MasterKey) -> str:
+def pack(message: PeerCall | Answer, to: str, master_key: MasterKey) -> str:
     """The payload for the controller `to`. Raises EnvelopeError when it is too long."""
-    if isinstance(message, Call):
+    if isinstance(message, PeerCall):
         method = message.method.encode()
         caller = message.holder.encode() + message.number.to_bytes(_NUMBER)
         head = _CALL + message.id + caller + message.public + bytes([len(method)]) + method
@@ -93,7 +93,7 @@ def pack(message: Call | Answer, to: str, master_key: MasterKey) -> str:
     return payload
 
 
-def unpack(payload: str, to: str, master_key: MasterKey) -> Call | Answer:
+def unpack(payload: str, to: str, master_key: MasterKey) -> PeerCall | Answer:
     """Raises EnvelopeError."""
     try:
         plain = master_key.open(base64.b64decode(payload, validate=True), _context(to))
@@ -104,7 +104,9 @@ def unpack(payload: str, to: str, master_key: MasterKey) -> Call | Answer:
         return Answer(call_id, kind == _DONE, rest)
     holder, counted, public, rest = _cut(rest, _HOLDER, _NUMBER, _PUBLIC)
     end = 1 + rest[0]
-    return Call(call_id, holder.decode(), int.from_bytes(counted), public, rest[1:end].decode(), rest[end:])
+    return PeerCall(
+        call_id, holder.decode(), int.from_bytes(counted), public, rest[1:end].decode(), rest[end:]
+    )
 
 
 def _cut(rest: bytes, *lengths: int) -> list[bytes]:

@@ -34,7 +34,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AskedResource:
     """The resource that carries the asked name, and the policies about it and the person."""
 
     fqdn: str
@@ -67,7 +67,7 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AccessStep:
     """One thing that was looked at: which (a device, a policy, …), and what stood in the way there, if anything."""
 
     check: Check
@@ -81,7 +81,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Decision:
     verdict: Permit | Denial
-    steps: tuple[Step, ...]
+    steps: tuple[AccessStep, ...]
 
     @property
     def policy(self) -> str | None:
@@ -93,7 +93,7 @@ class Decision:
 def decide(
     asker: Asker,
     name: str,
-    target: Target | None,
+    target: AskedResource | None,
     gateways: Sequence[GatewayFact],
     pinned: str,
     now: datetime.datetime,
@@ -101,34 +101,34 @@ def decide(
     """`gateways` are those that serve the target, in order, unless they have weights: then each device has its own order,
     near ones first. A pinned one that can be used is the only one tried.
     """
-    steps: list[Step] = []
+    steps: list[AccessStep] = []
     verdict = _walk(steps, asker, name, target, gateways, pinned, now)
     return Decision(verdict, tuple(steps))
 
 
 def _walk(
-    steps: list[Step],
+    steps: list[AccessStep],
     asker: Asker,
     name: str,
-    target: Target | None,
+    target: AskedResource | None,
     gateways: Sequence[GatewayFact],
     pinned: str,
     now: datetime.datetime,
 ) -> Permit | Denial:
     revoked = Denial(Reason.DEVICE_REVOKED, {"device": asker.device}) if asker.revoked else None
-    steps.append(Step(Check.DEVICE, asker.device, revoked))
+    steps.append(AccessStep(Check.DEVICE, asker.device, revoked))
     if revoked is not None:
         return revoked
     if target is None:
         unknown = Denial(Reason.NAME_UNKNOWN, {"name": name})
-        steps.append(Step(Check.NAME, name, unknown))
+        steps.append(AccessStep(Check.NAME, name, unknown))
         return unknown
-    steps.append(Step(Check.NAME, name))
+    steps.append(AccessStep(Check.NAME, name))
     permitted = _permitted(steps, asker, target, now)
     if isinstance(permitted, Denial):
         return permitted
     serving = in_turn(asker.device_id, gateways, pinned)
-    steps += [Step(Check.GATEWAY, it.name, it.obstacle(), weight=it.weight) for it in serving]
+    steps += [AccessStep(Check.GATEWAY, it.name, it.obstacle(), weight=it.weight) for it in serving]
     usable = tuple(gateway.name for gateway in serving if gateway.obstacle() is None)
     if usable:
         return Permit(usable, permitted)
@@ -153,24 +153,24 @@ def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str =
 
 
 def _permitted(
-    steps: list[Step], asker: Asker, target: Target, now: datetime.datetime
+    steps: list[AccessStep], asker: Asker, target: AskedResource, now: datetime.datetime
 ) -> datetime.datetime | Denial:
     """Until when the policies let the person in."""
     nobody = Denial(Reason.NO_POLICY, {"user": asker.user, "name": target.fqdn, "owner": target.owner})
     permits: list[datetime.datetime] = []
     obstacles: list[Fails] = []
     for policy in target.policies:
-        steps.append(Step(Check.POLICY, policy.name, None if policy.enabled else nobody))
+        steps.append(AccessStep(Check.POLICY, policy.name, None if policy.enabled else nobody))
         if not policy.enabled:
             continue
         until, failures = datetime.datetime.max.replace(tzinfo=datetime.UTC), list[Fails]()
         for found in examine(policy.conditions, asker, target.fqdn, target.owner, now):
             if isinstance(found, Fails):
                 failures.append(found)
-                steps.append(Step(found.check, policy.name, found.denial))
+                steps.append(AccessStep(found.check, policy.name, found.denial))
             else:
                 until = min(until, found.until or until)
-                steps.append(Step(found.check, policy.name, until=found.until))
+                steps.append(AccessStep(found.check, policy.name, until=found.until))
         if failures:
             obstacles.append(max(failures, key=_hardness))
         else:
@@ -179,7 +179,7 @@ def _permitted(
         return max(permits)
     if not obstacles:
         if not target.policies:
-            steps.append(Step(Check.POLICY, "", nobody))
+            steps.append(AccessStep(Check.POLICY, "", nobody))
         return nobody
     return min(obstacles, key=lambda one: (_hardness(one), one.again or now)).denial
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Text, cast, exists, func, or_, select
 
 from culvert_service.decision.conditions import Asker, Conditions
-from culvert_service.decision.decision import Policy, Target
+from culvert_service.decision.decision import AskedResource, Policy
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ def parse(found: str | None, *, approval: bool) -> tuple[Policy, ...]:
     return tuple(sorted((_policy(row, approval) for row in rows), key=lambda policy: policy.name))
 
 
-def target(resource: Resource, policies: str | None, *, approval: bool) -> Target:
-    return Target(resource.fqdn, resource.owner, parse(policies, approval=approval))
+def target(resource: Resource, policies: str | None, *, approval: bool) -> AskedResource:
+    return AskedResource(resource.fqdn, resource.owner, parse(policies, approval=approval))
 
 
 def asker(device: Device, user: User, source: str | None) -> Asker:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from culvert_db import Gateway
 
 from culvert_service.gateways.key_wrap import KeyWrap
-from culvert_service.gateways.kind import Kind
+from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.site import Site
 from culvert_service.pki.master_key import MasterKey
@@ -20,7 +20,7 @@ class GatewayConfig:
 
     id: int
     name: str
-    kind: Kind
+    kind: GatewayKind
     p4runtime: str
     device_id: int
     site: Site
@@ -45,7 +45,7 @@ def config_of(gateway: Gateway, master_key: MasterKey) -> GatewayConfig:
     return GatewayConfig(
         gateway.id,
         gateway.name,
-        Kind(gateway.kind),
+        GatewayKind(gateway.kind),
         gateway.p4runtime_address,
         gateway.p4runtime_device_id,
         site_of(gateway),

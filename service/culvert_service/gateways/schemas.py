@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from culvert_proto.contract import MTU_MAX, MTU_MIN, NAME_PATTERN, PORT_MAX, Suite
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from culvert_service.gateways.kind import Kind
+from culvert_service.gateways.kind import GatewayKind
 
 # RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
@@ -135,7 +135,7 @@ class GatewayIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Name
-    kind: Kind = Kind.SLUICE
+    kind: GatewayKind = GatewayKind.SLUICE
     # Outer address, to which devices send ESP.
     address: Ipv4
     # The same for devices that come over IPv6.
@@ -228,7 +228,7 @@ class GatewayOut(BaseModel):
     )
 
     name: str
-    kind: Kind
+    kind: GatewayKind
     address: str
     address6: str | None
     p4runtime: str

@@ -25,7 +25,7 @@ from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Count, EntryKey
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_kek
-from culvert_service.gateways.kind import Kind
+from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.link import COUNTED
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.ownership_rows import Seen
@@ -191,7 +191,7 @@ class Gateways:
         known = link if link is not None and link.epoch == seen.epoch else seen
         return GatewayOut(
             name=gateway.name,
-            kind=Kind(gateway.kind),
+            kind=GatewayKind(gateway.kind),
             address=gateway.address,
             address6=gateway.address6,
             p4runtime=gateway.p4runtime_address,

@@ -11,7 +11,7 @@ import grpc
 from finsy.proto import p4i, p4r, stratum
 from google.protobuf import text_format
 
-from culvert_service.gateways.kind import Kind
+from culvert_service.gateways.kind import GatewayKind
 
 
 @cache
@@ -31,7 +31,7 @@ class Program:
     role: str = ""
     reconciles: bool = True
 
-    def at(self, kind: Kind) -> Program:
+    def at(self, kind: GatewayKind) -> Program:
         role = self.role if kind.keeps_roles else ""
         return replace(self, role=role, reconciles=kind.reconciles)
 

@@ -7,10 +7,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from culvert_service.metrics.instruments import Instruments
-from culvert_service.metrics.state import State
+from culvert_service.metrics.state import StateGauges
 
 
-def router(instruments: Instruments, state: State) -> APIRouter:
+def router(instruments: Instruments, state: StateGauges) -> APIRouter:
     routes = APIRouter(prefix="/metrics", tags=["health"])
 
     @routes.get("", summary="Metrics in Prometheus' text format", response_class=Response)

@@ -29,7 +29,7 @@ class _Read(Collector):
         return self._families
 
 
-class State:
+class StateGauges:
     def __init__(self, database: Database, fleet: Fleet, hub: Hub, authorities: dict[str, Authority]) -> None:
         self._database = database
         self._fleet = fleet

@@ -16,7 +16,7 @@ LIFETIME = datetime.timedelta(minutes=10)
 _CONTEXT = "oidc flow"
 
 
-class Flow(BaseModel):
+class SignInFlow(BaseModel):
     """What was wanted, and what the provider's answer has to match. `token` and `name` are of an invitation to set up."""
 
     model_config = ConfigDict(frozen=True)
@@ -32,10 +32,10 @@ class Flow(BaseModel):
 
 def begin(
     purpose: Literal["sign-in", "setup", "enrol"], token: str, name: str, now: datetime.datetime
-) -> Flow:
+) -> SignInFlow:
     # RFC 7636 section 4.1: 43 to 128 characters.
     state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
-    return Flow(
+    return SignInFlow(
         purpose=purpose,
         token=token,
         name=name,
@@ -46,14 +46,14 @@ def begin(
     )
 
 
-def sealed(flow: Flow, key: MasterKey) -> str:
+def sealed(flow: SignInFlow, key: MasterKey) -> str:
     return key.seal(flow.model_dump_json().encode(), _CONTEXT).hex()
 
 
-def resumed(cookie: str | None, state: str, key: MasterKey, now: datetime.datetime) -> Flow:
+def resumed(cookie: str | None, state: str, key: MasterKey, now: datetime.datetime) -> SignInFlow:
     """Raises CulvertError OIDC_STALE: not this browser's, not the last one, or too late."""
     try:
-        flow = Flow.model_validate_json(key.open(bytes.fromhex(cookie or ""), _CONTEXT))
+        flow = SignInFlow.model_validate_json(key.open(bytes.fromhex(cookie or ""), _CONTEXT))
     except (ValueError, ValidationError, MasterKeyError):
         raise CulvertError(Reason.OIDC_STALE) from None
     if flow.expires_at <= now or not hmac.compare_digest(flow.state.encode(), state.encode()):

@@ -22,7 +22,7 @@ from culvert_service.audit.refusals import Refusals
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.identity.schemas import InvitationOut, canonical_email
 from culvert_service.oidc import flow as flows
-from culvert_service.oidc.flow import Flow
+from culvert_service.oidc.flow import SignInFlow
 from culvert_service.oidc.schemas import OidcIn
 from culvert_service.pki.master_key import MasterKey
 
@@ -134,7 +134,7 @@ class Oidc:
             line = _line("admin.sign-in", admin.name, subject)
             return await open_session(session, admin, now, line, user_agent)
 
-    async def _set_up(self, flow: Flow, subject: Subject, user_agent: str | None) -> SignedIn:
+    async def _set_up(self, flow: SignInFlow, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
         try:
             async with self._database.begin() as session:

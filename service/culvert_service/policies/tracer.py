@@ -11,7 +11,7 @@ from culvert_proto import CulvertError, Reason, dns_name
 
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Check, Denial
-from culvert_service.decision.decision import Decision, GatewayFact, Permit, Step, decide
+from culvert_service.decision.decision import AccessStep, Decision, GatewayFact, Permit, decide
 from culvert_service.policies import repository
 from culvert_service.policies.repository import Traced
 from culvert_service.policies.schemas import StepOut, TraceOut
@@ -93,7 +93,7 @@ def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decis
     )
 
 
-def _step(step: Step) -> StepOut:
+def _step(step: AccessStep) -> StepOut:
     error = step.denial.error() if step.denial else None
     message = dns_name.shown(error.message) if error else None
     if step.check is Check.POLICY and error is not None and step.subject:

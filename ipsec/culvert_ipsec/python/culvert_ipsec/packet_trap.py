@@ -58,7 +58,7 @@ _LEAVE: Instruction = (_RETURN, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class PacketFlow:
     """`ports`: the first bytes behind the IP header, where TCP and UDP have them."""
 
     source: Address
@@ -80,7 +80,7 @@ class PacketTrap:
         self._device, self._now = device, now
         self._one_at_a_time = threading.Lock()
         self._found: set[Address] = set()
-        self._held: dict[Flow, _Held] = {}
+        self._held: dict[PacketFlow, _Held] = {}
         # Prefixes, each with the addresses that may send there.
         self._carried: list[tuple[Network, list[Address]]] = []
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK)
@@ -139,7 +139,7 @@ class PacketTrap:
                 self._found.add(flow.destination)
                 self._hold(flow, frame, now)
 
-    def _hold(self, flow: Flow, frame: bytes, now: float) -> None:
+    def _hold(self, flow: PacketFlow, frame: bytes, now: float) -> None:
         """The first packet of a flow, unless it is too long, or a tunnel has carried it already."""
         before = self._held.get(flow)
         if len(frame) > _OFFLOADS + _HELD_LONGEST or (before is not None and before.until > now):
@@ -151,7 +151,7 @@ class PacketTrap:
         if len(self._held) < _HELD_FLOWS:
             self._held[flow] = _Held(frame, now + _HELD_FOR)
 
-    def _send(self, flow: Flow, frame: bytes) -> None:
+    def _send(self, flow: PacketFlow, frame: bytes) -> None:
         # The socket does not hear what it sends itself (packet(7)). What the device refuses is lost, as it was before.
         with suppress(OSError):
             self._socket.sendto(frame, (self._device, _ETHERTYPE[flow.destination.version]))
@@ -166,7 +166,7 @@ class PacketTrap:
         self.close()
 
 
-def flow_of(packet: bytes) -> Flow | None:
+def flow_of(packet: bytes) -> PacketFlow | None:
     """The flow of an IP packet; None of other bytes."""
     version = packet[0] >> 4 if packet else 0
     start, length = _DESTINATION.get(version, (0, 0))
@@ -175,7 +175,7 @@ def flow_of(packet: bytes) -> Flow | None:
         return None
     header, protocol = (4 * (packet[0] & 0xF), packet[9]) if version == 4 else (_IPV6_HEADER, packet[6])
     source, destination = ip_address(raw[:length]), ip_address(raw[length:])
-    return Flow(source, destination, protocol, packet[header : header + _PORTS])
+    return PacketFlow(source, destination, protocol, packet[header : header + _PORTS])
 
 
 def _own(tunnel: TunnelState) -> list[Address]:

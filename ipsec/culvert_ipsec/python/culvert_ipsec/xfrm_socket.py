@@ -24,7 +24,7 @@ from culvert_ipsec.xfrm_values import (
     Template,
     Traffic,
 )
-from culvert_ipsec.xfrm_wire import Kind
+from culvert_ipsec.xfrm_wire import MessageType
 
 # linux/xfrm.h
 GROUP_ACQUIRE, GROUP_EXPIRE = 1, 2
@@ -40,55 +40,57 @@ class XfrmSocket(NetlinkSocket):
         """Also in the place of the kernel's note that a packet has asked for this SA. Raises FileExistsError for an SA."""
         body, attributes = wire.state(sa, after)
         try:
-            self._tell(Kind.NEWSA, body, attributes, NLM_F_CREATE | NLM_F_EXCL)
+            self._tell(MessageType.NEWSA, body, attributes, NLM_F_CREATE | NLM_F_EXCL)
         except FileExistsError:
             with suppress(ProcessLookupError):
                 self.sa(sa.name)
                 raise
-            self._tell(Kind.UPDSA, body, attributes)
+            self._tell(MessageType.UPDSA, body, attributes)
 
     def remove_sa(self, name: SaName) -> None:
-        self._tell(Kind.DELSA, wire.state_id(name))
+        self._tell(MessageType.DELSA, wire.state_id(name))
 
     def sa(self, name: SaName) -> SaSeen:
         """Raises ProcessLookupError also for the kernel's note that a packet has asked for this SA: it holds no count."""
-        body, attributes = self._ask(Kind.GETSA, Kind.NEWSA, wire.state_id(name))
+        body, attributes = self._ask(MessageType.GETSA, MessageType.NEWSA, wire.state_id(name))
         if not wire.ALGORITHMS & attributes.keys():
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         return wire.read_state(body, attributes)
 
     def sas(self) -> list[SaSeen]:
-        return [wire.read_state(*it) for it in self._all(Kind.GETSA, Kind.NEWSA)]
+        return [wire.read_state(*it) for it in self._all(MessageType.GETSA, MessageType.NEWSA)]
 
     def give_spi(self, template: Template) -> SaName:
         """To the kernel's note that it has asked for this SA; without one it makes one."""
-        return wire.read_state(*self._ask(Kind.ALLOCSPI, Kind.NEWSA, wire.spi_wanted(template))).name
+        return wire.read_state(
+            *self._ask(MessageType.ALLOCSPI, MessageType.NEWSA, wire.spi_wanted(template))
+        ).name
 
     def put_policy(self, policy: Policy, index: int) -> None:
         body, attributes = wire.policy(policy, index)
-        self._tell(Kind.UPDPOLICY, body, attributes, NLM_F_CREATE)
+        self._tell(MessageType.UPDPOLICY, body, attributes, NLM_F_CREATE)
 
     def remove_policy(self, direction: Direction, traffic: Traffic) -> None:
-        self._tell(Kind.DELPOLICY, wire.policy_id(direction, traffic))
+        self._tell(MessageType.DELPOLICY, wire.policy_id(direction, traffic))
 
     def policies(self, mine: range) -> list[tuple[int, Direction, Traffic, bool]]:
         """The policies whose index is one of ours, with the index; last whether packets need an SA."""
         return [
             (*found, "XFRMA_TMPL" in attributes)
-            for body, attributes in self._all(Kind.GETPOLICY, Kind.NEWPOLICY)
+            for body, attributes in self._all(MessageType.GETPOLICY, MessageType.NEWPOLICY)
             if (found := wire.read_policy(body, mine)) is not None
         ]
 
     def _tell(
-        self, kind: Kind, body: bytes, attributes: dict[str, bytes] | None = None, flags: int = 0
+        self, kind: MessageType, body: bytes, attributes: dict[str, bytes] | None = None, flags: int = 0
     ) -> None:
         self.request(kind, wire.payload(kind, body, attributes or {}), flags)
 
-    def _ask(self, kind: Kind, answer: Kind, body: bytes) -> tuple[bytes, dict[str, bytes]]:
+    def _ask(self, kind: MessageType, answer: MessageType, body: bytes) -> tuple[bytes, dict[str, bytes]]:
         (data,) = self.request(kind, wire.payload(kind, body, {}))
         return wire.body_and_attributes(answer, data)
 
-    def _all(self, kind: Kind, answer: Kind) -> list[tuple[bytes, dict[str, bytes]]]:
+    def _all(self, kind: MessageType, answer: MessageType) -> list[tuple[bytes, dict[str, bytes]]]:
         found = self.dump(kind, wire.payload(kind, b"", {}))
         return [wire.body_and_attributes(answer, data) for data in found]
 
@@ -105,13 +107,13 @@ class XfrmEvents:
 
     def take_expired(self) -> Iterator[Expired]:
         """Never waits. Raises OSError(ENOBUFS) when some were lost."""
-        for data in self._take(Kind.EXPIRE):
-            yield wire.read_expire(wire.body_and_attributes(Kind.EXPIRE, data)[0])
+        for data in self._take(MessageType.EXPIRE):
+            yield wire.read_expire(wire.body_and_attributes(MessageType.EXPIRE, data)[0])
 
     def take_acquired(self, mine: range) -> Iterator[Address]:
         """Destinations of packets that wait for an SA under one of our policies. Never waits. Raises OSError(ENOBUFS)."""
-        for data in self._take(Kind.ACQUIRE):
-            wanted = wire.read_acquire(wire.body_and_attributes(Kind.ACQUIRE, data)[0], mine)
+        for data in self._take(MessageType.ACQUIRE):
+            wanted = wire.read_acquire(wire.body_and_attributes(MessageType.ACQUIRE, data)[0], mine)
             if wanted is not None:
                 yield wanted
 
@@ -124,7 +126,7 @@ class XfrmEvents:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, kind: Kind) -> Iterator[bytes]:
+    def _take(self, kind: MessageType) -> Iterator[bytes]:
         while True:
             try:
                 found = list(messages(self._socket))

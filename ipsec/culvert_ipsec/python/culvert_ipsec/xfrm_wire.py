@@ -64,7 +64,7 @@ _SPI_WANTED = struct.Struct("=224sII")
 _VERSIONS = {4: AF_INET, 6: AF_INET6}
 
 
-class Kind(enum.IntEnum):
+class MessageType(enum.IntEnum):
     """Message types."""
 
     NEWSA = 0x10
@@ -131,21 +131,21 @@ class _SpiWanted(_Message):
     fields = (("body", "232s"),)
 
 
-_BODIES: dict[Kind, type[_Message]] = {
-    Kind.NEWSA: _State,
-    Kind.UPDSA: _State,
-    Kind.DELSA: _StateId,
-    Kind.GETSA: _StateId,
-    Kind.NEWPOLICY: _Policy,
-    Kind.UPDPOLICY: _Policy,
-    Kind.DELPOLICY: _PolicyId,
-    Kind.EXPIRE: _Expire,
-    Kind.ACQUIRE: _Acquire,
-    Kind.ALLOCSPI: _SpiWanted,
+_BODIES: dict[MessageType, type[_Message]] = {
+    MessageType.NEWSA: _State,
+    MessageType.UPDSA: _State,
+    MessageType.DELSA: _StateId,
+    MessageType.GETSA: _StateId,
+    MessageType.NEWPOLICY: _Policy,
+    MessageType.UPDPOLICY: _Policy,
+    MessageType.DELPOLICY: _PolicyId,
+    MessageType.EXPIRE: _Expire,
+    MessageType.ACQUIRE: _Acquire,
+    MessageType.ALLOCSPI: _SpiWanted,
 }
 
 
-def payload(kind: Kind, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
+def payload(kind: MessageType, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
     """The request behind the header. Without a body it asks for all entries."""
     made = cast(Any, _BODIES[kind] if body else _NoBody)()
     if body:
@@ -155,7 +155,7 @@ def payload(kind: Kind, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
     return bytes(made.data)[HEADER_LENGTH:]
 
 
-def body_and_attributes(kind: Kind, data: bytes) -> tuple[bytes, dict[str, bytes]]:
+def body_and_attributes(kind: MessageType, data: bytes) -> tuple[bytes, dict[str, bytes]]:
     """The body and the attributes of a message with its header."""
     read = cast(Any, _BODIES[kind])(data)
     read.decode()

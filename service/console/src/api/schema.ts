@@ -2040,7 +2040,7 @@ export interface components {
              */
             device_id?: number;
             /** @default sluice */
-            kind?: components["schemas"]["Kind"];
+            kind?: components["schemas"]["GatewayKind"];
             lan: components["schemas"]["LanPort"];
             /**
              * Legacy Suites
@@ -2059,6 +2059,12 @@ export interface components {
             suite?: components["schemas"]["Suite"];
             wan: components["schemas"]["WanPort"];
         };
+        /**
+         * GatewayKind
+         * @description By the name that people type.
+         * @enum {string}
+         */
+        GatewayKind: "sluice" | "bmv2" | "tofino-cpu" | "crypto-host";
         /** GatewayOut */
         GatewayOut: {
             /** Address */
@@ -2082,7 +2088,7 @@ export interface components {
             /** Epoch */
             epoch: number;
             keys: components["schemas"]["KeysOut"];
-            kind: components["schemas"]["Kind"];
+            kind: components["schemas"]["GatewayKind"];
             lan: components["schemas"]["LanPort"];
             /** Legacy */
             legacy: boolean;
@@ -2224,12 +2230,6 @@ export interface components {
              */
             state: "new" | "settled" | "waiting" | "rekeying";
         };
-        /**
-         * Kind
-         * @description By the name that people type.
-         * @enum {string}
-         */
-        Kind: "sluice" | "bmv2" | "tofino-cpu" | "crypto-host";
         /**
          * LanPort
          * @description `prefix` is the LAN's: "10.20.0.0/16", or 16 for the one that `address` is in. `prefix6` is the same for IPv6.
