@@ -11,7 +11,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.health import NOT_CONNECTED_YET
-from culvert_service.gateways.link import Hooks, Link
+from culvert_service.gateways.link import GatewayEvents, Link, Owner
 from culvert_service.gateways.session import Credentials, Program
 
 
@@ -58,7 +58,7 @@ class Fleet:
     async def start(self) -> None:
         """A link begins when its gateway is owned."""
 
-    def own(self, config: GatewayConfig, epoch: int, hooks: Hooks) -> None:
+    def own(self, config: GatewayConfig, epoch: int, events: GatewayEvents, owner: Owner) -> None:
         """A new epoch or a changed configuration makes a new link, which begins when the old link has ended. Changed keys
         alone are given to the present link.
         """
@@ -66,14 +66,9 @@ class Fleet:
         if link is not None and (link.epoch, link.config) == (epoch, config):
             link.take_keys(config)
             return
-
-        def changed(link: Link) -> None:
-            self._stir()
-            hooks.changed(link)
-
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(
-            config, epoch, self._program.at(config.kind), self._credentials, replace(hooks, changed=changed)
+            config, epoch, self._program.at(config.kind), self._credentials, events, owner
         )
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 
@@ -85,7 +80,7 @@ class Fleet:
 
     def tell(self, standings: Mapping[str, Standing]) -> None:
         self._standings = dict(standings)
-        self._stir()
+        self.stir()
 
     def get(self, name: str) -> Link | None:
         """The link, if the gateway is ours."""
@@ -129,7 +124,8 @@ class Fleet:
                 while any(map(self.is_coming, names)) and not any(map(self.is_online, names)):
                     await self._news.wait()
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
+        """For `wait`: a gateway's standing has changed."""
         self._news.set()
         self._news = asyncio.Event()
 

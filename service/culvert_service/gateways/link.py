@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Protocol
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import GATEWAY_DROPS
@@ -62,16 +63,32 @@ _SHOW_DIGESTS_SECONDS = 5.0
 _ADDRESSES = ("src", "dst")
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What the link asks of the rest: bring the gateway to its desired state; take a soft limit, and a peer's move (SA,
-    address, port); hear that it went online or offline, and of an election id that stood in its way."""
+class GatewayEvents(Protocol):
+    """Hears of one gateway what its tunnels depend on."""
 
-    reconcile: Callable[[Link], Awaitable[None]]
-    soft_limit: Callable[[Link, int], Awaitable[None]]
-    moved: Callable[[Link, int, str, int], None]
-    changed: Callable[[Link], None]
-    outbid: Callable[[Link, int], None]
+    async def reconcile(self, link: Link) -> None:
+        """Bring the gateway to its desired state."""
+        ...
+
+    async def soft_limit(self, link: Link, sa_id: int) -> None:
+        """This SA has reached its soft limit."""
+        ...
+
+    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+        """The gateway has authenticated a packet of this SA's peer from there."""
+        ...
+
+
+class Owner(Protocol):
+    """Hears of a link whether it holds its gateway."""
+
+    def fares(self, link: Link) -> None:
+        """It went online or offline, or repaired drift."""
+        ...
+
+    def outbid(self, link: Link, highest: int) -> None:
+        """Another client has this election id."""
+        ...
 
 
 def portions(updates: Sequence[Update]) -> list[Sequence[Update]]:
@@ -92,7 +109,8 @@ class Link:
         epoch: int,
         program: Program,
         credentials: Callable[[], Credentials],
-        hooks: Hooks,
+        events: GatewayEvents,
+        owner: Owner,
     ) -> None:
         """`epoch` is that of the gateway's lease."""
         self.config = config
@@ -113,7 +131,8 @@ class Link:
         self._program = program
         self._encoding = Encoding.of(program.p4info)
         self._credentials = credentials
-        self._hooks = hooks
+        self._events = events
+        self._owner = owner
         self._tables: Tables | None = None
         self._over: asyncio.Future[str] | None = None
         self._dirty = asyncio.Event()
@@ -154,7 +173,7 @@ class Link:
         elif drift:
             self._drifts += 1
             self._last_drift = drift
-            self._hooks.changed(self)
+            self._owner.fares(self)
 
     def take_keys(self, config: GatewayConfig) -> None:
         """Wrap under these keys from now on."""
@@ -339,12 +358,12 @@ class Link:
         self.online, self.alive, self.reason = False, False, reason
         if changed:
             _log.warning("gateway is offline", extra={"gateway": self.name, "reason": reason})
-            self._hooks.changed(self)
+            self._owner.fares(self)
 
     def _set_online(self) -> None:
         self.online, self.reason = True, ""
         _log.info("gateway is online", extra={"gateway": self.name})
-        self._hooks.changed(self)
+        self._owner.fares(self)
 
     def _end(self, reason: str) -> None:
         """Ends the session from outside of it; it is not online from this moment on."""
@@ -410,7 +429,7 @@ class Link:
 
     def _tell_outbid(self, bid: NotPrimaryError) -> None:
         if bid.highest >= self.epoch:
-            self._hooks.outbid(self, bid.highest)
+            self._owner.outbid(self, bid.highest)
 
     async def _serve(self, tables: Tables) -> None:
         try:
@@ -421,7 +440,7 @@ class Link:
             self._dirty.clear()
             began = time.monotonic()
             try:
-                await self._hooks.reconcile(self)
+                await self._events.reconcile(self)
             except CulvertError as error:
                 raise _LostError(error.message) from None
             with suppress(TimeoutError):
@@ -457,9 +476,9 @@ class Link:
             seen += len(messages)
             for values in messages:
                 if name == "soft_limit_t":
-                    await self._hooks.soft_limit(self, values["sa_id"])
+                    await self._events.soft_limit(self, values["sa_id"])
                 elif name == "moved_t":
-                    self._hooks.moved(self, values["sa_id"], mapped.text(values["peer"]), values["port"])
+                    self._events.moved(self, values["sa_id"], mapped.text(values["peer"]), values["port"])
                 elif time.monotonic() - shown >= _SHOW_DIGESTS_SECONDS:
                     shown = time.monotonic()
                     named = {key: mapped.text(it) if key in _ADDRESSES else it for key, it in values.items()}

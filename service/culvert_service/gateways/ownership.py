@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from culvert_db import GATEWAYS_CHANNEL, Database, Gateway
@@ -27,7 +27,7 @@ from culvert_service.gateways import ownership_rows as rows
 from culvert_service.gateways.config import GatewayConfig, config_of
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
-from culvert_service.gateways.link import Hooks, Link
+from culvert_service.gateways.link import GatewayEvents, Link
 from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
 
@@ -52,20 +52,6 @@ class Leases:
                 await rows.release(session, self._me.holder)
 
 
-class GatewayEvents(Protocol):
-    """Hears of one gateway what its tunnels depend on."""
-
-    async def reconcile(self, link: Link) -> None:
-        """Bring the gateway to its desired state."""
-        ...
-
-    async def soft_limit(self, link: Link, sa_id: int) -> None: ...
-
-    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
-        """The gateway has authenticated a packet of this SA's peer from there."""
-        ...
-
-
 class Ownership:
     """`changed` is called when a gateway came or changed, or went online or offline."""
 
@@ -83,7 +69,7 @@ class Ownership:
     ) -> None:
         self._database = database
         self._fleet = fleet
-        self._hooks = Hooks(events.reconcile, events.soft_limit, events.moved, self.fares, self.outbid)
+        self._events = events
         self._me = me
         self._master_key = master_key
         self._changed = changed
@@ -115,8 +101,9 @@ class Ownership:
         self._outbid[link.config.id] = highest
         self.looks.wake()
 
-    def fares(self, _link: Link) -> None:
+    def fares(self, link: Link) -> None:
         """For a link that went online or offline."""
+        self._fleet.stir()
         self.looks.wake()
         self._tell_if_changed()
 
@@ -166,7 +153,7 @@ class Ownership:
                 config, one.owner, one.holder, one.epoch, one.online, one.reason, draining
             )
             if (epoch := held.get(config.id)) is not None:
-                self._fleet.own(config, epoch, self._hooks)
+                self._fleet.own(config, epoch, self._events, self)
         # Whom a gateway belongs to is known before its link here ends.
         self._fleet.tell(standings)
         ours = {name for name, standing in standings.items() if standing.config.id in held}
