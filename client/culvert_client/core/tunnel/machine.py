@@ -129,7 +129,7 @@ class Machine:
     @property
     def is_up(self) -> bool:
         """Whether packets can flow."""
-        return isinstance(self.state, (*IN_USE, Moving))
+        return isinstance(self.state, UP)
 
     def desired(self) -> Sas | None:
         """What the datapath must hold for this tunnel."""
@@ -461,6 +461,8 @@ class Transition:
 
 IN_USE = (Up, Renewing, Switching, Activating, Draining)
 """Packets flow through the gateway that granted the tunnel."""
+UP = (*IN_USE, Moving)
+"""Packets flow, through the gateway before while the tunnel moves."""
 _WITHOUT_USE = (Closed, Opening, Installing, Closing)
 
 TABLE = (
