@@ -5,6 +5,7 @@ import re
 import tomllib
 from pathlib import Path
 
+from culvert_ipsec import xfrm_statistics
 from culvert_proto import agent_pb2
 from culvert_proto.contract import (
     DATAPATH_DROPS,
@@ -82,6 +83,10 @@ def test_the_database_has_the_limits() -> None:
         f"path_mtu BETWEEN {MTU_MIN} AND",
     ):
         assert limit in migrations
+
+
+def test_the_kernels_statistics_have_every_cause_of_the_datapath() -> None:
+    assert tuple(xfrm_statistics.CAUSES) == DATAPATH_DROPS
 
 
 def test_the_screens_name_every_cause_of_the_datapath() -> None:
