@@ -6,10 +6,11 @@ from fastapi import APIRouter
 
 from culvert_service.about.schemas import ControllerOut
 from culvert_service.about.service import About
+from culvert_service.rest.api import Api
 
 
-def router(about: About) -> APIRouter:
-    routes = APIRouter(prefix="/controller", tags=["health"])
+def router(api: Api, about: About) -> APIRouter:
+    routes = api.router("/controller", tag="health")
 
     @routes.get("", summary="Show the controller that answers: version, settings, CAs and certificates")
     async def show() -> ControllerOut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response, status
+from fastapi import APIRouter, Path, Request, Response, status
 
 from culvert_service.admins.access import Access, own_session
 from culvert_service.admins.account import Account
@@ -22,13 +22,14 @@ from culvert_service.admins.schemas import (
     SessionOut,
     SignedInOut,
 )
+from culvert_service.rest.api import Api
 
 
 def public_router(
-    access: Access, account: Account, credentials: OwnCredentials, notices: Notices
+    api: Api, access: Access, account: Account, credentials: OwnCredentials, notices: Notices
 ) -> APIRouter:
     """For a signed-in person of any role. A route that takes a ProofIn does not also require a fresh proof."""
-    routes = APIRouter(prefix="/session", tags=["sign-in"], dependencies=[Depends(access.own_session)])
+    routes = api.router("/session", tag="sign-in", checks=[access.own_session])
 
     @routes.post("/proof", summary="Prove once more to be the administrator, with password and code")
     async def prove(asked: ProofIn, request: Request, response: Response) -> SignedInOut:

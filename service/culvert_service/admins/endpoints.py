@@ -27,6 +27,7 @@ from culvert_service.admins.schemas import (
 )
 from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
 from culvert_service.audit.log import Actor, acting
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.request import source
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
@@ -38,9 +39,9 @@ KNOWN_LIFETIME = datetime.timedelta(days=180)
 PROVEN = (Depends(fresh_proof),)
 
 
-def public_router(admins: Admins, access: Access) -> APIRouter:
+def public_router(api: Api, admins: Admins, access: Access) -> APIRouter:
     """For callers with an invitation, a password, or a session of any role."""
-    routes = APIRouter(tags=["sign-in"])
+    routes = api.router(tag="sign-in")
     own = [Depends(access.own_session)]
 
     @routes.post("/setup", status_code=status.HTTP_201_CREATED, summary="Make an administrator's account")
@@ -77,8 +78,8 @@ def public_router(admins: Admins, access: Access) -> APIRouter:
     return routes
 
 
-def router(admins: Admins) -> APIRouter:
-    routes = APIRouter(tags=["administrators"])
+def router(api: Api, admins: Admins) -> APIRouter:
+    routes = api.router(tag="administrators")
 
     @routes.post(
         "/admins/invitations",

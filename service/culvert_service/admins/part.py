@@ -18,6 +18,7 @@ from culvert_service.admins.service import Admins, Now
 from culvert_service.audit.refusals import Refusals
 from culvert_service.config import Settings
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.api import Api
 
 
 class AdminsPart:
@@ -31,11 +32,12 @@ class AdminsPart:
         passkeys = Passkeys(database, refusals, settings.rest_url, now)
         self.rates = Rates(settings.rest_calls_per_second, settings.rest_strangers_calls_per_second)
         self.access = Access(refusals, AdminToken.load(settings.state_dir), admins, self.rates)
-        self.admin = [endpoints.router(admins)]
+        self.admin_api, self.public_api = Api(self.access), Api(self.rates.anyone)
+        self.admin = [endpoints.router(self.admin_api, admins)]
         self.public = [
-            endpoints.public_router(admins, self.access),
+            endpoints.public_router(self.public_api, admins, self.access),
             account_endpoints.public_router(
-                self.access, account, OwnCredentials(database, now), Notices(database)
+                self.public_api, self.access, account, OwnCredentials(database, now), Notices(database)
             ),
-            passkey_endpoints.public_router(self.access, passkeys),
+            passkey_endpoints.public_router(self.public_api, self.access, passkeys),
         ]

@@ -10,11 +10,12 @@ from culvert_service.admins.access import Access, own_session
 from culvert_service.admins.endpoints import PROVEN, keep
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.schemas import PasskeyIn, PasskeyOut, PasskeySignInIn, SignedInOut
+from culvert_service.rest.api import Api
 
 
-def public_router(access: Access, passkeys: Passkeys) -> APIRouter:
+def public_router(api: Api, access: Access, passkeys: Passkeys) -> APIRouter:
     """For a signed-in person of any role, and for a person who signs in with a passkey."""
-    routes = APIRouter(prefix="/session", tags=["sign-in"])
+    routes = api.router("/session", tag="sign-in")
     own = [Depends(access.own_session)]
     proven = [*own, *PROVEN]
 

@@ -18,6 +18,7 @@ from culvert_service.audit.naming import named
 from culvert_service.audit.repository import Filter
 from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, RetentionOut, VerificationOut
 from culvert_service.audit.verifier import Verifier
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 
 _Text = Annotated[str | None, Query(max_length=DNS_NAME_MAX, pattern=r"^[^\x00]+$")]
@@ -45,8 +46,8 @@ def _filter(
     return Filter(actor, action, object, outcome, reason, since, until)
 
 
-def router(database: Database, key: CutKey, keep_days: int | None) -> APIRouter:
-    routes = APIRouter(prefix="/audit", tags=["audit"])
+def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> APIRouter:
+    routes = api.router("/audit", tag="audit")
     verifier, exports = Verifier(database, key), Exports(database)
 
     @routes.get("", summary="List the audit log, newest first")

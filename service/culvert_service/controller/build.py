@@ -133,6 +133,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     presence = Presence(database, hub, me, now)
     revocations = Revocations(database, now)
     administrators = AdminsPart(settings, database, refusals, master_key, now)
+    api, public_api = administrators.admin_api, administrators.public_api
     people = IdentityPart(
         settings,
         database,
@@ -224,38 +225,43 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
 
     parts = [
         Part(tracing),
-        Part(None, [metrics_endpoints.router(instruments, StateGauges(database, fleet, hub, authorities))]),
+        Part(
+            None,
+            [metrics_endpoints.router(api, instruments, StateGauges(database, fleet, hub, authorities))],
+        ),
         Part(direct),
         Part(Leases(database, me)),
         Part(fleet),
-        Part(tunnels, admin=[tunnel_endpoints.router(tunnels)]),
-        Part(site_tunnels, admin=[site_tunnel_endpoints.router(site_tunnels)]),
+        Part(tunnels, admin=[tunnel_endpoints.router(api, tunnels)]),
+        Part(site_tunnels, admin=[site_tunnel_endpoints.router(api, site_tunnels)]),
         Part(Sampling(database, fleet)),
         Part(at_gateways.rotation),
         Part(
             gateways,
-            admin=[gateway_endpoints.router(gateways, Changes(database, ownership, refit, check_gateway))],
+            admin=[
+                gateway_endpoints.router(api, gateways, Changes(database, ownership, refit, check_gateway))
+            ],
         ),
         Part(ownership),
         Part(calls),
         Part(pushes),
-        Part(zones, admin=[dns_endpoints.router(dns)]),
+        Part(zones, admin=[dns_endpoints.router(api, dns)]),
         Part(listener),
         Part(refusals),
-        Part(retention, admin=[audit_endpoints.router(database, cut_key, settings.audit_keep_days)]),
+        Part(retention, admin=[audit_endpoints.router(api, database, cut_key, settings.audit_keep_days)]),
         Part(None, administrators.admin, administrators.public),
         Part(
             None,
-            people.admin(tunnels.close_of_device, tunnels.close_of_devices, enforcement.enforce),
-            people.public,
+            people.admin(api, tunnels.close_of_device, tunnels.close_of_devices, enforcement.enforce),
+            people.public(public_api),
         ),
         Part(
             None,
-            policy_endpoints.routers(database, enforcement, fleet.is_online, now, approval=approval),
+            policy_endpoints.routers(api, database, enforcement, fleet.is_online, now, approval=approval),
         ),
-        Part(None, [resource_endpoints.router(resources, ResourceEffects(database, resources))]),
-        Part(None, public=[oidc_endpoints.public_router(oidc)]),
-        Part(own, [about_endpoints.router(About(settings, zones, own, authorities, oidc, now))]),
+        Part(None, [resource_endpoints.router(api, resources, ResourceEffects(database, resources))]),
+        Part(None, public=[oidc_endpoints.public_router(public_api, oidc)]),
+        Part(own, [about_endpoints.router(api, About(settings, zones, own, authorities, oidc, now))]),
         Part(presence),
         Part(
             AgentPort(
@@ -268,7 +274,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
             )
         ),
     ]
-    watching = Part(live, [live_endpoints.router(live, administrators.access)])
+    watching = Part(live, [live_endpoints.router(api, live, administrators.access)])
     app = application(
         database,
         administrators.access,

@@ -9,13 +9,14 @@ from fastapi import APIRouter, Body, Depends, Response, status
 
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.dns.service import Dns
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
-def router(dns: Dns) -> APIRouter:
-    routes = APIRouter(prefix="/dns", tags=["dns"])
+def router(api: Api, dns: Dns) -> APIRouter:
+    routes = api.router("/dns", tag="dns")
 
     @routes.get("", summary="List the published names and their state")
     async def list_records(

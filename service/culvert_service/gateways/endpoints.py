@@ -10,14 +10,15 @@ from culvert_service.admins.access import fresh_proof
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
 from culvert_service.gateways.service import Gateways
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.request import given_once
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 
-def router(gateways: Gateways, changes: Changes) -> APIRouter:
-    routes = APIRouter(prefix="/gateways", tags=["gateways"])
+def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
+    routes = api.router("/gateways", tag="gateways")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Register a gateway")
     async def create(asked: GatewayIn) -> GatewayOut:

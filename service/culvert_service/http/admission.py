@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from culvert_service.admins.access import Access
 from culvert_service.admins.rates import Rates
 from culvert_service.rest import strict_json
+from culvert_service.rest.api import PREFIX
 from culvert_service.rest.problem import MethodError
 from culvert_service.rest.strict_json import JsonError
 
@@ -42,7 +43,7 @@ class Size:
 SMALL = Size(64 << 10, 2_500)
 # Enough for 10,000 names of people or resources, of 63 characters each.
 LISTS = Size(768 << 10, 12_000)
-_WITH_LISTS = re.compile(r"/(groups|policies|resources|dns/zones)(/|$)")
+_WITH_LISTS = re.compile(rf"{PREFIX}/(groups|policies|resources|dns/zones)(/|$)")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
 
@@ -70,19 +71,17 @@ class Endpoint:
     reads: bool
 
 
-def endpoints(routes: Iterable[BaseRoute], check: Check, prefix: str = "") -> list[Endpoint]:
-    """The endpoints of an application's or a router's routes. `prefix` is the path before the routes."""
-    return [_endpoint(route, check, prefix) for route in routes if isinstance(route, APIRoute | Mount)]
+def endpoints(routes: Iterable[BaseRoute], check: Check) -> list[Endpoint]:
+    return [_endpoint(route, check) for route in routes if isinstance(route, APIRoute | Mount)]
 
 
-def _endpoint(route: APIRoute | Mount, check: Check, prefix: str) -> Endpoint:
-    path = prefix + route.path
+def _endpoint(route: APIRoute | Mount, check: Check) -> Endpoint:
     if isinstance(route, Mount):
-        return Endpoint(path, route.path_regex, frozenset({"GET", "HEAD"}), check, SMALL, reads=False)
+        return Endpoint(route.path, route.path_regex, frozenset({"GET", "HEAD"}), check, SMALL, reads=False)
     bulky = check is Check.PERMISSION and _WITH_LISTS.match(route.path)
     return Endpoint(
-        path,
-        compile_path(path)[0],
+        route.path,
+        compile_path(route.path)[0],
         _methods(route),
         check,
         LISTS if bulky else SMALL,

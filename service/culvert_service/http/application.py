@@ -20,6 +20,7 @@ from culvert_service.http.idempotency import Idempotency, Now
 from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest import problem
+from culvert_service.rest.api import PREFIX
 from culvert_service.rest.reads_again import ReadsAgain
 
 _DESCRIPTION = """
@@ -31,7 +32,6 @@ A POST with an `Idempotency-Key` has one effect however often it is sent: for a 
 
 Every refusal is `application/problem+json` with a `reason` to branch on, a `detail` and a `remedy` to show.
 """
-_PREFIX = "/api/v1"
 
 
 def application(
@@ -46,7 +46,10 @@ def application(
     public: Sequence[APIRouter],
     works: Sequence[Periodic],
 ) -> FastAPI:
+    of_admins = [route for router in admin for route in router.routes]
+    of_anyone = [route for router in public for route in router.routes]
     app = FastAPI(
+        routes=[*of_admins, *of_anyone],
         title="Culvert controller",
         version="1",
         description=_DESCRIPTION,
@@ -55,17 +58,13 @@ def application(
         redoc_url=None,
         # No redirect to the path with or without a final slash: it would repeat the Host header of the caller.
         redirect_slashes=False,
-        responses={"default": {"model": problem.Problem, "content": {problem.MEDIA_TYPE: {}}}},
+        responses=problem.REFUSALS,
     )
     problem.install(app)
     reference.install(app, rates)
-    for router in admin:
-        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(access)])
-    for router in public:
-        app.include_router(router, prefix=_PREFIX, dependencies=[Depends(rates.anyone)])
 
     @app.get(
-        f"{_PREFIX}/ca",
+        f"{PREFIX}/ca",
         dependencies=[Depends(rates.anyone)],
         tags=["enrolment"],
         summary="The infrastructure CA, in PEM",
@@ -80,12 +79,10 @@ def application(
     async def front() -> RedirectResponse:
         return RedirectResponse(console.PREFIX if has_console else reference.PATH)
 
-    supervision = health.router(database, rates, works)
-    app.include_router(supervision)
+    health.install(app, database, rates, works)
 
-    known = endpoints(app.routes, Check.NOTHING) + endpoints(supervision.routes, Check.NOTHING)
-    for check, routers in ((Check.PERMISSION, admin), (Check.RATE, public)):
-        known += [one for router in routers for one in endpoints(router.routes, check, _PREFIX)]
+    known = endpoints(of_admins, Check.PERMISSION) + endpoints(of_anyone, Check.RATE)
+    known += endpoints(app.routes[len(of_admins) + len(of_anyone) :], Check.NOTHING)
     # The middleware that is added last sees a request first.
     app.add_middleware(Idempotency, database=database, access=access, master_key=master_key, now=now)
     app.add_middleware(Admission, access=access, rates=rates, endpoints=known)

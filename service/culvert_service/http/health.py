@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from culvert_db import Database, why_away
-from fastapi import APIRouter, Depends
+from fastapi import Depends, FastAPI
 from pydantic import BaseModel
 from sqlalchemy import text
 from starlette.responses import Response
@@ -69,12 +69,13 @@ class Writable:
         return ""
 
 
-def router(database: Database, rates: Rates, works: Sequence[Periodic]) -> APIRouter:
+def install(app: FastAPI, database: Database, rates: Rates, works: Sequence[Periodic]) -> None:
     """`works`: the periodic works without which the controller does not serve rightly."""
-    router, writable = APIRouter(tags=["health"]), Writable(database)
+    writable = Writable(database)
 
-    @router.get(
+    @app.get(
         "/healthz",
+        tags=["health"],
         summary="Whether a restart of the controller would help",
         responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Health}},
     )
@@ -86,8 +87,9 @@ def router(database: Database, rates: Rates, works: Sequence[Periodic]) -> APIRo
             return Health(status="stuck", stuck=stuck)
         return Health(status="ok")
 
-    @router.get(
+    @app.get(
         "/readyz",
+        tags=["health"],
         dependencies=[Depends(rates.anyone)],
         summary="Whether it can decide about a name now",
         responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness}},
@@ -99,4 +101,3 @@ def router(database: Database, rates: Rates, works: Sequence[Periodic]) -> APIRo
         return Readiness(ready=not why_not, checks={"database": why_not or "ok"})
 
     _: Any = (healthz, readyz)
-    return router

@@ -29,6 +29,7 @@ from culvert_service.identity.schemas import (
     UserOut,
 )
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import BIGINT_MAX, Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
@@ -38,6 +39,7 @@ DeviceOrder = Literal["created", "name", "-name", "user", "-user", "last_seen", 
 
 
 def router(
+    api: Api,
     identity: Identity,
     invitations: Invitations,
     authenticators: Authenticators,
@@ -46,7 +48,7 @@ def router(
     enforce: Enforce,
 ) -> APIRouter:
     """For the admin."""
-    routes = APIRouter(tags=["people and devices"])
+    routes = api.router(tag="people and devices")
 
     @routes.post("/users", status_code=status.HTTP_201_CREATED, summary="Add a person")
     async def create_user(asked: UserIn, response: Response) -> UserOut:
@@ -147,9 +149,9 @@ def router(
     return routes
 
 
-def public_router(identity: Identity, late_renewal: LateRenewal) -> APIRouter:
+def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> APIRouter:
     """For a computer that has an invitation and nothing else, or whose certificate has expired."""
-    routes = APIRouter(tags=["enrolment"])
+    routes = api.router(tag="enrolment")
 
     @routes.post(
         "/enrolments", status_code=status.HTTP_201_CREATED, summary="Enrol a computer with an invitation"

@@ -21,6 +21,7 @@ from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import CloseTunnels, Enforce, Identity, Now
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.rest.api import Api
 from culvert_service.watch.hub import Hub
 from culvert_service.watch.presence import Presence
 from culvert_service.watch.pushes import Pushes
@@ -69,14 +70,17 @@ class IdentityPart:
         self._database = database
         self._hub = hub
         self._pushes = pushes
-        self.public = [endpoints.public_router(self.identity, late_renewal)]
+        self._late_renewal = late_renewal
+
+    def public(self, api: Api) -> Sequence[APIRouter]:
+        return [endpoints.public_router(api, self.identity, self._late_renewal)]
 
     def admin(
-        self, close_of_device: CloseTunnels, close_of_devices: CloseOfDevices, enforce: Enforce
+        self, api: Api, close_of_device: CloseTunnels, close_of_devices: CloseOfDevices, enforce: Enforce
     ) -> Sequence[APIRouter]:
         people = People(self._database, self._hub, self._pushes, close_of_devices)
         return [
             endpoints.router(
-                self.identity, self.invitations, self.authenticators, people, close_of_device, enforce
+                api, self.identity, self.invitations, self.authenticators, people, close_of_device, enforce
             )
         ]

@@ -23,6 +23,7 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.live import places, sources
 from culvert_service.live.log_view import LogView
 from culvert_service.live.view import View
+from culvert_service.rest.api import Api
 from culvert_service.tunnels.throughput import Throughput
 
 # After this long, who watches has to be one who still may.
@@ -85,8 +86,8 @@ async def _answer() -> AsyncGenerator[AsyncExitStack]:
             pass
 
 
-def router(live: Live, access: Access) -> APIRouter:
-    routes = APIRouter(prefix="/events", tags=["live views"])
+def router(api: Api, live: Live, access: Access) -> APIRouter:
+    routes = api.router("/events", tag="live views")
 
     @routes.get("", response_class=EventSourceResponse, summary="Watch what happens")
     async def watch(

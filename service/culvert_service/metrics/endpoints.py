@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.state import StateGauges
+from culvert_service.rest.api import Api
 
 
-def router(instruments: Instruments, state: StateGauges) -> APIRouter:
-    routes = APIRouter(prefix="/metrics", tags=["health"])
+def router(api: Api, instruments: Instruments, state: StateGauges) -> APIRouter:
+    routes = api.router("/metrics", tag="health")
 
     @routes.get("", summary="Metrics in Prometheus' text format", response_class=Response)
     async def scrape() -> Response:

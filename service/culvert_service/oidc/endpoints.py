@@ -15,6 +15,7 @@ from culvert_service.admins.service import SignedIn
 from culvert_service.oidc.flow import LIFETIME
 from culvert_service.oidc.schemas import OidcIn, OidcOffer, OidcOut
 from culvert_service.oidc.service import Oidc
+from culvert_service.rest.api import Api
 from culvert_service.rest.problem import Problem, said
 
 FLOW_COOKIE = "__Host-culvert-oidc"
@@ -24,9 +25,9 @@ _TOLD_SECONDS = 60
 _Text = Annotated[str | None, Query(max_length=4096)]
 
 
-def public_router(oidc: Oidc) -> APIRouter:
+def public_router(api: Api, oidc: Oidc) -> APIRouter:
     """For whoever the provider knows."""
-    routes = APIRouter(prefix="/oidc", tags=["sign-in"])
+    routes = api.router("/oidc", tag="sign-in")
 
     @routes.get("", summary="Say whether there is a provider of OpenID Connect to sign in at")
     async def offer(request: Request, response: Response) -> OidcOffer:

@@ -30,6 +30,7 @@ from culvert_service.policies.schemas import (
 )
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
@@ -38,6 +39,7 @@ from culvert_service.tunnels.enforcement import Enforcement
 
 
 def routers(
+    api: Api,
     database: Database,
     enforcement: Enforcement,
     is_online: Callable[[str], bool],
@@ -47,14 +49,14 @@ def routers(
 ) -> list[APIRouter]:
     enforce, effects = enforcement.enforce, Effects(database, enforcement.would_close)
     return [
-        groups_router(Groups(database, enforce, effects)),
-        policies_router(Policies(database, enforce, effects)),
-        access_router(Tracer(database, is_online, now, approval=approval)),
+        groups_router(api, Groups(database, enforce, effects)),
+        policies_router(api, Policies(database, enforce, effects)),
+        access_router(api, Tracer(database, is_online, now, approval=approval)),
     ]
 
 
-def groups_router(groups: Groups) -> APIRouter:
-    routes = APIRouter(prefix="/groups", tags=["groups"])
+def groups_router(api: Api, groups: Groups) -> APIRouter:
+    routes = api.router("/groups", tag="groups")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Make a group")
     async def create(asked: GroupIn, response: Response) -> GroupOut:
@@ -119,8 +121,8 @@ def groups_router(groups: Groups) -> APIRouter:
     return routes
 
 
-def policies_router(policies: Policies) -> APIRouter:
-    routes = APIRouter(prefix="/policies", tags=["policies"])
+def policies_router(api: Api, policies: Policies) -> APIRouter:
+    routes = api.router("/policies", tag="policies")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Let people reach resources")
     async def create(asked: PolicyIn, response: Response) -> PolicyOut:
@@ -166,8 +168,8 @@ def policies_router(policies: Policies) -> APIRouter:
     return routes
 
 
-def access_router(tracer: Tracer) -> APIRouter:
-    routes = APIRouter(prefix="/access", tags=["policies"])
+def access_router(api: Api, tracer: Tracer) -> APIRouter:
+    routes = api.router("/access", tag="policies")
 
     @routes.get("", summary="Tell what each device of a person would be answered, and why")
     async def trace(

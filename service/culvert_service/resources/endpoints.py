@@ -9,6 +9,7 @@ from fastapi import APIRouter, Body, Depends, Query, Response, status
 from culvert_service.resources.effect import Effects
 from culvert_service.resources.schemas import DeletedOut, PreviewOut, ResourceIn, ResourceOut, UseOut
 from culvert_service.resources.service import Resources
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
@@ -17,8 +18,8 @@ from culvert_service.rest.version import IfMatch, MayMatch, tagged
 ResourceOrder = Literal["fqdn", "-fqdn", "owner", "-owner", "created", "-created"]
 
 
-def router(resources: Resources, effects: Effects) -> APIRouter:
-    routes = APIRouter(prefix="/resources", tags=["resources"])
+def router(api: Api, resources: Resources, effects: Effects) -> APIRouter:
+    routes = api.router("/resources", tag="resources")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Publish a resource")
     async def create(asked: ResourceIn, response: Response) -> ResourceOut:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Any
 
 from culvert_db import why_away
 from culvert_proto import CulvertError, Reason
@@ -60,6 +61,10 @@ class Problem(BaseModel):
     remedy: str
     errors: list[Fault] = []
     fields: dict[str, str] = {}
+
+
+# How any route may answer, for OpenAPI.
+REFUSALS: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "content": {MEDIA_TYPE: {}}}}
 
 
 def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Depends, Response, status
 
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
@@ -13,8 +14,8 @@ from culvert_service.site_tunnels.schemas import SiteTunnelChange, SiteTunnelIn,
 from culvert_service.site_tunnels.service import SiteTunnels
 
 
-def router(tunnels: SiteTunnels) -> APIRouter:
-    routes = APIRouter(prefix="/site-tunnels", tags=["site tunnels"])
+def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
+    routes = api.router("/site-tunnels", tag="site tunnels")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Join the networks behind two gateways")
     async def create(asked: SiteTunnelIn, response: Response) -> SiteTunnelOut:

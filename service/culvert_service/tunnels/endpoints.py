@@ -10,13 +10,14 @@ from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, status
 
+from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.tunnels.schemas import TunnelOut
 from culvert_service.tunnels.service import Tunnels
 
 
-def router(tunnels: Tunnels) -> APIRouter:
-    routes = APIRouter(prefix="/tunnels", tags=["tunnels"])
+def router(api: Api, tunnels: Tunnels) -> APIRouter:
+    routes = api.router("/tunnels", tag="tunnels")
 
     @routes.get("", summary="List the open tunnels")
     async def list_all(page: Annotated[Page, Depends()]) -> list[TunnelOut]:
