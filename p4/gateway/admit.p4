@@ -1,4 +1,4 @@
-// What may enter from a wire: a port and VLAN with a role, a frame for us, a well-formed packet with possible addresses.
+// Admission from a wire: a port and VLAN with a role, a frame for us, a well-formed packet with possible addresses.
 
 control Admit(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     IpCheck() check;

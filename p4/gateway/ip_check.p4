@@ -1,4 +1,4 @@
-// What every IP packet must satisfy, from a wire or out of a tunnel (RFC 1812 sections 5.2.2 and 5.3.7, RFC 4291 section 2.5).
+// Checks of every IP packet, from a wire or out of a tunnel (RFC 1812 sections 5.2.2 and 5.3.7, RFC 4291 section 2.5).
 
 control IpCheck(in headers_t hdr, inout metadata_t meta, in standard_metadata_t std) {
     apply {

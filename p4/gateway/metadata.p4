@@ -1,4 +1,4 @@
-// What the pipeline knows about a packet, and why it drops one.
+// The pipeline's knowledge about a packet, and the cause of its drop.
 
 enum bit<8> Stage {
     WIRE    = 0, // came in at a port
@@ -45,12 +45,12 @@ enum bit<8> Drop {
 }
 const bit<32> DROP_CAUSES = 32;
 
-// SAs of one direction: slots of an engine, and entries of sad_in and of sad_out. the controller has the same number in gateways/sa.py.
+// SAs of one direction: slots of an engine, and entries of sad_in and of sad_out. proto/contract.toml has the same number.
 const bit<32> SAS = 65536;
 // Entries of spd_in and of spd_out.
 const bit<32> POLICIES = 65536;
 
-// What a packet keeps when it is recirculated: DETOUR_FIELDS about itself, ERROR_FIELDS for the error about it.
+// Fields that a recirculated packet keeps: DETOUR_FIELDS about itself, ERROR_FIELDS for the error about it.
 const bit<8> DETOUR_FIELDS = 1;
 const bit<8> ERROR_FIELDS  = 2;
 
@@ -78,7 +78,7 @@ struct metadata_t {
     @field_list(ERROR_FIELDS)  ip_addr_t error_src;
     @field_list(ERROR_FIELDS)  ip_addr_t error_dst;
 
-    // Of this pass: where it came in, and what becomes of it.
+    // This pass: the packet's port and role, and its fate.
     bit<8>    drop_cause;
     bit<8>    role;
     bit<16>   interface_id;
@@ -90,7 +90,7 @@ struct metadata_t {
     bit<1>    to_open;   // ESP for us
     bit<1>    answered;  // by us, out of the same port
 
-    // What the parser read, the same for both families.
+    // The parser's results, the same for both families.
     bit<1>    is_ipv6;
     ip_addr_t src;
     ip_addr_t dst;

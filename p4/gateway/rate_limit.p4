@@ -1,4 +1,4 @@
-// What strangers can provoke, the data plane limits: a virtual-scheduling GCRA (ITU-T I.371), one cell a kind of sender.
+// Rate limits for packets that strangers can provoke: a virtual-scheduling GCRA (ITU-T I.371), one cell a kind of sender.
 //
 // interval: microseconds a unit. span: how far ahead of it a burst may run, (burst - 1) * interval.
 

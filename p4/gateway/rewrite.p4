@@ -1,4 +1,4 @@
-// What a forwarded packet changes: one hop of its life, the MSS of a SYN, ECN out of the tunnel, the frame around it.
+// Changes to a forwarded packet: its hop limit, the MSS of a SYN, ECN out of the tunnel, the link header.
 // All of it comes after the last check, so that an ICMP error quotes a packet as it came.
 
 control NextHop(inout headers_t hdr, inout metadata_t meta) {

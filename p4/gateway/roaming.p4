@@ -1,4 +1,4 @@
-// Where each peer is: the outer addresses of its newest authenticated packet (as RFC 4555 section 3.5 and WireGuard have it).
+// Each peer's endpoint: the outer addresses of its newest authenticated packet (as RFC 4555 section 3.5 and WireGuard have it).
 //
 //  open: newest ──► LearnPeer ──► registers[endpoint] = tag, peer, port, local ──► PeerEndpoint ◄── seal
 //

@@ -1,4 +1,4 @@
-// Where a packet leaves: longest prefix to a next hop or to one of a group (RFC 2992), next hop to a port and two MAC addresses.
+// Routes: longest prefix to a next hop or to a group of them (RFC 2992), next hop to a port and two MAC addresses.
 
 control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     bit<1> grouped = 0;
@@ -53,7 +53,7 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
     apply {
         route.apply();
-        // One flow keeps one way; a sealed packet's flow is its SA.
+        // A flow keeps its next hop; an ESP packet's flow is its SA.
         if (grouped == 1 && meta.members == 0) {
             meta.drop_cause = Drop.NO_NEXTHOP;
         } else if (grouped == 1) {
