@@ -29,6 +29,22 @@ fn read_slowly(bytes: &[u8], at: usize, width: u32) -> Option<u128> {
     Some((high << (8 - pad) | u128::from(tail >> pad)) & mask(width))
 }
 
+/// `width` bits from bit `at` on, right-aligned into `out`.
+pub fn read_bytes(bytes: &[u8], at: usize, width: u32, out: &mut [u8]) {
+    let mut at = at;
+    let mut left = width;
+    for byte in out {
+        let take = if left.is_multiple_of(8) {
+            8.min(left)
+        } else {
+            left % 8
+        };
+        *byte = read(bytes, at, take).unwrap_or(0) as u8;
+        at += take as usize;
+        left -= take;
+    }
+}
+
 /// The bits of a value of `width` bits.
 #[inline]
 pub const fn mask(width: u32) -> u128 {

@@ -8,7 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::entry::CounterValue;
+/// What a counter has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterValue {
+    pub packets: u64,
+    pub bytes: u64,
+}
 
 #[derive(Debug, Default)]
 pub struct Counter {

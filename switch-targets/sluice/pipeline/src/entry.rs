@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::bits::Bits;
+use crate::cells::CounterValue;
 use crate::meter::Meter;
 use crate::spec::ActionId;
 
@@ -90,13 +91,6 @@ pub struct Entry {
     /// The larger wins (P4Runtime section 9.1). 1 at least in a table with ternary, range or optional fields, 0 elsewhere.
     pub priority: i32,
     pub action: EntryAction,
-}
-
-/// What a counter has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CounterValue {
-    pub packets: u64,
-    pub bytes: u64,
 }
 
 /// An entry as it is read back.

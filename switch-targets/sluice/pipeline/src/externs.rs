@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::bits::{self, Bits};
-use crate::bitstream::mask;
-use crate::packet::Packet;
+use crate::bitstream::{Writer, mask};
+use crate::calculation;
+use crate::ir::{Attributes, Ir};
+use crate::payload::Payload;
+use crate::phv::Phv;
 
 /// An extern object. Its methods are named once, at load; packets call them by index, from several threads at once.
 pub trait Extern: Send + Sync {
@@ -132,10 +135,63 @@ impl ExternArg {
     }
 }
 
-/// Constructor arguments of an extern object, by name.
-pub type Attributes = BTreeMap<String, Bits>;
-
 type Factory = Box<dyn Fn(&str, &Attributes) -> Result<Box<dyn Extern>, String> + Send + Sync>;
+
+/// The packet that calls a method.
+pub struct Packet<'a> {
+    /// The bytes behind the last extracted header.
+    pub payload: &'a mut Payload,
+    headers: Option<Headers<'a>>,
+}
+
+struct Headers<'a> {
+    ir: &'a Ir,
+    phv: &'a Phv,
+    scratch: &'a mut Vec<u8>,
+}
+
+impl<'a> Packet<'a> {
+    /// For an extern's own tests: a packet without headers.
+    pub fn of(payload: &'a mut Payload) -> Packet<'a> {
+        Packet {
+            payload,
+            headers: None,
+        }
+    }
+
+    pub(crate) fn with_headers(
+        payload: &'a mut Payload,
+        ir: &'a Ir,
+        phv: &'a Phv,
+        scratch: &'a mut Vec<u8>,
+    ) -> Packet<'a> {
+        Packet {
+            payload,
+            headers: Some(Headers { ir, phv, scratch }),
+        }
+    }
+
+    /// The headers that are valid now in the order of the deparser, checksums as the program left them, then the payload.
+    pub fn whole(&mut self) -> &[u8] {
+        let Some(Headers { ir, phv, scratch }) = &mut self.headers else {
+            return self.payload.bytes();
+        };
+        deparse(ir, phv, scratch);
+        self.payload.behind(scratch)
+    }
+}
+
+/// Writes the valid headers, and nothing else, into `bytes`.
+pub fn deparse(ir: &Ir, phv: &Phv, bytes: &mut Vec<u8>) {
+    bytes.clear();
+    let mut writer = Writer::new(bytes);
+    for header in &ir.deparser {
+        if phv.is_valid(*header) {
+            calculation::write_header(&mut writer, &ir.layout, phv, *header);
+        }
+    }
+    writer.finish();
+}
 
 /// The extern types that the embedder brings.
 #[derive(Default)]

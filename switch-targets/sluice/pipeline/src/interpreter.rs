@@ -2,41 +2,22 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::bitstream::mask;
 use crate::calculation;
-use crate::cells::{Counter, Register};
+use crate::effects::{EffectLog, Objects};
 use crate::expr::{Args, Scope};
-use crate::externs::{Extern, ExternArg};
+use crate::externs::{ExternArg, Packet};
 use crate::ir::{Action, Ir, Op};
 use crate::journal::Journal;
 use crate::layout::Home;
-use crate::meter::Meter;
 use crate::outcome::{Digest, Faults, Outcome};
-use crate::packet::Packet;
 use crate::packet_state::{CloneRequest, PacketState};
 use crate::spec::DigestId;
+use crate::standard::DROP_PORT;
 use crate::table::KeyBuffer;
-use crate::trace_cache::Log;
-use crate::value_set::ValueSet;
-
-/// simple_switch's number for "nowhere".
-pub const DROP_PORT: u128 = 511;
 
 /// Jumps back that one run of an action may make.
 const MAX_LOOPS: usize = 1 << 16;
-
-/// State that outlives a packet, without tables. All lanes share it.
-pub struct Objects {
-    pub counters: Vec<Box<[Counter]>>,
-    pub registers: Vec<Register>,
-    pub meters: Vec<Mutex<Vec<Meter>>>,
-    pub externs: Vec<Box<dyn Extern>>,
-    /// For each call site, the index of the method.
-    pub methods: Vec<usize>,
-    pub value_sets: Vec<ValueSet>,
-}
 
 /// Buffers of one lane.
 #[derive(Debug, Default)]
@@ -72,7 +53,7 @@ pub struct Interpreter<'a> {
     pub faults: &'a mut Faults,
     /// Since the switch started.
     pub now: Duration,
-    pub log: &'a mut Log,
+    pub log: &'a mut EffectLog,
     /// Records the program's steps for this packet; `None` records nothing.
     pub journal: Option<Box<Journal<'a>>>,
 }

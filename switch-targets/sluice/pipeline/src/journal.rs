@@ -1,15 +1,15 @@
 //! The journal: a packet's steps through the program, named as in the program. While it is off, it costs a null check.
 
 use crate::bits::Bits;
-use crate::bound::call_of;
 use crate::entry::Entry;
 use crate::expr::Args;
-use crate::ir::{Flow, Next};
+use crate::ir::{FlowGraph, Next};
 use crate::layout::{HeaderIx, Home};
 use crate::load::{Label, Labels};
 use crate::phv::Phv;
 use crate::program::Program;
 use crate::queue::Queue;
+use crate::table::call_of;
 use crate::table::{Found, KeyBuffer, Table};
 
 /// Steps that are kept of one packet; its copies are many, or its parser loops, when it has more.
@@ -187,7 +187,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    fn half(&self, half: Half) -> (&'a Flow, &'a [Label]) {
+    fn half(&self, half: Half) -> (&'a FlowGraph, &'a [Label]) {
         let (ir, labels) = (&self.program.ir, self.labels());
         match half {
             Half::Ingress => (&ir.ingress, &labels.ingress),

@@ -10,24 +10,27 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::effects::{EffectLog, Objects};
+use crate::expr::Args;
 use crate::externs::ExternArg;
 use crate::interpreter::{Interpreter, LaneScratch};
 use crate::journal::{Journal, Step};
 use crate::outcome::{Faults, Outcome};
-use crate::packet_run::{Buffers, PacketRun};
+use crate::packet_run::{Buffers, PacketRun, Replication};
 use crate::packet_state::PacketState;
 use crate::phv::Phv;
+use crate::profile::Profile;
 use crate::program::Program;
 use crate::queue::{Queue, Queues};
-use crate::switch::Switch;
-use crate::trace_cache::{Log, TraceCache};
+use crate::table::Table;
+use crate::trace_cache::TraceCache;
 
 /// A lane's state from packet to packet.
 pub struct LaneState {
     pub packet: PacketState,
     pub buffers: Buffers,
     pub traces: TraceCache,
-    pub log: Log,
+    pub log: EffectLog,
     pub queues: Queues,
     pub lane_scratch: LaneScratch,
     pub faults: Faults,
@@ -45,7 +48,7 @@ impl LaneState {
                 ..Buffers::default()
             },
             traces: TraceCache::default(),
-            log: Log::default(),
+            log: EffectLog::default(),
             queues: Queues::default(),
             lane_scratch: LaneScratch {
                 args: args.collect(),
@@ -57,16 +60,30 @@ impl LaneState {
     }
 }
 
+/// The parts of a switch that all its lanes share.
+pub struct Shared<'a> {
+    pub program: &'a Program,
+    pub objects: &'a Objects,
+    pub tables: &'a [Table],
+    /// Of all tables together.
+    pub version: u64,
+    pub profiles: &'a [Profile],
+    pub replication: &'a Replication,
+    pub none: &'a Args,
+    /// The switch has one lane.
+    pub is_alone: bool,
+}
+
 /// A lane that a thread has taken. While it has it, it reads nothing else of the switch: that would wait for itself.
 pub struct Lane<'a> {
-    switch: &'a Switch,
+    shared: Shared<'a>,
     state: MutexGuard<'a, LaneState>,
 }
 
 impl<'a> Lane<'a> {
-    pub(crate) fn take(switch: &'a Switch, state: &'a Mutex<LaneState>) -> Lane<'a> {
+    pub(crate) fn take(shared: Shared<'a>, state: &'a Mutex<LaneState>) -> Lane<'a> {
         Lane {
-            switch,
+            shared,
             state: state.lock(),
         }
     }
@@ -112,31 +129,31 @@ impl<'a> Lane<'a> {
             lane_scratch,
             faults,
         } = &mut *self.state;
-        let switch = self.switch;
+        let shared = &self.shared;
         out.clear();
         packet.payload.load(bytes);
         let interpreter = Interpreter {
-            ir: &switch.program.ir,
-            objects: &switch.objects,
+            ir: &shared.program.ir,
+            objects: shared.objects,
             lane_scratch,
-            is_alone: switch.lanes() == 1,
+            is_alone: shared.is_alone,
             holds: &[],
             out,
             faults,
             now,
             log,
-            journal: explain.then(|| Box::new(Journal::new(&switch.program))),
+            journal: explain.then(|| Box::new(Journal::new(shared.program))),
         };
         let mut run = PacketRun {
             interpreter,
-            tables: &switch.tables,
-            version: switch.version,
-            profiles: &switch.profiles,
-            replication: &switch.replication,
+            tables: shared.tables,
+            version: shared.version,
+            profiles: shared.profiles,
+            replication: shared.replication,
             buffers,
             traces,
             queues,
-            none: &switch.none,
+            none: shared.none,
         };
         run.packet(ingress_port, packet);
         let steps = run.interpreter.journal.take().map(|journal| journal.steps);

@@ -7,16 +7,14 @@
 
 mod bits;
 mod bitstream;
-mod bound;
 mod calculation;
-mod carry;
 mod cells;
 mod cond;
+mod effects;
 mod entry;
 mod error;
 mod expr;
 mod externs;
-mod flow;
 mod hash;
 mod idle;
 mod interpreter;
@@ -29,7 +27,6 @@ mod load;
 mod lookup_tests;
 mod meter;
 mod outcome;
-mod packet;
 mod packet_run;
 mod packet_state;
 mod parse;
@@ -42,6 +39,7 @@ mod profile_tests;
 mod program;
 mod queue;
 mod spec;
+mod standard;
 mod switch;
 mod table;
 mod trace_cache;
@@ -51,17 +49,18 @@ mod value_set;
 mod wide;
 
 pub use bits::{Bits, TooWide};
+pub use cells::CounterValue;
 pub use entry::{
-    ActionCall, CounterValue, Entry, EntryAction, EntryView, Group, GroupMember, IdleView,
-    MatchValue, Replica, WeightedAction,
+    ActionCall, Entry, EntryAction, EntryView, Group, GroupMember, IdleView, MatchValue, Replica,
+    WeightedAction,
 };
 pub use error::{LoadError, ProfileError, TableError};
-pub use externs::{Attributes, Extern, ExternArg, ExternRegistry};
+pub use externs::{Extern, ExternArg, ExternRegistry, Packet};
+pub use ir::Attributes;
 pub use journal::{Named, Step};
 pub use lane::Lane;
 pub use meter::{Color, ColorCounts, Meter, MeterConfig};
 pub use outcome::{Digest, Faults, Outcome, Sent};
-pub use packet::Packet;
 pub use payload::Payload;
 pub use profile::{GroupSize, ProfileLimits};
 pub use program::Program;

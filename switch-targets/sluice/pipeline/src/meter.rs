@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::entry::CounterValue;
+use crate::cells::CounterValue;
 
 /// Buckets are kept in billionths of a unit, so that a rate times nanoseconds is exact.
 const SCALE: u128 = 1_000_000_000;

@@ -10,19 +10,23 @@
 //!             └────────── recirculate: as deparsed ──────┴──── ┴─ update ─► deparse ─► send
 //! ```
 
+mod flow;
+mod pass;
+
 use std::collections::{HashMap, VecDeque};
 
 use crate::calculation;
 use crate::entry::Replica;
 use crate::expr::Args;
-use crate::interpreter::{DROP_PORT, Interpreter};
+use crate::externs;
+use crate::interpreter::Interpreter;
 use crate::journal::{Half, Step};
-use crate::packet;
 use crate::packet_state::{CloneRequest, PacketState, Signals};
 use crate::parse::parse;
 use crate::phv::Phv;
 use crate::profile::Profile;
 use crate::queue::Queues;
+use crate::standard::{DROP_PORT, instance};
 use crate::table::Table;
 use crate::trace_cache::{PassStart, Scratch, TraceCache};
 
@@ -30,26 +34,6 @@ use crate::trace_cache::{PassStart, Scratch, TraceCache};
 const MAX_PASSES: u32 = 8;
 /// One packet becomes this many at most.
 const MAX_COPIES: usize = 1024;
-
-/// `standard_metadata.instance_type` (simple_switch).
-pub mod instance {
-    pub const NORMAL: u128 = 0;
-    pub const INGRESS_CLONE: u128 = 1;
-    pub const EGRESS_CLONE: u128 = 2;
-    pub const RECIRCULATED: u128 = 4;
-    pub const REPLICATED: u128 = 5;
-    pub const RESUBMITTED: u128 = 6;
-
-    /// How a packet comes to the parser.
-    pub fn name(instance_type: Option<&u128>) -> &'static str {
-        match instance_type {
-            Some(&INGRESS_CLONE) => "cloned",
-            Some(&RECIRCULATED) => "recirculated",
-            Some(&RESUBMITTED) => "resubmitted",
-            _ => "received",
-        }
-    }
-}
 
 /// The receivers of a packet's copies.
 #[derive(Debug, Default)]
@@ -427,6 +411,6 @@ impl<'a> PacketRun<'a> {
 
     fn deparse(&mut self, packet: &PacketState) {
         let ir = self.interpreter.ir;
-        packet::deparse(ir, &packet.phv, &mut self.buffers.headers);
+        externs::deparse(ir, &packet.phv, &mut self.buffers.headers);
     }
 }

@@ -1,9 +1,9 @@
 //! Runs the parser: states extract headers from the front of the packet until one accepts.
 
-use crate::bitstream::{mask, read};
+use crate::bitstream::{mask, read, read_bytes};
 use crate::expr::{Args, Num, Scope};
 use crate::interpreter::Interpreter;
-use crate::ir::{Accepts, Case, KeyPart, KeySource, ParserOp, State};
+use crate::ir::{Accepts, Case, KeyPart, KeySource, ParserOp, ParserState};
 use crate::layout::{HeaderIx, Home, StackIx};
 use crate::packet_state::PacketState;
 
@@ -214,7 +214,7 @@ impl ParserRun<'_, '_> {
         Ok(())
     }
 
-    fn select(&mut self, state: &State) -> Result<crate::ir::Next, Failed> {
+    fn select(&mut self, state: &ParserState) -> Result<crate::ir::Next, Failed> {
         if let [
             Case {
                 accepts: Accepts::All,
@@ -301,21 +301,5 @@ impl ParserRun<'_, '_> {
                 self.interpreter.objects.value_sets[*set].matches(key, mask)
             }
         }
-    }
-}
-
-/// `width` bits from bit `at` on, right-aligned into `out`.
-pub fn read_bytes(bytes: &[u8], at: usize, width: u32, out: &mut [u8]) {
-    let mut at = at;
-    let mut left = width;
-    for byte in out {
-        let take = if left.is_multiple_of(8) {
-            8.min(left)
-        } else {
-            left % 8
-        };
-        *byte = read(bytes, at, take).unwrap_or(0) as u8;
-        at += take as usize;
-        left -= take;
     }
 }

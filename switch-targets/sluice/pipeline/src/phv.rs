@@ -9,7 +9,7 @@ use crate::layout::{Header, HeaderIx, Home, Layout, StackIx};
 pub struct Phv {
     pub slots: Vec<u128>,
     pub wide: Vec<u8>,
-    states: Vec<State>,
+    states: Vec<HeaderState>,
     /// Bytes of each header's varbit.
     var_len: Vec<usize>,
     /// For each stack, how many elements have been extracted: the index of `next`.
@@ -17,7 +17,7 @@ pub struct Phv {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HeaderState {
     /// Invalid, and all its fields are 0.
     Blank,
     /// Invalid, with values.
@@ -26,10 +26,10 @@ enum State {
 }
 
 /// At the start of a pass.
-fn initial(header: &Header) -> State {
+fn initial(header: &Header) -> HeaderState {
     match header.metadata {
-        true => State::Valid,
-        false => State::Blank,
+        true => HeaderState::Valid,
+        false => HeaderState::Blank,
     }
 }
 
@@ -47,7 +47,7 @@ impl Phv {
     /// Everything zero, every header invalid but the metadata.
     pub fn reset(&mut self, layout: &Layout) {
         for header in 0..layout.headers.len() {
-            if self.states[header] != State::Blank {
+            if self.states[header] != HeaderState::Blank {
                 self.clear(layout, header);
                 self.states[header] = initial(&layout.headers[header]);
             }
@@ -67,7 +67,7 @@ impl Phv {
     }
 
     pub fn is_valid(&self, header: HeaderIx) -> bool {
-        self.states[header] == State::Valid
+        self.states[header] == HeaderState::Valid
     }
 
     /// Makes a header valid. One that was not starts with zeros; in a union it ends the others.
@@ -75,7 +75,7 @@ impl Phv {
         if self.is_valid(header) {
             return;
         }
-        if self.states[header] == State::Stale {
+        if self.states[header] == HeaderState::Stale {
             self.clear(layout, header);
         }
         if let Some(union) = layout.headers[header].union {
@@ -83,21 +83,21 @@ impl Phv {
                 self.invalidate(*member);
             }
         }
-        self.states[header] = State::Valid;
+        self.states[header] = HeaderState::Valid;
     }
 
     /// Makes a header invalid. It keeps its values.
     pub fn invalidate(&mut self, header: HeaderIx) {
         if self.is_valid(header) {
-            self.states[header] = State::Stale;
+            self.states[header] = HeaderState::Stale;
         }
     }
 
     /// To be told before a field of the header is written to.
     #[inline]
     pub fn will_write(&mut self, header: HeaderIx) {
-        if self.states[header] == State::Blank {
-            self.states[header] = State::Stale;
+        if self.states[header] == HeaderState::Blank {
+            self.states[header] = HeaderState::Stale;
         }
     }
 

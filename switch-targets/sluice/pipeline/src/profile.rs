@@ -18,10 +18,18 @@ use crate::entry::{ActionCall, Group, GroupMember};
 use crate::error::ProfileError;
 use crate::expr::Args;
 use crate::spec::ProfileSpec;
-use reference::ONE_SHOTS;
 
 pub use limits::{GroupSize, ProfileLimits};
-pub use reference::Reference;
+
+/// Ids that a control plane gives are below; those of one-shots count on from here.
+pub const ONE_SHOTS: u64 = 1 << 32;
+
+/// What an entry points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    Member(u64),
+    Group(u64),
+}
 
 /// A member's action, ready to run.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! A program with all that changes while it runs.
 
-mod meters;
+mod carry;
 mod objects;
 mod profiles;
 mod tables;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::effects::Objects;
 use crate::entry::Replica;
 use crate::error::{LoadError, TableError};
 use crate::expr::Args;
 use crate::externs::ExternRegistry;
-use crate::interpreter::Objects;
 use crate::journal::Step;
-use crate::lane::{Lane, LaneState};
+use crate::lane::{Lane, LaneState, Shared};
 use crate::outcome::{Faults, Outcome};
 use crate::packet_run::{CloneSession, Replication};
 use crate::profile::Profile;
@@ -44,7 +44,7 @@ pub struct Switch {
 impl Switch {
     /// Makes the program's extern objects and installs the entries that it fixes.
     pub fn new(program: Program, externs: &ExternRegistry) -> Result<Switch, LoadError> {
-        let objects = objects::objects(&program, externs)?;
+        let objects = Objects::new(&program, externs)?;
         let mut tables = Vec::new();
         for (id, spec) in program.tables().iter().enumerate() {
             let refused = |error: TableError| LoadError {
@@ -158,7 +158,17 @@ impl Switch {
 
     /// Waits until no thread has the lane.
     pub fn lane(&self, number: usize) -> Lane<'_> {
-        Lane::take(self, &self.lanes[number % self.lanes.len()])
+        let shared = Shared {
+            program: &self.program,
+            objects: &self.objects,
+            tables: &self.tables,
+            version: self.version,
+            profiles: &self.profiles,
+            replication: &self.replication,
+            none: &self.none,
+            is_alone: self.lanes.len() == 1,
+        };
+        Lane::take(shared, &self.lanes[number % self.lanes.len()])
     }
 
     /// As [`Lane::process`], in the first lane.

@@ -2,11 +2,14 @@
 
 use crate::cond::Cond;
 use crate::expr::Args;
-use crate::ir::{Next, Source, Target};
+use crate::ir::{Source, Target};
 use crate::spec::MeterUnit;
 
+/// Where control goes: an index, or the end.
+pub type Next = Option<usize>;
+
 #[derive(Clone, Debug, Default)]
-pub struct Flow {
+pub struct FlowGraph {
     pub start: Next,
     pub nodes: Vec<FlowNode>,
     /// For each node, which step of the pipeline in the JSON it is part of: tables first, then conditions, then calls.

@@ -9,12 +9,12 @@ use crate::spec::ValueSetSpec;
 #[derive(Clone, Debug, Default)]
 pub struct Parser {
     pub start: Next,
-    pub states: Vec<State>,
+    pub states: Vec<ParserState>,
     pub value_sets: Vec<ValueSetSpec>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct ParserState {
     pub ops: Vec<ParserOp>,
     pub key: Vec<KeyPart>,
     /// The key is compared as one number.

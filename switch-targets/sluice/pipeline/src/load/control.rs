@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use crate::bits::byte_len;
-use crate::bound::bind_args;
 use crate::cond::Cond;
 use crate::entry::{ActionCall, Entry};
 use crate::error::LoadError;
 use crate::expr::Args;
-use crate::ir::{AfterTable, Flow, FlowNode, Ir, Key, Next, Table};
+use crate::ir::{AfterTable, FlowGraph, FlowNode, Ir, Key, Next, Table};
 use crate::load::action::Actions;
 use crate::load::branch;
 use crate::load::expr::Context;
@@ -17,6 +16,7 @@ use crate::load::objects::Objects;
 use crate::load::profile::Profiles;
 use crate::load::reference::constant_bytes;
 use crate::spec::{ActionId, KeySpec, MatchKind, ProfileId, TableSpec};
+use crate::table::bind_args;
 
 /// What the pipelines define for the control plane.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl<'a> Pipeline<'a> {
         actions: &'a Actions,
         ir: &mut Ir,
         tables: &mut Tables,
-    ) -> Result<Flow, LoadError> {
+    ) -> Result<FlowGraph, LoadError> {
         let table_nodes = node.list("tables")?;
         let conditionals = node.list("conditionals")?;
         let calls = node.list("action_calls")?;
@@ -82,7 +82,7 @@ impl<'a> Pipeline<'a> {
             actions,
             nodes,
         };
-        let mut flow = Flow {
+        let mut flow = FlowGraph {
             start: pipeline.next(node, "init_table")?,
             nodes: Vec::new(),
             origins: Vec::new(),
@@ -323,7 +323,7 @@ impl<'a> Pipeline<'a> {
 }
 
 /// A flow without loops visits each node at most once.
-fn is_acyclic(flow: &Flow, ir: &Ir) -> bool {
+fn is_acyclic(flow: &FlowGraph, ir: &Ir) -> bool {
     let successors: Vec<Vec<Next>> = flow
         .nodes
         .iter()

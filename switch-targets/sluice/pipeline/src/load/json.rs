@@ -18,11 +18,11 @@ pub struct Node<'a> {
 #[derive(Debug)]
 struct Path {
     parent: Option<Rc<Path>>,
-    step: Step,
+    step: PathStep,
 }
 
 #[derive(Debug)]
-enum Step {
+enum PathStep {
     Key(String),
     Index(usize),
 }
@@ -42,9 +42,9 @@ impl<'a> Node<'a> {
         let mut place = String::new();
         for step in steps.into_iter().rev() {
             match step {
-                Step::Key(key) if place.is_empty() => place.push_str(key),
-                Step::Key(key) => place.push_str(&format!(".{key}")),
-                Step::Index(index) => place.push_str(&format!("[{index}]")),
+                PathStep::Key(key) if place.is_empty() => place.push_str(key),
+                PathStep::Key(key) => place.push_str(&format!(".{key}")),
+                PathStep::Index(index) => place.push_str(&format!("[{index}]")),
             }
         }
         if place.is_empty() {
@@ -63,7 +63,7 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.error("expected an object"))
     }
 
-    fn child(&self, value: &'a Value, step: Step) -> Node<'a> {
+    fn child(&self, value: &'a Value, step: PathStep) -> Node<'a> {
         Node {
             value,
             path: Some(Rc::new(Path {
@@ -76,7 +76,7 @@ impl<'a> Node<'a> {
     /// The member `key`; `None` when it is absent or null.
     pub fn find(&self, key: &str) -> Option<Node<'a>> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
-        Some(self.child(value, Step::Key(key.to_owned())))
+        Some(self.child(value, PathStep::Key(key.to_owned())))
     }
 
     pub fn get(&self, key: &str) -> Loaded<Node<'a>> {
@@ -114,7 +114,7 @@ impl<'a> Node<'a> {
         Ok(array
             .iter()
             .enumerate()
-            .map(|(at, value)| self.child(value, Step::Index(at)))
+            .map(|(at, value)| self.child(value, PathStep::Index(at)))
             .collect())
     }
 
@@ -141,7 +141,7 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.error("expected an object"))?;
         Ok(object
             .iter()
-            .map(|(key, value)| (key.as_str(), self.child(value, Step::Key(key.clone()))))
+            .map(|(key, value)| (key.as_str(), self.child(value, PathStep::Key(key.clone()))))
             .collect())
     }
 
@@ -207,7 +207,7 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.error("value is missing"))?;
         Ok((
             self.get("type")?.str()?,
-            self.child(value, Step::Key("value".to_owned())),
+            self.child(value, PathStep::Key("value".to_owned())),
         ))
     }
 }

@@ -17,7 +17,7 @@ pub struct Labels {
     pub egress: Vec<Label>,
 }
 
-/// A step of a pipeline, as [`crate::ir::Flow::origins`] numbers them.
+/// A step of a pipeline, as [`crate::ir::FlowGraph::origins`] numbers them.
 #[derive(Clone, Debug)]
 pub struct Label {
     /// Where in the source, and what stands there.

@@ -8,13 +8,11 @@
 mod action;
 mod branch;
 mod control;
-mod distinct;
 mod entry;
 mod expr;
 mod json;
 mod labels;
 mod layout;
-mod meter;
 mod number;
 #[cfg(test)]
 mod number_tests;
@@ -23,6 +21,8 @@ mod parser;
 mod profile;
 mod range;
 mod reference;
+
+use std::collections::HashSet;
 
 use crate::cond::Cond;
 use crate::entry::Entry;
@@ -64,7 +64,7 @@ pub fn load(json: &[u8]) -> Result<Loaded, LoadError> {
             return Err(version.error(format!("expected format version {FORMAT}")));
         }
     }
-    distinct::check(&root)?;
+    check_distinct(&root)?;
     let names = layout::load(&root)?;
     let context = Context {
         names: &names,
@@ -132,6 +132,60 @@ fn deparser(root: &Node, context: Context, ir: &mut Ir) -> Result<(), LoadError>
     }
     for header in node.get("order")?.items()? {
         ir.deparser.push(context.header(&header)?);
+    }
+    Ok(())
+}
+
+/// The lists whose ids and names other parts of the JSON refer to.
+const LISTS: [(&str, &[&str]); 16] = [
+    ("header_types", &["name"]),
+    ("header_union_types", &["name"]),
+    ("headers", &["id", "name"]),
+    ("header_stacks", &["id", "name"]),
+    ("header_unions", &["id", "name"]),
+    ("header_union_stacks", &["id", "name"]),
+    ("parse_vsets", &["name"]),
+    ("field_lists", &["id"]),
+    ("learn_lists", &["id"]),
+    ("calculations", &["name"]),
+    ("counter_arrays", &["name"]),
+    ("meter_arrays", &["name"]),
+    ("register_arrays", &["name"]),
+    ("extern_instances", &["name"]),
+    ("actions", &["id"]),
+    ("pipelines", &["name"]),
+];
+
+/// No id and no name stands for two things.
+fn check_distinct(root: &Node) -> Result<(), LoadError> {
+    for (list, keys) in LISTS {
+        for key in keys {
+            distinct(root.list(list)?, key, &mut HashSet::new())?;
+        }
+    }
+    for pipeline in root.list("pipelines")? {
+        // One is the other's next step.
+        let mut steps = HashSet::new();
+        distinct(pipeline.list("tables")?, "name", &mut steps)?;
+        distinct(pipeline.list("conditionals")?, "name", &mut steps)?;
+        distinct(
+            pipeline.list("action_profiles")?,
+            "name",
+            &mut HashSet::new(),
+        )?;
+    }
+    for parser in root.list("parsers")? {
+        distinct(parser.list("parse_states")?, "name", &mut HashSet::new())?;
+    }
+    Ok(())
+}
+
+fn distinct(nodes: Vec<Node>, key: &str, seen: &mut HashSet<String>) -> Result<(), LoadError> {
+    for node in nodes {
+        let value = node.get(key)?;
+        if !seen.insert(value.shown()) {
+            return Err(value.error(format!("another one has the same {key}")));
+        }
     }
     Ok(())
 }

@@ -125,7 +125,11 @@ impl Number {
     }
 
     pub fn binary(op: BinOp, left: Number, right: Number) -> Number {
-        let range = range_of(op, &left, &right);
+        let constant = match right.low {
+            Num::Const(value) => Some(value),
+            _ => None,
+        };
+        let range = range_of(op, left.range, right.range, constant);
         let signed = left.range.signed || right.range.signed;
         let low_suffices = match op {
             BinOp::Shl => right.range.is_narrow(),

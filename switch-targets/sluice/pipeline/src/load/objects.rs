@@ -4,16 +4,17 @@ use std::collections::HashMap;
 
 use crate::bits::{Bits, byte_len};
 use crate::error::LoadError;
-use crate::externs::Attributes;
 use crate::hash::Algorithm;
-use crate::ir::{CalcInput, Calculation, FieldSum, Instance, Ir, Place, Standard};
+use crate::ir::{
+    Attributes, CalcInput, Calculation, DirectMeter, FieldSum, Instance, Ir, Place, Target,
+};
 use crate::layout::Home;
 use crate::load::expr::Context;
 use crate::load::json::Node;
-use crate::load::meter::{self, Meters};
 use crate::load::reference::constant_bytes;
 use crate::queue::{QueueFact, QueueField};
-use crate::spec::{CounterSpec, DigestSpec, FieldSpec, RegisterSpec};
+use crate::spec::{CounterSpec, DigestSpec, FieldSpec, MeterSpec, MeterUnit, RegisterSpec};
+use crate::standard::Standard;
 
 /// Cells of all counters and registers together, and a few for each meter.
 const MAX_CELLS: u64 = 1 << 26;
@@ -26,6 +27,16 @@ const USES: [&str; 6] = [
     "checksums",
     "learn_lists",
 ];
+
+/// A meter, configured, takes the memory of this many counters.
+const METER_CELLS: u64 = 12;
+
+#[derive(Debug, Default)]
+pub struct Meters {
+    pub arrays: HashMap<String, usize>,
+    pub specs: Vec<MeterSpec>,
+    direct: HashMap<String, DirectMeter>,
+}
 
 #[derive(Debug, Default)]
 pub struct Objects {
@@ -46,7 +57,7 @@ pub struct Objects {
 /// Loads all of them into `ir`.
 pub fn load(root: &Node, context: &Context, ir: &mut Ir) -> Result<Objects, LoadError> {
     let mut objects = Objects::default();
-    meter::load(root, context, &mut objects)?;
+    meters(root, context, &mut objects)?;
     ir.meters = objects
         .meters
         .specs
@@ -95,7 +106,7 @@ impl Objects {
     }
 
     /// An array whose elements are as large as `cells` counters.
-    pub fn take(&mut self, size: &Node, cells: u64) -> Result<usize, LoadError> {
+    fn take(&mut self, size: &Node, cells: u64) -> Result<usize, LoadError> {
         let length = size.number(MAX_CELLS)?;
         self.cells += length * cells;
         match self.cells <= MAX_CELLS {
@@ -104,6 +115,49 @@ impl Objects {
                 "counters, meters and registers have more than {MAX_CELLS} cells in all"
             ))),
         }
+    }
+}
+
+fn meters(root: &Node, context: &Context, objects: &mut Objects) -> Result<(), LoadError> {
+    for node in root.list("meter_arrays")? {
+        let name = node.get("name")?.str()?.to_owned();
+        let kind = node.get("type")?;
+        let unit = match kind.str()? {
+            "packets" => MeterUnit::Packets,
+            "bytes" => MeterUnit::Bytes,
+            other => return Err(kind.error(format!("a meter of {other} is not supported"))),
+        };
+        let rates = node.get("rate_count")?;
+        if rates.number(u64::MAX)? != 2 {
+            return Err(rates.error("a meter has two rates"));
+        }
+        if node.flag("is_direct")? {
+            let target = Target::Field(context.place(&node.get("result_target")?)?);
+            objects
+                .meters
+                .direct
+                .insert(name, DirectMeter { unit, target });
+        } else {
+            let size = objects.take(&node.get("size")?, METER_CELLS)?;
+            let meters = &mut objects.meters;
+            meters.arrays.insert(name.clone(), meters.specs.len());
+            meters.specs.push(MeterSpec { name, size, unit });
+        }
+    }
+    Ok(())
+}
+
+impl Meters {
+    /// The one that `table` names.
+    pub fn of_table(&self, table: &Node) -> Result<Option<DirectMeter>, LoadError> {
+        let Some(name) = table.find("direct_meters") else {
+            return Ok(None);
+        };
+        let found = self.direct.get(name.str()?);
+        found
+            .cloned()
+            .map(Some)
+            .ok_or_else(|| name.error("no such direct meter"))
     }
 }
 

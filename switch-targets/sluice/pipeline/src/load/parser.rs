@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use crate::bits::{byte_len, read_low};
 use crate::error::LoadError;
 use crate::expr::Num;
-use crate::ir::{Accepts, Case, Ir, KeyPart, KeySource, Next, Op, Parser, ParserOp, Source, State};
+use crate::ir::{
+    Accepts, Case, Ir, KeyPart, KeySource, Next, Op, Parser, ParserOp, ParserState, Source,
+};
 use crate::layout::{HeaderIx, Home};
 use crate::load::action::Primitives;
 use crate::load::expr::Context;
@@ -79,8 +81,8 @@ impl States<'_> {
             .ok_or_else(|| node.error(format!("no parser state {name}")))
     }
 
-    fn state(&self, node: &Node, ir: &mut Ir) -> Result<State, LoadError> {
-        let mut state = State::default();
+    fn state(&self, node: &Node, ir: &mut Ir) -> Result<ParserState, LoadError> {
+        let mut state = ParserState::default();
         for op in node.list("parser_ops")? {
             state.ops.push(self.op(&op, ir)?);
         }

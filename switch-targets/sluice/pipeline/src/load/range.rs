@@ -1,8 +1,7 @@
 //! What values an expression can have, worked out when it is compiled.
 
 use crate::bitstream::mask;
-use crate::expr::{BinOp, Num};
-use crate::load::number::Number;
+use crate::expr::BinOp;
 use crate::wide::MAX_SHIFT;
 
 /// The values that an expression can have: `0..2^bits`, or `-2^bits..2^bits` when it is signed.
@@ -45,9 +44,8 @@ impl Range {
     }
 }
 
-/// The range of a binary operation.
-pub fn range_of(op: BinOp, left: &Number, right: &Number) -> Range {
-    let (l, r) = (left.range, right.range);
+/// The range of a binary operation. `constant` is the right operand, if it is one.
+pub fn range_of(op: BinOp, l: Range, r: Range, constant: Option<u128>) -> Range {
     let both = l.join(r);
     let grown = |by: u32| Range {
         signed: both.signed,
@@ -72,17 +70,17 @@ pub fn range_of(op: BinOp, left: &Number, right: &Number) -> Range {
         BinOp::And | BinOp::Or | BinOp::Xor => both,
         BinOp::Shl => Range {
             signed: l.signed,
-            bits: l.bits.saturating_add(most_shifted(right)),
+            bits: l.bits.saturating_add(most_shifted(r, constant)),
         },
         BinOp::Shr => l,
     }
 }
 
-fn most_shifted(by: &Number) -> u32 {
-    match (&by.low, by.range) {
-        (Num::Const(value), range) if range.is_narrow() => {
-            u32::try_from(*value).unwrap_or(MAX_SHIFT).min(MAX_SHIFT)
+fn most_shifted(range: Range, constant: Option<u128>) -> u32 {
+    match constant {
+        Some(value) if range.is_narrow() => {
+            u32::try_from(value).unwrap_or(MAX_SHIFT).min(MAX_SHIFT)
         }
-        (_, range) => mask(range.bits.min(16)) as u32,
+        _ => mask(range.bits.min(16)) as u32,
     }
 }

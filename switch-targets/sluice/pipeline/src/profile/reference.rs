@@ -3,17 +3,7 @@
 use crate::entry::{ActionCall, EntryAction, WeightedAction};
 use crate::error::ProfileError;
 use crate::expr::Args;
-use crate::profile::{Choice, Member, Profile, Weighted, live};
-
-/// Ids that a control plane gives are below; those of one-shots count on from here.
-pub const ONE_SHOTS: u64 = 1 << 32;
-
-/// What an entry points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reference {
-    Member(u64),
-    Group(u64),
-}
+use crate::profile::{Choice, Member, ONE_SHOTS, Profile, Reference, Weighted, live};
 
 impl Profile {
     /// What `action` points to from now on, in place of what the entry pointed to before. `bind` readies an action.

@@ -1,17 +1,12 @@
-//! Counters, registers and value sets as a control plane reads and writes them, and what a program has of all objects.
-
-use parking_lot::Mutex;
+//! Counters, meters, registers and value sets as a control plane reads and writes them.
 
 use crate::bits::Bits;
 use crate::bitstream::mask;
-use crate::cells::{Counter, Register};
-use crate::entry::{CounterValue, MatchValue};
-use crate::error::{LoadError, TableError};
-use crate::externs::ExternRegistry;
-use crate::interpreter::Objects;
+use crate::cells::{Counter, CounterValue};
+use crate::entry::MatchValue;
+use crate::error::TableError;
 use crate::meter::Meter;
-use crate::program::Program;
-use crate::spec::{CounterId, RegisterId, ValueSetId};
+use crate::spec::{CounterId, MeterId, RegisterId, ValueSetId};
 use crate::switch::Switch;
 use crate::value_set::ValueSet;
 
@@ -51,6 +46,34 @@ impl Switch {
             .get_mut(index)
             .ok_or(TableError::BadIndex { index, size })? = value.into();
         Ok(())
+    }
+
+    pub fn meter(&self, meter: MeterId, index: usize) -> Result<Meter, TableError> {
+        let cells = self
+            .objects
+            .meters
+            .get(meter.0)
+            .ok_or(TableError::NoSuchObject)?;
+        let cells = cells.lock();
+        let size = cells.len();
+        cells
+            .get(index)
+            .cloned()
+            .ok_or(TableError::BadIndex { index, size })
+    }
+
+    /// To configure it, or to set its counts.
+    pub fn meter_mut(&mut self, meter: MeterId, index: usize) -> Result<&mut Meter, TableError> {
+        let cells = self
+            .objects
+            .meters
+            .get_mut(meter.0)
+            .ok_or(TableError::NoSuchObject)?
+            .get_mut();
+        let size = cells.len();
+        cells
+            .get_mut(index)
+            .ok_or(TableError::BadIndex { index, size })
     }
 
     pub fn register_read(&self, register: RegisterId, index: usize) -> Result<Bits, TableError> {
@@ -106,65 +129,4 @@ impl Switch {
         let new = ValueSet::new(spec, members)?;
         Ok(std::mem::replace(own, new).into_members())
     }
-}
-
-/// As they are at first.
-pub fn objects(program: &Program, registry: &ExternRegistry) -> Result<Objects, LoadError> {
-    let ir = &program.ir;
-    let mut externs = Vec::new();
-    for instance in &ir.instances {
-        let made = registry.make(&instance.type_name, &instance.name, &instance.attributes);
-        externs.push(made.map_err(|cause| LoadError {
-            place: instance.place.clone(),
-            cause,
-        })?);
-    }
-    let mut methods = Vec::new();
-    for call in &ir.calls {
-        let method = externs[call.instance]
-            .method(&call.method, call.args.len())
-            .ok_or_else(|| {
-                let type_name = &ir.instances[call.instance].type_name;
-                let cause = format!(
-                    "{type_name} has no method {} with {} arguments",
-                    call.method,
-                    call.args.len()
-                );
-                LoadError {
-                    place: call.place.clone(),
-                    cause,
-                }
-            })?;
-        methods.push(method);
-    }
-    let is_updated = |register| {
-        let actions = ir.actions.iter();
-        actions.flat_map(|it| &it.updates).any(|it| *it == register)
-    };
-    Ok(Objects {
-        counters: program
-            .counters()
-            .iter()
-            .map(|counter| (0..counter.size).map(|_| Counter::default()).collect())
-            .collect(),
-        registers: ir
-            .registers
-            .iter()
-            .enumerate()
-            .map(|(at, register)| Register::new(register.width, register.size, is_updated(at)))
-            .collect(),
-        meters: program
-            .meters()
-            .iter()
-            .map(|meter| Mutex::new(vec![Meter::default(); meter.size]))
-            .collect(),
-        externs,
-        methods,
-        value_sets: ir
-            .parser
-            .value_sets
-            .iter()
-            .map(|_| ValueSet::default())
-            .collect(),
-    })
 }

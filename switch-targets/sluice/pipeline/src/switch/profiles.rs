@@ -1,6 +1,5 @@
 //! Action profiles as a control plane writes and reads them.
 
-use crate::bound::bind_args;
 use crate::entry::{ActionCall, EntryAction, Group};
 use crate::error::TableError;
 use crate::expr::Args;
@@ -8,6 +7,7 @@ use crate::profile::{Profile, ProfileLimits, Reference};
 use crate::program::Program;
 use crate::spec::{ProfileId, TableSpec};
 use crate::switch::Switch;
+use crate::table::bind_args;
 
 impl Switch {
     /// What the profile holds at most, before anything is in it. The program itself says its size only.

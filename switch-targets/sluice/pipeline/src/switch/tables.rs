@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::profiles;
-use crate::entry::{ActionCall, CounterValue, Entry, EntryView, MatchValue};
+use crate::cells::CounterValue;
+use crate::entry::{ActionCall, Entry, EntryView, MatchValue};
 use crate::error::TableError;
+use crate::meter::Meter;
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::spec::{TableId, TableSpec};
@@ -185,6 +187,17 @@ impl Switch {
         table.expired(spec, &program.ir, from, budget, now, found)
     }
 
+    /// The meter of a table's entry.
+    pub fn direct_meter_mut(
+        &mut self,
+        table: TableId,
+        key: &[MatchValue],
+        priority: i32,
+    ) -> Result<&mut Meter, TableError> {
+        let (table, spec, _) = parts(&mut self.tables, &self.program, table)?;
+        table.meter_of(spec, key, priority)
+    }
+
     fn writable(
         &mut self,
         table: TableId,
@@ -199,7 +212,7 @@ impl Switch {
     }
 }
 
-pub fn parts<'a>(
+fn parts<'a>(
     tables: &'a mut [Table],
     program: &'a Program,
     table: TableId,

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::Table;
-use crate::bound::{Bound, bind_args, call_of};
-use crate::cells::Counter;
-use crate::entry::{ActionCall, CounterValue, Entry, EntryAction, EntryView, MatchValue};
+use crate::cells::{Counter, CounterValue};
+use crate::entry::{ActionCall, Entry, EntryAction, EntryView, MatchValue};
 use crate::error::TableError;
 use crate::expr::Args;
 use crate::ir::Ir;
@@ -13,6 +12,7 @@ use crate::meter::Meter;
 use crate::pattern;
 use crate::profile::Reference;
 use crate::spec::{ActionSpec, TableSpec};
+use crate::table::{Bound, bind_args, call_of};
 
 impl Table {
     /// `reference` is what the entry's action points to in a table with an action profile.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::entry_state::{Input, PassStart};
 use super::trace::{MatchMask, Trace};
-use super::{Input, PassStart};
 use crate::table::Table;
 
 /// Most traces in the cache. Beyond it the cache is emptied; traces in use are recorded again soon.

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use super::headers::Headers;
 use super::node::{Graph, Node, NodeId};
-use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, Step};
+use super::record::{RecordedArg, RecordedCall, Recorder, Snapshot, TraceStep};
 use super::record_pass::SymbolicEnd;
-use super::trace::{Call, Emit, End, Exit, Instr, Number, Put, Trace, VALUES, ValueIx};
+use super::trace::{Emit, End, Exit, ExternCall, Instr, Number, Put, Trace, VALUES, ValueIx};
 use crate::cond::CmpOp;
 use crate::externs::ExternArg;
 use crate::layout::Header;
@@ -239,16 +239,16 @@ impl Lowering<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step, recorded: &[RecordedCall], calls: &mut Vec<Call>) {
+    fn step(&mut self, step: &TraceStep, recorded: &[RecordedCall], calls: &mut Vec<ExternCall>) {
         let instr = match *step {
-            Step::Guard { cond, holds, exit } => {
+            TraceStep::Guard { cond, holds, exit } => {
                 return self.check(cond, holds, Some(exit as u16));
             }
-            Step::Count { counter, index } => Instr::Count {
+            TraceStep::Count { counter, index } => Instr::Count {
                 counter: counter as u32,
                 index: self.need(index),
             },
-            Step::ReadRegister {
+            TraceStep::ReadRegister {
                 register,
                 index,
                 effect,
@@ -257,7 +257,7 @@ impl Lowering<'_> {
                 index: self.need(index),
                 effect,
             },
-            Step::WriteRegister {
+            TraceStep::WriteRegister {
                 register,
                 index,
                 value,
@@ -266,7 +266,7 @@ impl Lowering<'_> {
                 index: self.need(index),
                 value: self.need(value),
             },
-            Step::Call(call) => {
+            TraceStep::Call(call) => {
                 let RecordedCall {
                     site,
                     args,
@@ -295,7 +295,7 @@ impl Lowering<'_> {
                         }
                     }
                 }
-                calls.push(Call {
+                calls.push(ExternCall {
                     id: 0,
                     site: *site,
                     numbers: numbers.into(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::INPUT;
+use super::entry_state::INPUT;
 use super::node::{Graph, Node, NodeId};
 use super::trace::MatchMask;
 use crate::bitstream::mask;

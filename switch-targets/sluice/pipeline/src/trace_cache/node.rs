@@ -20,7 +20,7 @@ pub enum Node {
         at: u32,
         width: u32,
     },
-    /// A value of [`super::PassStart::initial`].
+    /// A value of [`super::entry_state::PassStart::initial`].
     Initial(u32),
     /// Bytes of the packet as the pass began with it.
     Len,

@@ -7,10 +7,10 @@
 //! ```
 //! The interpreter has run this packet's effects; their results are read from its log.
 
+use super::entry_state::{Input, PassStart};
 use super::matched_bits::MatchedBits;
 use super::node::{Graph, Node, NodeId};
 use super::trace::{Resume, WideInput};
-use super::{Input, PassStart};
 use crate::bits;
 use crate::bitstream::mask;
 use crate::cond::CmpOp;
@@ -26,7 +26,7 @@ pub type Recorded<T> = Result<T, Unrecorded>;
 
 /// One step with a side effect or a guard, in program order; node ids are the graph's.
 #[derive(Debug)]
-pub enum Step {
+pub enum TraceStep {
     Guard {
         cond: NodeId,
         holds: bool,
@@ -101,7 +101,7 @@ pub struct Recorder<'a> {
     pub(super) exit: bool,
     /// Where the interpreter continues if a decision on an effect's result fails.
     pub resume: Option<Resume>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
     /// Lookups in tables with direct counters, and the entries found.
     pub counted: Vec<(usize, Found)>,
     pub calls: Vec<RecordedCall>,
@@ -232,7 +232,7 @@ impl<'a> Recorder<'a> {
         let steps = self.steps.iter();
         let acted = steps
             .rev()
-            .take_while(|step| matches!(step, Step::Guard { .. }));
+            .take_while(|step| matches!(step, TraceStep::Guard { .. }));
         let acted = self.steps.len() - acted.count();
         // No side effect since the last exit: its steps can be repeated from there.
         let reuse = self.exits.last().is_some_and(|last| last.steps >= acted);
@@ -249,7 +249,7 @@ impl<'a> Recorder<'a> {
                 steps: self.steps.len(),
             });
         }
-        self.steps.push(Step::Guard {
+        self.steps.push(TraceStep::Guard {
             cond,
             holds,
             exit: self.exits.len() - 1,

@@ -1,13 +1,13 @@
 //! Records actions: assignments as nodes, effects as steps.
 
 use super::node::NodeId;
-use super::record::{Recorded, RecordedArg, RecordedCall, Recorder, Step, Unrecorded};
+use super::record::{Recorded, RecordedArg, RecordedCall, Recorder, TraceStep, Unrecorded};
 use crate::bits;
 use crate::cond::CmpOp;
 use crate::expr::{Args, BinOp};
-use crate::interpreter::DROP_PORT;
 use crate::ir::{Op, Place, Source, Target};
 use crate::layout::{HeaderIx, Home};
+use crate::standard::DROP_PORT;
 
 impl Recorder<'_> {
     pub(super) fn place(&mut self, target: &Target, args: &Args) -> Recorded<Option<Place>> {
@@ -163,7 +163,7 @@ impl Recorder<'_> {
                 Op::Recirculate(fields) => self.recirculate = Some(*fields),
                 Op::Count { counter, index } => {
                     let (counter, index) = (*counter, self.num(index, args)?);
-                    self.steps.push(Step::Count { counter, index });
+                    self.steps.push(TraceStep::Count { counter, index });
                 }
                 Op::RegisterRead {
                     target,
@@ -178,7 +178,7 @@ impl Recorder<'_> {
                     }
                     let (effect, value) = self.effect(self.ir.registers[*register].width)?;
                     let register = *register;
-                    self.steps.push(Step::ReadRegister {
+                    self.steps.push(TraceStep::ReadRegister {
                         register,
                         index,
                         effect,
@@ -194,7 +194,7 @@ impl Recorder<'_> {
                     let value = self.num(value, args)?;
                     let value = self.graph.cut(value, self.ir.registers[*register].width);
                     let register = *register;
-                    self.steps.push(Step::WriteRegister {
+                    self.steps.push(TraceStep::WriteRegister {
                         register,
                         index,
                         value,
@@ -279,7 +279,7 @@ impl Recorder<'_> {
             results,
             grown,
         });
-        self.steps.push(Step::Call(self.calls.len() - 1));
+        self.steps.push(TraceStep::Call(self.calls.len() - 1));
         self.len = self.graph.bin(BinOp::Add, false, self.len, by);
         for (target, node) in values {
             self.assign(target, node, args)?;

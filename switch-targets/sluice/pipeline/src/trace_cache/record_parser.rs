@@ -1,12 +1,12 @@
 //! Records the parser: headers become bits of the packet, and what a select looks at is taken for granted.
 
-use super::INPUT;
+use super::entry_state::INPUT;
 use super::node::{Node, NodeId};
 use super::record::{Recorded, Recorder, Unrecorded};
 use super::trace::WideInput;
 use crate::bitstream::read;
 use crate::expr::{Args, BinOp, Num};
-use crate::ir::{Accepts, Case, KeySource, ParserOp, State};
+use crate::ir::{Accepts, Case, KeySource, ParserOp, ParserState};
 use crate::layout::{HeaderIx, Home, StackIx};
 
 impl Recorder<'_> {
@@ -152,7 +152,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    pub(super) fn select_case(&mut self, state: &State) -> Recorded<crate::ir::Next> {
+    pub(super) fn select_case(&mut self, state: &ParserState) -> Recorded<crate::ir::Next> {
         match state.cases.as_slice() {
             [] => return Ok(None),
             [

@@ -1,4 +1,4 @@
-//! Records a pass from parser to deparser, in the order of [`crate::packet_run`].
+//! Records a pass from parser to deparser, in simple_switch's order.
 
 use super::headers::Headers;
 use super::node::{Node, NodeId};
@@ -8,10 +8,9 @@ use crate::bitstream::Writer;
 use crate::cond::CmpOp;
 use crate::expr::{Args, BinOp};
 use crate::hash;
-use crate::interpreter::DROP_PORT;
-use crate::ir::{CalcInput, Checksum, Flow, FlowNode, Place};
+use crate::ir::{CalcInput, Checksum, FlowGraph, FlowNode, Place};
 use crate::layout::Home;
-use crate::packet_run::instance;
+use crate::standard::{DROP_PORT, instance};
 
 /// How the pass ends.
 pub enum SymbolicEnd {
@@ -107,7 +106,7 @@ impl Recorder<'_> {
         Ok(self.graph.value(value))
     }
 
-    fn flow(&mut self, flow: &Flow, resume: impl Fn(usize) -> Resume) -> Recorded<()> {
+    fn flow(&mut self, flow: &FlowGraph, resume: impl Fn(usize) -> Resume) -> Recorded<()> {
         let none = Args::default();
         let mut next = flow.start;
         while let (Some(node), false) = (next, self.has_exited()) {

@@ -1,13 +1,14 @@
 //! Replays a trace: runs its instructions on a packet.
 
+use super::entry_state::{INPUT, Input, PassStart};
 use super::node::Ground;
-use super::trace::{Call, Emit, Exit, Instr, Number, Put, Trace, VALUES, ValueIx, WIDE};
-use super::{INPUT, Input, PassStart};
-use crate::bitstream::mask;
+use super::trace::{Emit, Exit, ExternCall, Instr, Number, Put, Trace, VALUES, ValueIx, WIDE};
+use crate::bitstream::{mask, read_bytes};
+use crate::effects::Objects;
+use crate::externs::Packet;
 use crate::hash;
-use crate::interpreter::{Interpreter, LaneScratch, Objects};
+use crate::interpreter::{Interpreter, LaneScratch};
 use crate::layout::Layout;
-use crate::packet::Packet;
 use crate::packet_state::{PacketState, Signals};
 
 /// Buffers of a replay.
@@ -217,7 +218,7 @@ fn eight(input: &Input, first: u8) -> u64 {
 }
 
 fn call(
-    call: &Call,
+    call: &ExternCall,
     interpreter: &mut Interpreter,
     numbers: &Numbers,
     effects: &mut [u128],
@@ -338,7 +339,7 @@ pub fn restore(
     }
     for wide in &exit.wide {
         let field = &mut packet.phv.wide[wide.offset..wide.offset + wide.len];
-        crate::parse::read_bytes(&scratch.input, wide.at, wide.width, field);
+        read_bytes(&scratch.input, wide.at, wide.width, field);
     }
     packet.phv.next.copy_from_slice(&exit.next);
     packet.len = values[exit.len as usize] as usize;

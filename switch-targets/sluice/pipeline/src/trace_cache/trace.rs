@@ -115,7 +115,7 @@ pub enum Instr {
 
 /// A call of an extern.
 #[derive(Debug)]
-pub struct Call {
+pub struct ExternCall {
     /// Unique among all calls: if the previous call had the same id, its constant arguments are still in place.
     pub id: u64,
     /// In [`crate::ir::Ir::calls`].
@@ -216,7 +216,7 @@ pub struct WideInput {
 pub struct MatchMask {
     /// Eight bytes from an offset, big-endian, and their mask.
     pub words: Vec<(u32, u64)>,
-    /// Indexes and masks of [`super::PassStart::initial`].
+    /// Indexes and masks of [`super::entry_state::PassStart::initial`].
     pub initial: Vec<(u32, u128)>,
 }
 
@@ -231,7 +231,7 @@ pub struct Trace {
     /// Nodes whose operands are value indexes.
     pub nodes: Box<[Node]>,
     pub terms: Box<[ValueIx]>,
-    pub calls: Box<[Call]>,
+    pub calls: Box<[ExternCall]>,
     pub end: End,
     pub exits: Box<[Exit]>,
     /// All nodes, operands first; for exits.

@@ -1,16 +1,22 @@
 //! Runs a packet through one pipeline's flow: branches, statements, tables.
 
+use super::PacketRun;
 use crate::calculation;
 use crate::expr::{Args, Scope};
-use crate::ir::{Flow, FlowNode, Next};
+use crate::ir::{FlowGraph, FlowNode, Next};
 use crate::journal::Half;
-use crate::packet_run::PacketRun;
 use crate::packet_state::PacketState;
 use crate::table::Found;
 
 impl<'a> PacketRun<'a> {
     /// Runs a pipeline from a node on: no node twice, which the loader has made sure of.
-    pub(crate) fn flow(&mut self, flow: &Flow, from: Next, half: Half, packet: &mut PacketState) {
+    pub(super) fn flow(
+        &mut self,
+        flow: &FlowGraph,
+        from: Next,
+        half: Half,
+        packet: &mut PacketState,
+    ) {
         let ir = self.interpreter.ir;
         let mut next = from;
         while let (Some(node), false) = (next, packet.signals.exit) {

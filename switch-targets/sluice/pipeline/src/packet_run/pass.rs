@@ -1,12 +1,11 @@
 //! Runs one pass: finds a trace and replays it, or interprets the pass and may record it.
 
-use super::cache::TraceRef;
-use super::replay::{Replayed, fill_in, replay, restore};
-use super::trace::{End, Resume};
-use super::{INPUT, PassEnd, PassStart, record};
+use super::{Buffers, NextStage, PacketRun};
 use crate::journal::Half;
-use crate::packet_run::{Buffers, NextStage, PacketRun};
 use crate::packet_state::PacketState;
+use crate::trace_cache::{
+    End, INPUT, PassEnd, PassStart, Replayed, Resume, TraceRef, fill_in, record, replay, restore,
+};
 
 impl PacketRun<'_> {
     /// Runs a pass by replay or by interpretation.
