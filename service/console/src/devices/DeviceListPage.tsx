@@ -166,9 +166,7 @@ function More({
       <Menu.Dropdown>
         <Menu.Item
           leftSection={<IconHistory size={16} />}
-          component={Link}
-          to="/activity"
-          search={{ actor: device.id } as never}
+          renderRoot={(props) => <Link {...props} to="/activity" search={{ actor: device.id }} />}
         >
           What it did
         </Menu.Item>

@@ -30,7 +30,10 @@ export function AccountMenuItems({ session }: { session: Session }) {
           {session.role}, signed in until{" "}
           {new Date(session.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
         </Menu.Label>
-        <Menu.Item component={Link} to="/settings" leftSection={<IconSettings size={16} />}>
+        <Menu.Item
+          renderRoot={(props) => <Link {...props} to="/settings" />}
+          leftSection={<IconSettings size={16} />}
+        >
           Your account
         </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => signOut.mutate()}>

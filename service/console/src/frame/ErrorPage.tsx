@@ -1,8 +1,9 @@
 import { Button, Stack, Text, Title } from "@mantine/core";
-import { Link, useRouter } from "@tanstack/react-router";
+import { useRouter } from "@tanstack/react-router";
 
 import { ProblemNote } from "../shared/ProblemNote";
 import { ProblemError } from "../api/problem";
+import { ButtonLink } from "../shared/links";
 
 export function ErrorPage({ error }: { error: unknown }) {
   const router = useRouter();
@@ -23,9 +24,7 @@ export function Missing() {
   return (
     <Stack align="flex-start" p="xl">
       <Title order={2}>There is nothing at this address</Title>
-      <Button component={Link} to="/">
-        To the overview
-      </Button>
+      <ButtonLink to="/">To the overview</ButtonLink>
     </Stack>
   );
 }

@@ -7,7 +7,6 @@ import {
   Group,
   Image,
   Kbd,
-  NavLink,
   Text,
   UnstyledButton,
   useMantineColorScheme,
@@ -17,7 +16,7 @@ import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconMoon, IconPlugConnectedX, IconSearch, IconSun } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { Outlet, useLocation } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef } from "react";
 
 import { useChanges } from "../live/changes";
@@ -31,6 +30,7 @@ import { Notices } from "./Notices";
 import { Palette, usePalette } from "./Palette";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
+import { NavLinkTo } from "../shared/links";
 
 const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
 
@@ -79,9 +79,8 @@ function Framed({ session }: { session: Session }) {
       </AppShell.Header>
       <AppShell.Navbar p="sm" aria-label="Main">
         {PLACES.map(({ label, to, also, icon: Icon }) => (
-          <NavLink
+          <NavLinkTo
             key={to}
-            component={Link}
             to={to}
             label={label}
             leftSection={<Icon size={18} stroke={1.6} />}

@@ -11,7 +11,7 @@ import {
 } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { PORT_MAX } from "../api/contract";
@@ -21,6 +21,7 @@ import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Bundle } from "./Bundle";
 import { FIELDS, gatewayOf, NEW, VALIDATE } from "./form";
+import { ButtonLink } from "../shared/links";
 
 const KINDS = [
   { value: "sluice", label: "sluice" },
@@ -124,9 +125,9 @@ export function GatewayCreatePage() {
             <Button type="submit" loading={create.isPending}>
               Add it
             </Button>
-            <Button variant="default" component={Link} to="/gateways">
+            <ButtonLink variant="default" to="/gateways">
               Cancel
-            </Button>
+            </ButtonLink>
           </Group>
         </Stack>
       </form>

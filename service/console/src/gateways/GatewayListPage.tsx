@@ -1,11 +1,11 @@
-import { Anchor, Badge, Button, Group, Table, Text } from "@mantine/core";
+import { Badge, Group, Table, Text } from "@mantine/core";
 import { IconPlus, IconServer2 } from "@tabler/icons-react";
-import { Link } from "@tanstack/react-router";
 
 import { useGateways } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { PageSwitch } from "../shared/PageSwitch";
 import { Empty } from "../shared/Empty";
+import { AnchorLink, ButtonLink } from "../shared/links";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { Waiting } from "../shared/Waiting";
@@ -14,9 +14,9 @@ import { driftOf, stateOf } from "./state";
 export function GatewayListPage() {
   const { rows } = useGateways();
   const add = useMayWrite("gateways") && (
-    <Button component={Link} to="/gateways/new" leftSection={<IconPlus size={16} />}>
+    <ButtonLink to="/gateways/new" leftSection={<IconPlus size={16} />}>
       Add a gateway
-    </Button>
+    </ButtonLink>
   );
   const gateways = [...(rows?.values() ?? [])].sort((a, b) => a.name.localeCompare(b.name));
   return (
@@ -52,15 +52,9 @@ export function GatewayListPage() {
                 return (
                   <Table.Tr key={gateway.name}>
                     <Table.Td>
-                      <Anchor
-                        component={Link}
-                        to="/gateways/of/$name"
-                        params={{ name: gateway.name } as never}
-                        fw={550}
-                        c="bright"
-                      >
+                      <AnchorLink to="/gateways/of/$name" params={{ name: gateway.name }} fw={550} c="bright">
                         {gateway.name}
-                      </Anchor>
+                      </AnchorLink>
                       <Text size="xs" c="dimmed" className="mono">
                         {gateway.address}
                       </Text>

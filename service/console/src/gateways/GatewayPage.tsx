@@ -1,10 +1,11 @@
 import { Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useGateways, useTraffic, useTunnels, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
+import { ButtonLink } from "../shared/links";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { Waiting } from "../shared/Waiting";
@@ -30,9 +31,9 @@ export function GatewayPage() {
         icon={<IconServerOff />}
         title="There is no such gateway"
         action={
-          <Button component={Link} to="/gateways" variant="default">
+          <ButtonLink to="/gateways" variant="default">
             To the gateways
-          </Button>
+          </ButtonLink>
         }
       >
         It may have been deleted.

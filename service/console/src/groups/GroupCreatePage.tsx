@@ -2,7 +2,7 @@ import { Button, Group, Stack } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
@@ -10,6 +10,7 @@ import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Fields } from "./Fields";
 import { FIELDS, groupOf, type GroupForm } from "./queries";
+import { ButtonLink } from "../shared/links";
 
 export function GroupCreatePage() {
   const navigate = useNavigate();
@@ -37,9 +38,9 @@ export function GroupCreatePage() {
             <Button type="submit" loading={create.isPending}>
               Add it
             </Button>
-            <Button variant="default" component={Link} to="/groups">
+            <ButtonLink variant="default" to="/groups">
               Cancel
-            </Button>
+            </ButtonLink>
           </Group>
         </Stack>
       </form>

@@ -1,10 +1,11 @@
-import { Anchor, Button, Group as Row, Stack, Text } from "@mantine/core";
+import { Button, Group as Row, Stack, Text } from "@mantine/core";
 import { IconPlus, IconSearchOff, IconUsersGroup } from "@tabler/icons-react";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { useMayWrite } from "../session/session";
 import { PageSwitch } from "../shared/PageSwitch";
 import { Empty } from "../shared/Empty";
+import { AnchorLink, ButtonLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
@@ -17,9 +18,9 @@ export function GroupListPage() {
   const navigate = useNavigate({ from: "/groups" });
   const mayWrite = useMayWrite("groups");
   const add = mayWrite && (
-    <Button component={Link} to="/groups/new" leftSection={<IconPlus size={16} />}>
+    <ButtonLink to="/groups/new" leftSection={<IconPlus size={16} />}>
       Add a group
-    </Button>
+    </ButtonLink>
   );
   const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
@@ -66,9 +67,9 @@ const COLUMNS: Column<Group>[] = [
   {
     title: "Group",
     cell: ({ name }) => (
-      <Anchor component={Link} to="/groups/of/$name" params={{ name } as never} fw={550} size="sm">
+      <AnchorLink to="/groups/of/$name" params={{ name }} fw={550} size="sm">
         {name}
-      </Anchor>
+      </AnchorLink>
     ),
   },
   {

@@ -1,8 +1,8 @@
-import { Anchor, List, Stack, Text } from "@mantine/core";
+import { List, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { allPolicies } from "../policies/queries";
@@ -11,6 +11,7 @@ import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { EffectBox, EffectList } from "../shared/Effect";
 import { LoadedPage } from "../shared/LoadedPage";
+import { AnchorLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { useEffectOf } from "../shared/useEffectOf";
 import { DeleteGroup } from "./DeleteGroup";
@@ -116,15 +117,9 @@ function ItsPolicies({ name }: { name: string }) {
       <List size="sm" spacing={4}>
         {found.data.map((policy) => (
           <List.Item key={policy.name} className="name">
-            <Anchor
-              component={Link}
-              to="/policies/of/$name"
-              params={{ name: policy.name } as never}
-              inherit
-              underline="always"
-            >
+            <AnchorLink to="/policies/of/$name" params={{ name: policy.name }} inherit underline="always">
               {policy.name}
-            </Anchor>
+            </AnchorLink>
             : {policy.resources.join(", ")}
           </List.Item>
         ))}

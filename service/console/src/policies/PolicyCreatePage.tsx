@@ -2,7 +2,7 @@ import { Button, Group, Stack } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
@@ -11,6 +11,7 @@ import { ProblemNote } from "../shared/ProblemNote";
 import { Fields } from "./Fields";
 import { FIELDS, fieldsOf, newPolicy, policyOf, VALIDATE } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
+import { ButtonLink } from "../shared/links";
 
 export function PolicyCreatePage() {
   const navigate = useNavigate();
@@ -44,9 +45,9 @@ export function PolicyCreatePage() {
             <Button type="submit" loading={create.isPending}>
               Add it
             </Button>
-            <Button variant="default" component={Link} to="/policies">
+            <ButtonLink variant="default" to="/policies">
               Cancel
-            </Button>
+            </ButtonLink>
           </Group>
         </Stack>
       </form>

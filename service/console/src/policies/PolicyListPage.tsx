@@ -1,10 +1,11 @@
-import { Anchor, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { IconKey, IconPlus, IconSearchOff } from "@tabler/icons-react";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { useMayWrite } from "../session/session";
 import { PageSwitch } from "../shared/PageSwitch";
 import { Empty } from "../shared/Empty";
+import { AnchorLink, ButtonLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { SearchField } from "../shared/SearchField";
@@ -16,9 +17,9 @@ export function PolicyListPage() {
   const navigate = useNavigate({ from: "/policies" });
   const mayWrite = useMayWrite("policies");
   const add = mayWrite && (
-    <Button component={Link} to="/policies/new" leftSection={<IconPlus size={16} />}>
+    <ButtonLink to="/policies/new" leftSection={<IconPlus size={16} />}>
       Add a policy
-    </Button>
+    </ButtonLink>
   );
   const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
@@ -67,16 +68,9 @@ const COLUMNS: Column<Policy>[] = [
     title: "Policy",
     cell: ({ name, enabled }) => (
       <Group gap="xs">
-        <Anchor
-          component={Link}
-          to="/policies/of/$name"
-          params={{ name } as never}
-          fw={550}
-          size="sm"
-          className="name"
-        >
+        <AnchorLink to="/policies/of/$name" params={{ name }} fw={550} size="sm" className="name">
           {name}
-        </Anchor>
+        </AnchorLink>
         {!enabled && (
           <Badge size="sm" color="gray" variant="light" tt="none">
             off

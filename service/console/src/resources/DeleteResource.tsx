@@ -1,11 +1,12 @@
-import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, List, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
 import { allPolicies } from "../policies/queries";
 import { counted } from "../shared/words";
 import { Dialog } from "../shared/Dialog";
+import { AnchorLink } from "../shared/links";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Waiting } from "../shared/Waiting";
 import { offerUndo } from "../shared/undo";
@@ -80,17 +81,16 @@ export function DeleteResource({
             {carriers.map((tunnel, at) => (
               <Text span inherit key={tunnel}>
                 {at > 0 && ", "}
-                <Anchor
-                  component={Link}
+                <AnchorLink
                   to="/site-tunnels/of/$name"
-                  params={{ name: tunnel } as never}
+                  params={{ name: tunnel }}
                   inherit
                   c="inherit"
                   underline="always"
                   className="name"
                 >
                   {tunnel}
-                </Anchor>
+                </AnchorLink>
               </Text>
             ))}
             . Take it out there first.

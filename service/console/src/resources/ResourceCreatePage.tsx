@@ -3,7 +3,7 @@ import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { IconEye } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
@@ -12,6 +12,7 @@ import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Fields } from "./Fields";
 import { fieldsOf, NEW, resourceOf, suggestedName, VALIDATE } from "./form";
+import { ButtonLink } from "../shared/links";
 
 /** First what it would do, then it is done. */
 export function ResourceCreatePage() {
@@ -60,9 +61,9 @@ export function ResourceCreatePage() {
             <Button type="submit" loading={preview.isPending || create.isPending}>
               {preview.data ? "Publish it" : "Preview"}
             </Button>
-            <Button variant="default" component={Link} to="/resources">
+            <ButtonLink variant="default" to="/resources">
               Cancel
-            </Button>
+            </ButtonLink>
           </Group>
         </Stack>
       </form>

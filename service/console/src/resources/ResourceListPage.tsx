@@ -1,12 +1,13 @@
-import { Anchor, Badge, Button, Group, Select, Stack, Text } from "@mantine/core";
+import { Badge, Button, Group, Select, Stack, Text } from "@mantine/core";
 import { IconPlus, IconSearchOff, IconWorld } from "@tabler/icons-react";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { useGateways, useTunnels, type Gateway } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
+import { AnchorLink, ButtonLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
@@ -29,9 +30,9 @@ export function ResourceListPage() {
 
   const search = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   const add = mayWrite && (
-    <Button component={Link} to="/resources/new" leftSection={<IconPlus size={16} />}>
+    <ButtonLink to="/resources/new" leftSection={<IconPlus size={16} />}>
       Add a resource
-    </Button>
+    </ButtonLink>
   );
   const isFiltered = filter.q !== undefined || filter.gateway !== undefined;
   return (
@@ -90,16 +91,9 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
       sort: "fqdn",
       cell: ({ name, display_name, targets }) => (
         <Stack gap={0}>
-          <Anchor
-            component={Link}
-            to="/resources/of/$name"
-            params={{ name } as never}
-            fw={550}
-            className="name"
-            c="bright"
-          >
+          <AnchorLink to="/resources/of/$name" params={{ name }} fw={550} className="name" c="bright">
             {display_name}
-          </Anchor>
+          </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
             {targets.slice(0, 2).map(shown).join(" · ")}
             {targets.length > 2 && ` and ${targets.length - 2} more`}

@@ -1,7 +1,6 @@
 import { Button, Center, Code, Paper, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { QRCodeSVG } from "qrcode.react";
 import { useState } from "react";
 
@@ -10,6 +9,7 @@ import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { CardPage } from "./CardPage";
 import { SetUpAtProvider } from "./OtherWays";
+import { ButtonLink } from "../shared/links";
 
 const SHORTEST_PASSWORD = 12;
 
@@ -86,9 +86,9 @@ function ScanIt({ uri }: { uri: string }) {
             {secret}
           </Code>
         </Text>
-        <Button component={Link} to="/" fullWidth>
+        <ButtonLink to="/" fullWidth>
           I have scanned it: sign in
-        </Button>
+        </ButtonLink>
       </Stack>
     </CardPage>
   );

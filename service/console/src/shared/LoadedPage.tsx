@@ -1,10 +1,10 @@
-import { Button, Stack } from "@mantine/core";
+import { Stack } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import { ProblemNote } from "./ProblemNote";
 import { Waiting } from "./Waiting";
+import { ButtonLink } from "./links";
 
 /** A page of one row: until it is there, and when it is not. */
 export function LoadedPage<Row>({
@@ -24,9 +24,9 @@ export function LoadedPage<Row>({
     return (
       <Stack align="flex-start">
         <ProblemNote error={query.error} />
-        <Button component={Link} to={list} variant="default">
+        <ButtonLink to={list} variant="default">
           To the {list.slice(1).replace("-", " ")}
-        </Button>
+        </ButtonLink>
       </Stack>
     );
   return children(query.data);

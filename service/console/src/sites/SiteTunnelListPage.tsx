@@ -1,11 +1,11 @@
-import { Anchor, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Badge, Group, Stack, Text } from "@mantine/core";
 import { IconArrowsLeftRight, IconPlus } from "@tabler/icons-react";
-import { Link } from "@tanstack/react-router";
 
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
 import { PageSwitch } from "../shared/PageSwitch";
 import { Empty } from "../shared/Empty";
+import { AnchorLink, ButtonLink } from "../shared/links";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
@@ -14,9 +14,9 @@ import { siteTunnelsQuery, type End, type SiteTunnel } from "./queries";
 
 export function SiteTunnelListPage() {
   const add = useMayWrite("site-tunnels") && (
-    <Button component={Link} to="/site-tunnels/new" leftSection={<IconPlus size={16} />}>
+    <ButtonLink to="/site-tunnels/new" leftSection={<IconPlus size={16} />}>
       Add a site tunnel
-    </Button>
+    </ButtonLink>
   );
   return (
     <>
@@ -48,16 +48,9 @@ const COLUMNS: Column<SiteTunnel>[] = [
     title: "Name",
     cell: ({ name, ends }) => (
       <Stack gap={0}>
-        <Anchor
-          component={Link}
-          to="/site-tunnels/of/$name"
-          params={{ name } as never}
-          fw={550}
-          className="name"
-          c="bright"
-        >
+        <AnchorLink to="/site-tunnels/of/$name" params={{ name }} fw={550} className="name" c="bright">
           {name}
-        </Anchor>
+        </AnchorLink>
         <Text size="xs" c="dimmed" className="name">
           {ends.map(({ gateway }) => gateway).join(" ↔ ")}
         </Text>

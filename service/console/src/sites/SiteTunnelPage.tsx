@@ -1,8 +1,8 @@
-import { Anchor, Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
 import { shown } from "../resources/target";
@@ -11,6 +11,7 @@ import { Confirm } from "../shared/Confirm";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { LoadedPage } from "../shared/LoadedPage";
+import { AnchorLink } from "../shared/links";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { offerUndo } from "../shared/undo";
@@ -102,16 +103,9 @@ function EndCard({
     <Paper withBorder p="md" component="section" aria-label={`Behind ${gateway}`}>
       <Group justify="space-between" wrap="nowrap" mb="xs">
         <Stack gap={0} miw={0}>
-          <Anchor
-            component={Link}
-            to="/gateways/of/$name"
-            params={{ name: gateway } as never}
-            fw={550}
-            c="bright"
-            className="name"
-          >
+          <AnchorLink to="/gateways/of/$name" params={{ name: gateway }} fw={550} c="bright" className="name">
             {gateway}
-          </Anchor>
+          </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
             {address}
           </Text>
@@ -125,9 +119,9 @@ function EndCard({
           {resources.map((name, at) => (
             <Text span inherit key={name}>
               {at > 0 && ", "}
-              <Anchor component={Link} to="/resources/of/$name" params={{ name } as never} inherit>
+              <AnchorLink to="/resources/of/$name" params={{ name }} inherit>
                 {name}
-              </Anchor>
+              </AnchorLink>
             </Text>
           ))}
         </Text>

@@ -1,12 +1,12 @@
-import { Button, CloseButton, Group, Paper, Progress, Stack, Text, ThemeIcon, Title } from "@mantine/core";
+import { CloseButton, Group, Paper, Progress, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { IconCheck } from "@tabler/icons-react";
-import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
 import { nextOf, stateOf, STEPS, type Happened, type Step } from "./steps";
 import { useHappened } from "./useHappened";
+import { ButtonLink } from "../shared/links";
 
 /** From an empty controller to the first page, for who may do something about it; gone when finished or sent away. */
 export function Wizard() {
@@ -80,9 +80,9 @@ function WizardStep({ step, number, happened }: { step: Step; number: number; ha
           )}
         </div>
         {isNext && (
-          <Button component={Link} to={to} size="compact-sm" variant="light">
+          <ButtonLink to={to} size="compact-sm" variant="light">
             {act}
-          </Button>
+          </ButtonLink>
         )}
       </Group>
     </Group>
