@@ -9,6 +9,7 @@ import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
+import { merged } from "../shared/search";
 import { Chains } from "./Chains";
 import { actorOf, objectOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
@@ -26,11 +27,7 @@ export function ActivityPage() {
   const navigate = useNavigate({ from: "/activity" });
   const [typed, setTyped] = useState(filter);
   const show = (change: Filter) =>
-    void navigate({
-      search: (before) =>
-        Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== "")),
-      replace: true,
-    });
+    void navigate({ search: (before) => merged(before, change), replace: true });
   const showSoon = useDebouncedCallback(show, PAUSE_MS);
   return (
     <>
@@ -145,5 +142,5 @@ const COLUMNS: Column<Line>[] = [
       </Stack>
     ),
   },
-  { title: "When", wide: true, cell: ({ at }) => <Moment at={at} /> },
+  { title: "When", from: "sm", cell: ({ at }) => <Moment at={at} /> },
 ];

@@ -1,11 +1,11 @@
-import { Button, Center, Code, Group, List, Paper, Stack, Text } from "@mantine/core";
+import { Button, Code, Group, List, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { QRCodeSVG } from "qrcode.react";
 
 import { api, body } from "../api/client";
-import { useTunnels } from "../live/live";
+import { useTunnelsBy } from "../live/live";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
+import { QrSecret } from "../shared/QrSecret";
 import { counted } from "../shared/words";
 import type { Device } from "./queries";
 
@@ -18,7 +18,7 @@ export function DeviceAuthenticatorDialog({
   onClose: () => void;
 }) {
   const queries = useQueryClient();
-  const open = [...(useTunnels().rows?.values() ?? [])].filter(({ device_id }) => device_id === id).length;
+  const open = useTunnelsBy("device_id").get(id)?.length ?? 0;
   const replace = useMutation({
     mutationFn: async () =>
       body(
@@ -51,11 +51,7 @@ export function DeviceAuthenticatorDialog({
         </Stack>
       ) : (
         <Stack>
-          <Center>
-            <Paper p="md" bg="white" withBorder>
-              <QRCodeSVG value={replace.data.totp_uri} size={200} title="QR code for an authenticator" />
-            </Paper>
-          </Center>
+          <QrSecret value={replace.data.totp_uri} title="QR code for an authenticator" />
           <Text size="sm">Recovery codes; each works once:</Text>
           <Code block>{replace.data.recovery_codes.join("\n")}</Code>
           <Text size="sm" c="dimmed">

@@ -1,23 +1,21 @@
 import { ActionIcon, Badge, Button, Group, List, Menu, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconDeviceLaptop, IconDots, IconHistory, IconQrcode, IconSearchOff } from "@tabler/icons-react";
+import { IconDeviceLaptop, IconDots, IconHistory, IconQrcode } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, body } from "../api/client";
-import { problemOf } from "../api/problem";
-import { useTunnels } from "../live/live";
+import { useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
-import { Empty } from "../shared/Empty";
 import { LastDenied } from "../shared/LastDenied";
 import { Moment } from "../shared/Moment";
-import { PageHead } from "../shared/PageHead";
-import { RowList, type Column } from "../shared/RowList";
-import { SearchField } from "../shared/SearchField";
+import { ListPage } from "../shared/ListPage";
+import { notifyProblem } from "../shared/ProblemNote";
+import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
-import { counted } from "../shared/words";
+import { closes, counted } from "../shared/words";
 import { DeviceAuthenticatorDialog } from "./DeviceAuthenticatorDialog";
 import { devicesQuery, type Device, type DeviceOrder } from "./queries";
 
@@ -34,28 +32,21 @@ export function DeviceListPage() {
   const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
-      <PageHead title="Devices" about="Enrolled computers, with the facts that they report." />
-      <Stack gap="md">
-        <SearchField label="Search devices" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
-        <RowList
-          label="Devices"
-          options={devicesQuery(filter)}
-          keyOf={({ id }) => id}
-          sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as DeviceOrder }) }}
-          columns={[...COLUMNS, doColumn(mayWrite, (what, device) => setDoing({ what, device }))]}
-          empty={
-            filter.q !== undefined ? (
-              <Empty icon={<IconSearchOff />} title="No matching devices">
-                No device has this text in its name or its person’s name.
-              </Empty>
-            ) : (
-              <Empty icon={<IconDeviceLaptop />} title="No devices yet">
-                Invite a person: the invitation link enrols a computer, which then appears here.
-              </Empty>
-            )
-          }
-        />
-      </Stack>
+      <ListPage
+        title="Devices"
+        one="device"
+        about="Enrolled computers, with the facts that they report."
+        search={{ q: filter.q, onSearch: (q) => show({ q }), places: "in its name or its person’s name" }}
+        options={devicesQuery(filter)}
+        keyOf={({ id }) => id}
+        sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as DeviceOrder }) }}
+        columns={[...COLUMNS, doColumn(mayWrite, (what, device) => setDoing({ what, device }))]}
+        empty={{
+          icon: <IconDeviceLaptop />,
+          title: "No devices yet",
+          children: "Invite a person: the invitation link enrols a computer, which then appears here.",
+        }}
+      />
       {doing?.what === "revoke" && <Revoke device={doing.device} onClose={done} />}
       {doing?.what === "authenticator" && <DeviceAuthenticatorDialog device={doing.device} onClose={done} />}
     </>
@@ -94,7 +85,7 @@ const COLUMNS: Column<Device>[] = [
   {
     title: "Last seen",
     sort: "last_seen",
-    wide: true,
+    from: "sm",
     cell: ({ online, last_seen_at, last_seen_address }) => (
       <Stack gap={0}>
         {online ? (
@@ -110,10 +101,10 @@ const COLUMNS: Column<Device>[] = [
       </Stack>
     ),
   },
-  { title: "Last denied", wide: true, cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  { title: "Last denied", from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   {
     title: "Code",
-    wide: true,
+    from: "sm",
     cell: ({ code_valid_until }) => (
       <Text size="sm">
         {code_valid_until === null
@@ -186,8 +177,7 @@ function Approve({ device: { id, name, user } }: { device: Device }) {
     mutationFn: async () =>
       api.POST("/api/v1/devices/{device_id}/approve", { params: { path: { device_id: id } } }),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["devices"] }),
-    onError: (error) =>
-      notifications.show({ color: "red", title: problemOf(error).detail, message: problemOf(error).remedy }),
+    onError: notifyProblem,
   });
   return (
     <Button
@@ -203,7 +193,7 @@ function Approve({ device: { id, name, user } }: { device: Device }) {
 
 function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClose: () => void }) {
   const queries = useQueryClient();
-  const open = [...(useTunnels().rows?.values() ?? [])].filter(({ device_id }) => device_id === id).length;
+  const open = useTunnelsBy("device_id").get(id)?.length ?? 0;
   const revoke = useMutation({
     mutationFn: async () =>
       body(await api.POST("/api/v1/devices/{device_id}/revoke", { params: { path: { device_id: id } } })),
@@ -214,11 +204,9 @@ function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClo
     },
   });
   return (
-    <Confirm opened onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
+    <Confirm onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
       <List size="sm" spacing={4}>
-        <List.Item>
-          {open === 0 ? "No open tunnels will be closed" : `Closes ${counted(open, "tunnel")}, at once`}
-        </List.Item>
+        <List.Item>{closes(open)}</List.Item>
         <List.Item>
           The computer is shut out for good; to come back, it enrols anew with an invitation
         </List.Item>

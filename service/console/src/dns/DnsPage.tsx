@@ -6,13 +6,14 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api } from "../api/client";
-import { problemOf } from "../api/problem";
 import { useDns, type Zone } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
 import { encoded } from "../shared/encoded";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
+import { notifyProblem } from "../shared/ProblemNote";
+import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
 import { Waiting } from "../shared/Waiting";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
@@ -35,11 +36,7 @@ export function DnsPage() {
     </Button>
   );
   const show = (change: typeof filter) =>
-    void navigate({
-      search: (before) =>
-        Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value)),
-      replace: true,
-    });
+    void navigate({ search: (before) => merged(before, change), replace: true });
   return (
     <>
       <PageHead title="DNS" about="Records that Culvert publishes, and their state at the name servers.">
@@ -144,8 +141,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
     mutationFn: async () =>
       api.POST("/api/v1/dns/zones/{name}/check", { params: { path: { name: zone.name } } }),
     onSuccess: () => notifications.show({ message: `${zone.display_name} is being checked` }),
-    onError: (error) =>
-      notifications.show({ color: "red", title: problemOf(error).detail, message: problemOf(error).remedy }),
+    onError: notifyProblem,
   });
   return (
     <Paper withBorder p="md" component="section" aria-label={`Zone ${zone.name}`}>

@@ -1,11 +1,10 @@
 import { Button, List, Text } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 
 import { api } from "../api/client";
-import { problemOf } from "../api/problem";
 import type { Gateway } from "../live/live";
 import { Confirm } from "../shared/Confirm";
+import { notifyProblem } from "../shared/ProblemNote";
 import { counted } from "../shared/words";
 
 export function Drain({
@@ -23,7 +22,6 @@ export function Drain({
   });
   return (
     <Confirm
-      opened
       onClose={onClose}
       title={`Drain ${name}?`}
       act={anyway ? "Drain anyway" : "Drain"}
@@ -52,8 +50,7 @@ export function Drain({
 export function Undrain({ gateway: { name } }: { gateway: Gateway }) {
   const undrain = useMutation({
     mutationFn: async () => api.POST("/api/v1/gateways/{name}/undrain", { params: { path: { name } } }),
-    onError: (error) =>
-      notifications.show({ color: "red", title: problemOf(error).detail, message: problemOf(error).remedy }),
+    onError: notifyProblem,
   });
   return (
     <Button onClick={() => undrain.mutate()} loading={undrain.isPending}>

@@ -1,13 +1,14 @@
-import { Badge, Group, Table, Text } from "@mantine/core";
+import { Badge, Group, Text } from "@mantine/core";
 import { IconPlus, IconServer2 } from "@tabler/icons-react";
 
-import { useGateways } from "../live/live";
+import { useGateways, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { PageSwitch } from "../shared/PageSwitch";
 import { Empty } from "../shared/Empty";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { Moment } from "../shared/Moment";
 import { PageHead } from "../shared/PageHead";
+import { LiveList, type Column } from "../shared/RowList";
 import { Waiting } from "../shared/Waiting";
 import { driftOf, stateOf } from "./state";
 
@@ -35,52 +36,49 @@ export function GatewayListPage() {
           “culvert-controller gateway add”; it shows here as soon as it answers.
         </Empty>
       ) : (
-        <Table.ScrollContainer minWidth={340}>
-          <Table verticalSpacing="sm" aria-label="Gateways" highlightOnHover>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>Name</Table.Th>
-                <Table.Th>State</Table.Th>
-                <Table.Th visibleFrom="sm">Last reconciled</Table.Th>
-                <Table.Th visibleFrom="md">Drift</Table.Th>
-                <Table.Th ta="right">Tunnels</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {gateways.map((gateway) => {
-                const { word, colour } = stateOf(gateway);
-                return (
-                  <Table.Tr key={gateway.name}>
-                    <Table.Td>
-                      <AnchorLink to="/gateways/of/$name" params={{ name: gateway.name }} fw={550} c="bright">
-                        {gateway.name}
-                      </AnchorLink>
-                      <Text size="xs" c="dimmed" className="mono">
-                        {gateway.address}
-                      </Text>
-                    </Table.Td>
-                    <Table.Td>
-                      <Badge variant="light" color={colour} tt="none">
-                        {word}
-                      </Badge>
-                      {gateway.reason !== "" && (
-                        <Text size="xs" c="dimmed" mt={2} className="name">
-                          {gateway.reason}
-                        </Text>
-                      )}
-                    </Table.Td>
-                    <Table.Td visibleFrom="sm">
-                      <Moment at={gateway.reconciled_at} />
-                    </Table.Td>
-                    <Table.Td visibleFrom="md">{driftOf(gateway)}</Table.Td>
-                    <Table.Td ta="right">{gateway.tunnels}</Table.Td>
-                  </Table.Tr>
-                );
-              })}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <LiveList label="Gateways" rows={gateways} columns={COLUMNS} keyOf={({ name }) => name} />
       )}
     </>
   );
 }
+
+const COLUMNS: Column<Gateway>[] = [
+  {
+    title: "Name",
+    cell: ({ name, address }) => (
+      <>
+        <AnchorLink to="/gateways/of/$name" params={{ name }} fw={550} c="bright">
+          {name}
+        </AnchorLink>
+        <Text size="xs" c="dimmed" className="mono">
+          {address}
+        </Text>
+      </>
+    ),
+  },
+  {
+    title: "State",
+    cell: (gateway) => {
+      const { word, colour } = stateOf(gateway);
+      return (
+        <>
+          <Badge variant="light" color={colour} tt="none">
+            {word}
+          </Badge>
+          {gateway.reason !== "" && (
+            <Text size="xs" c="dimmed" mt={2} className="name">
+              {gateway.reason}
+            </Text>
+          )}
+        </>
+      );
+    },
+  },
+  {
+    title: "Last reconciled",
+    from: "sm",
+    cell: ({ reconciled_at }) => <Moment at={reconciled_at} />,
+  },
+  { title: "Drift", from: "md", cell: driftOf },
+  { title: "Tunnels", align: "right", cell: ({ tunnels }) => tunnels },
+];

@@ -2,7 +2,7 @@ import { Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { useGateways, useTraffic, useTunnels, type Gateway } from "../live/live";
+import { useGateways, useTraffic, useTunnelsBy, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { Empty } from "../shared/Empty";
 import { ButtonLink } from "../shared/links";
@@ -51,7 +51,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
   const navigate = useNavigate({ from: "/gateways/of/$name" });
   const newest = useSamples(gateway.name, hours).data?.at(-1);
   const rates = useTraffic().rows ?? undefined;
-  const tunnels = [...(useTunnels().rows?.values() ?? [])].filter((one) => one.gateway === gateway.name);
+  const tunnels = useTunnelsBy("gateway").get(gateway.name) ?? [];
   const { word, colour } = stateOf(gateway);
   const facts: [string, React.ReactNode][] = [
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],

@@ -1,14 +1,12 @@
-import { Button, Group as Row, Stack, Text } from "@mantine/core";
-import { IconPlus, IconSearchOff, IconUsersGroup } from "@tabler/icons-react";
+import { Text } from "@mantine/core";
+import { IconPlus, IconUsersGroup } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { useMayWrite } from "../session/session";
-import { PageSwitch } from "../shared/PageSwitch";
-import { Empty } from "../shared/Empty";
 import { AnchorLink, ButtonLink } from "../shared/links";
-import { PageHead } from "../shared/PageHead";
-import { RowList, type Column } from "../shared/RowList";
-import { SearchField } from "../shared/SearchField";
+import { ListPage } from "../shared/ListPage";
+import { PageSwitch } from "../shared/PageSwitch";
+import type { Column } from "../shared/RowList";
 import { groupsQuery, type Group } from "./queries";
 
 const NAMED = 8;
@@ -17,49 +15,33 @@ export function GroupListPage() {
   const filter = useSearch({ from: "/frame/groups" });
   const navigate = useNavigate({ from: "/groups" });
   const mayWrite = useMayWrite("groups");
-  const add = mayWrite && (
-    <ButtonLink to="/groups/new" leftSection={<IconPlus size={16} />}>
-      Add a group
-    </ButtonLink>
-  );
-  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
-    <>
-      <PageHead title="Groups" about="People who reach the same resources.">
-        {add}
-      </PageHead>
-      <Stack gap="md">
-        <Row>
-          <PageSwitch at="/groups" pages={["/policies", "/groups"]} />
-          <SearchField label="Search groups" value={filter.q ?? ""} onSearch={search} />
-        </Row>
-        <RowList
-          label="Groups"
-          options={groupsQuery(filter)}
-          keyOf={({ name }) => name}
-          columns={COLUMNS}
-          empty={
-            filter.q !== undefined ? (
-              <Empty
-                icon={<IconSearchOff />}
-                title="No matching groups"
-                action={
-                  <Button variant="default" onClick={() => search("")}>
-                    Show all
-                  </Button>
-                }
-              >
-                No group has this text in its name or members.
-              </Empty>
-            ) : (
-              <Empty icon={<IconUsersGroup />} title="No groups yet" action={add}>
-                Policies of a group apply to all its members, also to later ones.
-              </Empty>
-            )
-          }
-        />
-      </Stack>
-    </>
+    <ListPage
+      title="Groups"
+      one="group"
+      about="People who reach the same resources."
+      add={
+        mayWrite && (
+          <ButtonLink to="/groups/new" leftSection={<IconPlus size={16} />}>
+            Add a group
+          </ButtonLink>
+        )
+      }
+      before={<PageSwitch at="/groups" pages={["/policies", "/groups"]} />}
+      search={{
+        q: filter.q,
+        onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
+        places: "in its name or members",
+      }}
+      options={groupsQuery(filter)}
+      keyOf={({ name }) => name}
+      columns={COLUMNS}
+      empty={{
+        icon: <IconUsersGroup />,
+        title: "No groups yet",
+        children: "Policies of a group apply to all its members, also to later ones.",
+      }}
+    />
   );
 }
 

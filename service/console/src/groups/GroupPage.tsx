@@ -81,7 +81,7 @@ function Shown({ found }: { found: Tagged<Group> }) {
       </EditForm>
       <ItsPolicies name={name} />
       {deleting && (
-        <DeleteGroup group={found.row} onClose={close} onDeleted={() => void navigate({ to: "/groups" })} />
+        <DeleteGroup group={found.row} onClose={close} onDeleted={() => navigate({ to: "/groups" })} />
       )}
     </Stack>
   );

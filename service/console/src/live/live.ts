@@ -1,5 +1,5 @@
 /** The controller's live views, for components. */
-import { useSyncExternalStore } from "react";
+import { useMemo, useSyncExternalStore } from "react";
 
 import type { Schemas } from "../api/client";
 import { after, type LiveEvent, type Rows } from "./rows";
@@ -43,3 +43,19 @@ export const useTraffic = (): Live<Rate> => useView(traffic);
 export const useDns = (): Live<DnsRow> => useView(dns);
 export const useGateways = (): Live<Gateway> => useView(gateways);
 export const useLink = (): Link => useSyncExternalStore(stream.onLink, stream.link);
+
+/** The open tunnels of each resource, gateway, device or person. */
+export function useTunnelsBy(
+  owner: "resource" | "gateway" | "device_id" | "user",
+): ReadonlyMap<string, readonly Tunnel[]> {
+  const { rows } = useTunnels();
+  return useMemo(() => {
+    const found = new Map<string, Tunnel[]>();
+    for (const tunnel of rows?.values() ?? []) {
+      const others = found.get(tunnel[owner]);
+      if (others === undefined) found.set(tunnel[owner], [tunnel]);
+      else others.push(tunnel);
+    }
+    return found;
+  }, [rows, owner]);
+}

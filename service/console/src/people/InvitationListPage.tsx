@@ -1,6 +1,6 @@
-import { Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconMailForward, IconSearchOff } from "@tabler/icons-react";
+import { IconMailForward } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,12 +8,10 @@ import { useState } from "react";
 import { api } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
+import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
-import { Empty } from "../shared/Empty";
 import { Moment } from "../shared/Moment";
-import { PageHead } from "../shared/PageHead";
-import { RowList, type Column } from "../shared/RowList";
-import { SearchField } from "../shared/SearchField";
+import type { Column } from "../shared/RowList";
 import { invitationsQuery, type Invitation } from "./queries";
 
 export function InvitationListPage() {
@@ -21,33 +19,27 @@ export function InvitationListPage() {
   const navigate = useNavigate({ from: "/invitations" });
   const mayWithdraw = useMayWrite("invitations");
   const [withdrawing, setWithdrawing] = useState<Invitation | null>(null);
-  const search = (q: string) => void navigate({ search: q === "" ? {} : { q }, replace: true });
   return (
     <>
-      <PageHead title="Invitations" about="Links that have been sent and not used yet." />
-      <Stack gap="md">
-        <Group>
-          <PageSwitch at="/invitations" pages={["/people", "/invitations"]} />
-          <SearchField label="Search invitations" value={filter.q ?? ""} onSearch={search} />
-        </Group>
-        <RowList
-          label="Invitations"
-          options={invitationsQuery(filter)}
-          keyOf={({ id }) => String(id)}
-          columns={[...COLUMNS, ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
-          empty={
-            filter.q !== undefined ? (
-              <Empty icon={<IconSearchOff />} title="No matching invitations">
-                No invitation has this text in the name of its person or sender.
-              </Empty>
-            ) : (
-              <Empty icon={<IconMailForward />} title="No open invitations">
-                All invitations have been used, withdrawn or have expired.
-              </Empty>
-            )
-          }
-        />
-      </Stack>
+      <ListPage
+        title="Invitations"
+        one="invitation"
+        about="Links that have been sent and not used yet."
+        before={<PageSwitch at="/invitations" pages={["/people", "/invitations"]} />}
+        search={{
+          q: filter.q,
+          onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
+          places: "in the name of its person or sender",
+        }}
+        options={invitationsQuery(filter)}
+        keyOf={({ id }) => String(id)}
+        columns={[...COLUMNS, ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
+        empty={{
+          icon: <IconMailForward />,
+          title: "No open invitations",
+          children: "All invitations have been used, withdrawn or have expired.",
+        }}
+      />
       {withdrawing && <Withdraw invitation={withdrawing} onClose={() => setWithdrawing(null)} />}
     </>
   );
@@ -70,7 +62,7 @@ const COLUMNS: Column<Invitation>[] = [
       </Text>
     ),
   },
-  { title: "Given", wide: true, cell: ({ created_at }) => <Moment at={created_at} /> },
+  { title: "Given", from: "sm", cell: ({ created_at }) => <Moment at={created_at} /> },
   {
     title: "Valid until",
     cell: ({ expires_at }) => (
@@ -110,7 +102,6 @@ function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitatio
   });
   return (
     <Confirm
-      opened
       onClose={onClose}
       title={`Withdraw the invitation of ${user}?`}
       act="Withdraw"

@@ -1,11 +1,11 @@
-import { Button, Center, CopyButton, Group, Paper, Stack, Text, TextInput } from "@mantine/core";
-import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { QRCodeSVG } from "qrcode.react";
 
 import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
+import { QrSecret } from "../shared/QrSecret";
+import { ShownOnce } from "../shared/ShownOnce";
 
 /** A link is made when somebody asks for it, because each is good for a computer. */
 export function InviteDialog({ name, onClose }: { name: string; onClose: () => void }) {
@@ -32,36 +32,13 @@ export function InviteDialog({ name, onClose }: { name: string; onClose: () => v
         </Stack>
       ) : (
         <Stack>
-          <Center>
-            <Paper p="md" bg="white" withBorder>
-              <QRCodeSVG value={invite.data.link} size={200} title="QR code of the invitation" />
-            </Paper>
-          </Center>
-          <TextInput
+          <QrSecret value={invite.data.link} title="QR code of the invitation" />
+          <ShownOnce
             label="Invitation"
-            readOnly
             value={invite.data.link}
-            onFocus={(event) => event.target.select()}
+            about={`Valid until ${new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`}
+            onClose={onClose}
           />
-          <Text size="sm" c="dimmed">
-            Good until{" "}
-            {new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
-            . It is shown this once.
-          </Text>
-          <Group justify="flex-end">
-            <CopyButton value={invite.data.link}>
-              {({ copied, copy }) => (
-                <Button
-                  variant="default"
-                  leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
-                  onClick={copy}
-                >
-                  {copied ? "Copied" : "Copy"}
-                </Button>
-              )}
-            </CopyButton>
-            <Button onClick={onClose}>Done</Button>
-          </Group>
         </Stack>
       )}
     </Dialog>

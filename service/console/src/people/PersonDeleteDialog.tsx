@@ -3,13 +3,13 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
-import { useTunnels } from "../live/live";
+import { useTunnelsBy } from "../live/live";
 import { Confirm } from "../shared/Confirm";
-import { counted } from "../shared/words";
+import { closes, counted } from "../shared/words";
 
 export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const queries = useQueryClient();
-  const open = [...(useTunnels().rows?.values() ?? [])].filter(({ user }) => user === name).length;
+  const open = useTunnelsBy("user").get(name)?.length ?? 0;
   const remove = useMutation({
     mutationFn: async () => body(await api.DELETE("/api/v1/users/{name}", { params: { path: { name } } })),
     onSuccess: async ({ tunnels_closed }) => {
@@ -19,11 +19,9 @@ export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: (
     },
   });
   return (
-    <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <Confirm onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <List size="sm" spacing={4}>
-        <List.Item>
-          {open === 0 ? "No open tunnels will be closed" : `Closes ${counted(open, "tunnel")}`}
-        </List.Item>
+        <List.Item>{closes(open)}</List.Item>
         <List.Item>Revokes each of their devices, for good</List.Item>
         <List.Item>Deletes policies that apply to them alone</List.Item>
       </List>

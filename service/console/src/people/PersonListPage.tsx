@@ -1,24 +1,15 @@
-import { ActionIcon, Button, Group, Menu, Stack, Text } from "@mantine/core";
-import {
-  IconDots,
-  IconMailForward,
-  IconPlus,
-  IconSearchOff,
-  IconTrash,
-  IconUsers,
-} from "@tabler/icons-react";
+import { ActionIcon, Button, Menu, Stack, Text } from "@mantine/core";
+import { IconDots, IconMailForward, IconPlus, IconTrash, IconUsers } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
+import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
-import { Empty } from "../shared/Empty";
 import { LastDenied } from "../shared/LastDenied";
 import { Moment } from "../shared/Moment";
-import { PageHead } from "../shared/PageHead";
-import { RowList, type Column } from "../shared/RowList";
+import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
-import { SearchField } from "../shared/SearchField";
 import { PersonCreateDialog } from "./PersonCreateDialog";
 import { PersonDeleteDialog } from "./PersonDeleteDialog";
 import { InviteDialog } from "./InviteDialog";
@@ -33,46 +24,35 @@ export function PersonListPage() {
   const mayInvite = useMayWrite("invitations");
   const [doing, setDoing] = useState<Doing>(null);
   const done = () => setDoing(null);
-  const add = mayWrite && (
-    <Button leftSection={<IconPlus size={16} />} onClick={() => setDoing({ what: "add" })}>
-      Add a person
-    </Button>
-  );
   const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <>
-      <PageHead title="People" about="People with access; they enrol computers with an invitation.">
-        {add}
-      </PageHead>
-      <Stack gap="md">
-        <Group>
-          <PageSwitch at="/people" pages={["/people", "/invitations"]} />
-          <SearchField label="Search people" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
-        </Group>
-        <RowList
-          label="People"
-          options={peopleQuery(filter)}
-          keyOf={({ name }) => name}
-          sorting={{ by: filter.sort ?? "name", onSort: (sort) => show({ sort: sort as "name" | "-name" }) }}
-          columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
-          empty={
-            filter.q !== undefined ? (
-              <Empty icon={<IconSearchOff />} title="No matching people">
-                No person has this text in their name or e-mail address.
-              </Empty>
-            ) : (
-              <Empty icon={<IconUsers />} title="No people yet" action={add}>
-                Add a person, then send them an invitation: a link with which they enrol a computer.
-              </Empty>
-            )
-          }
-        />
-      </Stack>
-      <PersonCreateDialog
-        opened={doing?.what === "add"}
-        onClose={done}
-        onAdded={(name) => setDoing({ what: "invite", name })}
+      <ListPage
+        title="People"
+        one="person"
+        about="People with access; they enrol computers with an invitation."
+        add={
+          mayWrite && (
+            <Button leftSection={<IconPlus size={16} />} onClick={() => setDoing({ what: "add" })}>
+              Add a person
+            </Button>
+          )
+        }
+        before={<PageSwitch at="/people" pages={["/people", "/invitations"]} />}
+        search={{ q: filter.q, onSearch: (q) => show({ q }), places: "in their name or e-mail address" }}
+        options={peopleQuery(filter)}
+        keyOf={({ name }) => name}
+        sorting={{ by: filter.sort ?? "name", onSort: (sort) => show({ sort: sort as "name" | "-name" }) }}
+        columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
+        empty={{
+          icon: <IconUsers />,
+          title: "No people yet",
+          children: "Add a person, then send them an invitation: a link with which they enrol a computer.",
+        }}
       />
+      {doing?.what === "add" && (
+        <PersonCreateDialog onClose={done} onAdded={(name) => setDoing({ what: "invite", name })} />
+      )}
       {doing?.what === "invite" && <InviteDialog name={doing.name} onClose={done} />}
       {doing?.what === "delete" && <PersonDeleteDialog name={doing.name} onClose={done} />}
     </>
@@ -94,8 +74,8 @@ const COLUMNS: Column<Person>[] = [
       </Stack>
     ),
   },
-  { title: "Last seen", wide: true, cell: ({ last_seen_at }) => <Moment at={last_seen_at} /> },
-  { title: "Last denied", wide: true, cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  { title: "Last seen", from: "sm", cell: ({ last_seen_at }) => <Moment at={last_seen_at} /> },
+  { title: "Last denied", from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   { title: "Devices", align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
 ];
 

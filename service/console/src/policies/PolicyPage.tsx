@@ -73,11 +73,7 @@ function Shown({ found }: { found: Tagged<Policy> }) {
         )}
       </EditForm>
       {deleting && (
-        <DeletePolicy
-          policy={found.row}
-          onClose={close}
-          onDeleted={() => void navigate({ to: "/policies" })}
-        />
+        <DeletePolicy policy={found.row} onClose={close} onDeleted={() => navigate({ to: "/policies" })} />
       )}
     </Stack>
   );

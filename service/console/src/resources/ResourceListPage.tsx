@@ -1,17 +1,14 @@
-import { Badge, Button, Group, Select, Stack, Text } from "@mantine/core";
-import { IconPlus, IconSearchOff, IconWorld } from "@tabler/icons-react";
+import { Badge, Group, Select, Stack, Text } from "@mantine/core";
+import { IconPlus, IconWorld } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useMemo } from "react";
 
-import { useGateways, useTunnels, type Gateway } from "../live/live";
+import { useGateways, useTunnelsBy, type Gateway, type Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useMayWrite } from "../session/session";
-import { Empty } from "../shared/Empty";
 import { AnchorLink, ButtonLink } from "../shared/links";
-import { PageHead } from "../shared/PageHead";
-import { RowList, type Column } from "../shared/RowList";
+import type { Column } from "../shared/RowList";
+import { ListPage } from "../shared/ListPage";
 import { merged } from "../shared/search";
-import { SearchField } from "../shared/SearchField";
 import { resourcesQuery, type Resource, type ResourceOrder } from "./queries";
 import { shown } from "./target";
 
@@ -20,28 +17,28 @@ export function ResourceListPage() {
   const navigate = useNavigate({ from: "/resources" });
   const mayWrite = useMayWrite("resources");
   const gateways = useGateways().rows;
-  const tunnels = useTunnels().rows;
-  const open = useMemo(() => {
-    const counted = new Map<string, number>();
-    for (const { resource } of tunnels?.values() ?? [])
-      counted.set(resource, (counted.get(resource) ?? 0) + 1);
-    return counted;
-  }, [tunnels]);
-
+  const tunnels = useTunnelsBy("resource");
   const search = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
-  const add = mayWrite && (
-    <ButtonLink to="/resources/new" leftSection={<IconPlus size={16} />}>
-      Add a resource
-    </ButtonLink>
-  );
-  const isFiltered = filter.q !== undefined || filter.gateway !== undefined;
   return (
-    <>
-      <PageHead title="Resources" about="Names that people can open, and the addresses behind them.">
-        {add}
-      </PageHead>
-      <Group mb="md">
-        <SearchField label="Search resources" value={filter.q ?? ""} onSearch={(q) => search({ q })} />
+    <ListPage
+      title="Resources"
+      one="resource"
+      about="Names that people can open, and the addresses behind them."
+      add={
+        mayWrite && (
+          <ButtonLink to="/resources/new" leftSection={<IconPlus size={16} />}>
+            Add a resource
+          </ButtonLink>
+        )
+      }
+      search={{
+        q: filter.q,
+        onSearch: (q) => search({ q }),
+        places: "in its name, address or owner",
+        isFiltered: filter.gateway !== undefined,
+        onShowAll: () => search({ q: "", gateway: "" }),
+      }}
+      after={
         <Select
           aria-label="Filter by gateway"
           placeholder="All gateways"
@@ -52,39 +49,25 @@ export function ResourceListPage() {
           onChange={(gateway) => search({ gateway: gateway ?? "" })}
           clearButtonProps={{ "aria-label": "Every gateway" }}
         />
-      </Group>
-      <RowList
-        label="Resources"
-        options={resourcesQuery(filter)}
-        keyOf={({ name }) => name}
-        columns={columns(gateways, open)}
-        sorting={{ by: filter.sort ?? "fqdn", onSort: (sort) => search({ sort: sort as ResourceOrder }) }}
-        empty={
-          isFiltered ? (
-            <Empty
-              icon={<IconSearchOff />}
-              title="No matching resources"
-              action={
-                <Button variant="default" onClick={() => search({ q: "", gateway: "" })}>
-                  Show all
-                </Button>
-              }
-            >
-              No resource has this text in its name, address or owner.
-            </Empty>
-          ) : (
-            <Empty icon={<IconWorld />} title="No resources yet" action={add}>
-              A resource is an internal name, such as wiki.corp.example. Whoever may reach it just opens it:
-              the tunnel comes by itself.
-            </Empty>
-          )
-        }
-      />
-    </>
+      }
+      options={resourcesQuery(filter)}
+      keyOf={({ name }) => name}
+      columns={columns(gateways, tunnels)}
+      sorting={{ by: filter.sort ?? "fqdn", onSort: (sort) => search({ sort: sort as ResourceOrder }) }}
+      empty={{
+        icon: <IconWorld />,
+        title: "No resources yet",
+        children:
+          "A resource is an internal name, such as wiki.corp.example. People with access open the name; the tunnel opens by itself.",
+      }}
+    />
   );
 }
 
-function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Column<Resource>[] {
+function columns(
+  gateways: Rows<Gateway> | null,
+  tunnels: ReadonlyMap<string, readonly Tunnel[]>,
+): Column<Resource>[] {
   return [
     {
       title: "Name",
@@ -103,7 +86,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
     },
     {
       title: "Gateways",
-      wide: true,
+      from: "sm",
       cell: ({ gateways: names }) => (
         <Group gap={6}>
           {names.map((name) => (
@@ -116,7 +99,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
     },
     {
       title: "Owner",
-      wide: true,
+      from: "sm",
       sort: "owner",
       cell: ({ owner }) => (
         <Text size="sm" className="name">
@@ -127,7 +110,7 @@ function columns(gateways: Rows<Gateway> | null, open: Map<string, number>): Col
     {
       title: "Tunnels",
       align: "right",
-      cell: ({ name }) => <Text size="sm">{open.get(name) ?? 0}</Text>,
+      cell: ({ name }) => <Text size="sm">{tunnels.get(name)?.length ?? 0}</Text>,
     },
   ];
 }

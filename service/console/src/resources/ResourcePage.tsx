@@ -2,10 +2,10 @@ import { Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
-import { useTunnels } from "../live/live";
+import { useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
@@ -38,10 +38,11 @@ export function ResourcePage() {
 function Shown({ found }: { found: Tagged<Resource> }) {
   const { name, fqdn, display_name } = found.row;
   const inDns = encoded(fqdn, display_name);
+  const navigate = useNavigate();
   const queries = useQueryClient();
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
-  const tunnels = [...(useTunnels().rows?.values() ?? [])].filter(({ resource }) => resource === name);
+  const tunnels = useTunnelsBy("resource").get(name) ?? [];
   return (
     <Stack gap="xl">
       <PageHead
@@ -78,7 +79,13 @@ function Shown({ found }: { found: Tagged<Resource> }) {
       >
         {(form) => <Fields form={form} />}
       </EditForm>
-      <DeleteResource resource={found.row} opened={deleting} onClose={close} />
+      {deleting && (
+        <DeleteResource
+          resource={found.row}
+          onClose={close}
+          onDeleted={() => navigate({ to: "/resources" })}
+        />
+      )}
     </Stack>
   );
 }

@@ -28,7 +28,7 @@ export const resourceQuery = (name: string) =>
     queryFn: async () => tagged(await api.GET("/api/v1/resources/{name}", { params: { path: { name } } })),
   });
 
-export const hangsOnQuery = (name: string) =>
+export const resourceUseQuery = (name: string) =>
   queryOptions({
     queryKey: ["resources", "use", name],
     queryFn: async () => body(await api.GET("/api/v1/resources/{name}/use", { params: { path: { name } } })),

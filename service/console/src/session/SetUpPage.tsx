@@ -1,12 +1,12 @@
-import { Button, Center, Code, Paper, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
-import { QRCodeSVG } from "qrcode.react";
 import { useState } from "react";
 
 import { api, body } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
+import { QrSecret } from "../shared/QrSecret";
 import { CardPage } from "./CardPage";
 import { SetUpAtProvider } from "./OtherWays";
 import { ButtonLink } from "../shared/links";
@@ -68,24 +68,13 @@ export function SetUpPage() {
 }
 
 function ScanIt({ uri }: { uri: string }) {
-  const secret = new URL(uri).searchParams.get("secret") ?? "";
   return (
     <CardPage
       title="Scan this with your authenticator"
       about="It then shows a code of six digits, which each sign-in asks for. This is shown once."
     >
       <Stack>
-        <Center>
-          <Paper p="md" bg="white" withBorder>
-            <QRCodeSVG value={uri} size={208} title="QR code for an authenticator" />
-          </Paper>
-        </Center>
-        <Text size="sm" c="dimmed">
-          Without a camera, type this in:{" "}
-          <Code className="name" data-secret>
-            {secret}
-          </Code>
-        </Text>
+        <QrSecret value={uri} title="QR code for an authenticator" typed />
         <ButtonLink to="/" fullWidth>
           I have scanned it: sign in
         </ButtonLink>

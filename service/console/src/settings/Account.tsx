@@ -106,7 +106,7 @@ function WithoutPassword({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <Confirm opened onClose={onClose} title="Remove your password?" act="Remove" mutation={remove}>
+    <Confirm onClose={onClose} title="Remove your password?" act="Remove" mutation={remove}>
       <Text size="sm">
         The authenticator and the recovery codes go with it. You sign in with a passkey or at the provider
         from then on, and only an owner can invite you anew when you lose those.
@@ -125,7 +125,7 @@ function WithoutCodes({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <Confirm opened onClose={onClose} title="Remove your recovery codes?" act="Remove" mutation={remove}>
+    <Confirm onClose={onClose} title="Remove your recovery codes?" act="Remove" mutation={remove}>
       <Text size="sm">Without them and without a passkey, a lost authenticator locks you out.</Text>
     </Confirm>
   );

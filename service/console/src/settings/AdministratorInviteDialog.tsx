@@ -6,7 +6,7 @@ import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { invitationsQuery, ROLES, type Role } from "./queries";
-import { ShownOnce } from "./ShownOnce";
+import { ShownOnce } from "../shared/ShownOnce";
 
 export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();

@@ -65,7 +65,7 @@ const COLUMNS: Column<Administrator>[] = [
       </Text>
     ),
   },
-  { title: "First sign-in", wide: true, cell: ({ confirmed_at }) => <Moment at={confirmed_at} /> },
+  { title: "First sign-in", from: "sm", cell: ({ confirmed_at }) => <Moment at={confirmed_at} /> },
 ];
 
 function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column<Administrator> {
@@ -150,7 +150,7 @@ function ChangeRole({
       />
     );
   return (
-    <Confirm opened onClose={onClose} title={`Make ${name} ${role}?`} act="Change the role" mutation={change}>
+    <Confirm onClose={onClose} title={`Make ${name} ${role}?`} act="Change the role" mutation={change}>
       {found.error && <ProblemNote error={found.error} />}
       <Text size="sm">
         From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It holds from their next
@@ -258,7 +258,7 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     },
   });
   return (
-    <Confirm opened onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <Confirm onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <Text size="sm">
         {session?.name === name ? "That is you. " : ""}
         Ends their sessions, their passkeys and the invitations that they made. This cannot be undone: they

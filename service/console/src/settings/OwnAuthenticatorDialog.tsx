@@ -1,13 +1,13 @@
-import { Center, Code, Paper, Text, TextInput } from "@mantine/core";
+import { TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { QRCodeSVG } from "qrcode.react";
 
 import { api, body, writeWith, type Schemas } from "../api/client";
 import { sessionQuery } from "../session/session";
+import { FormDialog } from "../shared/FormDialog";
+import { QrSecret } from "../shared/QrSecret";
 import { KeptPasskeys } from "./KeptPasskeys";
 import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
-import { ProofForm } from "./ProofForm";
 
 const NO_CODE = { code: "", keep_passkeys: [] as string[] };
 
@@ -19,7 +19,7 @@ export function OwnAuthenticatorDialog({ onClose }: { onClose: () => void }) {
   });
   if (begin.data) return <QrCodeStep begun={begin.data} onClose={onClose} />;
   return (
-    <ProofForm
+    <FormDialog
       title="A new authenticator"
       act="Continue"
       initial={NO_PROOF}
@@ -27,13 +27,12 @@ export function OwnAuthenticatorDialog({ onClose }: { onClose: () => void }) {
       onClose={onClose}
     >
       {(form) => <ProofFields form={form} />}
-    </ProofForm>
+    </FormDialog>
   );
 }
 
 function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"]; onClose: () => void }) {
   const queries = useQueryClient();
-  const secret = new URL(begun.totp_uri).searchParams.get("secret") ?? "";
   const confirm = useMutation({
     mutationFn: async ({ code, keep_passkeys }: typeof NO_CODE) =>
       body(
@@ -50,7 +49,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
     },
   });
   return (
-    <ProofForm
+    <FormDialog
       title="Scan this with the new authenticator"
       act="Use it"
       initial={NO_CODE}
@@ -59,17 +58,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
     >
       {(form) => (
         <>
-          <Center>
-            <Paper p="md" bg="white" withBorder>
-              <QRCodeSVG value={begun.totp_uri} size={200} title="QR code for an authenticator" />
-            </Paper>
-          </Center>
-          <Text size="sm" c="dimmed">
-            Without a camera, type this in:{" "}
-            <Code className="name" data-secret>
-              {secret}
-            </Code>
-          </Text>
+          <QrSecret value={begun.totp_uri} title="QR code for an authenticator" typed />
           <TextInput
             label="Its first code"
             autoComplete="one-time-code"
@@ -82,6 +71,6 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
           />
         </>
       )}
-    </ProofForm>
+    </FormDialog>
   );
 }

@@ -7,10 +7,10 @@ import { PASSKEY_NAME_MAX } from "../api/contract";
 import { api } from "../api/client";
 import { addPasskey, canUsePasskeys, isBrokenOff } from "../session/passkey";
 import { Confirm } from "../shared/Confirm";
+import { FormDialog } from "../shared/FormDialog";
 import { Moment } from "../shared/Moment";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Card } from "./Card";
-import { ProofForm } from "./ProofForm";
 import { credentialsQuery, type Passkey } from "./queries";
 
 const NO_NAME = { name: "" };
@@ -92,7 +92,7 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
   });
   const { error } = add;
   return (
-    <ProofForm
+    <FormDialog
       title="Add a passkey"
       act="Continue"
       initial={NO_NAME}
@@ -116,7 +116,7 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
           </Text>
         </Stack>
       )}
-    </ProofForm>
+    </FormDialog>
   );
 }
 
@@ -131,7 +131,7 @@ function RemovePasskey({ passkey: { id, name }, onClose }: { passkey: Passkey; o
     },
   });
   return (
-    <Confirm opened onClose={onClose} title={`Remove ${name}?`} act="Remove" mutation={remove}>
+    <Confirm onClose={onClose} title={`Remove ${name}?`} act="Remove" mutation={remove}>
       <Text size="sm">
         It can no longer be used to sign in. This cannot be undone, but you can add it again.
       </Text>

@@ -4,9 +4,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body, writeWith } from "../api/client";
 import { sessionQuery } from "../session/session";
+import { FormDialog } from "../shared/FormDialog";
 import { KeptPasskeys } from "./KeptPasskeys";
 import { NO_PROOF, ProofFields, typed } from "./ProofFields";
-import { ProofForm } from "./ProofForm";
 
 const SHORTEST_PASSWORD = 12;
 const NOTHING = { ...NO_PROOF, new_password: "", keep_passkeys: [] as string[] };
@@ -25,7 +25,7 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <ProofForm
+    <FormDialog
       title="Change your password"
       act="Change it"
       initial={NOTHING}
@@ -51,6 +51,6 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
           </Text>
         </>
       )}
-    </ProofForm>
+    </FormDialog>
   );
 }

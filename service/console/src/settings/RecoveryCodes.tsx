@@ -3,8 +3,8 @@ import { useMutation } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
+import { FormDialog } from "../shared/FormDialog";
 import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
-import { ProofForm } from "./ProofForm";
 
 export function RecoveryCodes({ onClose }: { onClose: () => void }) {
   const make = useMutation({
@@ -13,7 +13,7 @@ export function RecoveryCodes({ onClose }: { onClose: () => void }) {
   });
   if (make.data === undefined)
     return (
-      <ProofForm
+      <FormDialog
         title="New recovery codes"
         act="Make them"
         initial={NO_PROOF}
@@ -26,7 +26,7 @@ export function RecoveryCodes({ onClose }: { onClose: () => void }) {
             <ProofFields form={form} />
           </>
         )}
-      </ProofForm>
+      </FormDialog>
     );
   const { codes } = make.data;
   return (

@@ -10,11 +10,11 @@ import { useMayWrite } from "../session/session";
 import { Confirm } from "../shared/Confirm";
 import { Dialog } from "../shared/Dialog";
 import { Empty } from "../shared/Empty";
+import { FormDialog } from "../shared/FormDialog";
 import { RowList, type Column } from "../shared/RowList";
 import { Card } from "./Card";
-import { ProofForm } from "./ProofForm";
 import { scopesQuery, tokensQuery, type Token } from "./queries";
-import { ShownOnce } from "./ShownOnce";
+import { ShownOnce } from "../shared/ShownOnce";
 
 const NEW: { name: string; scopes: string[]; days: number } = { name: "", scopes: [], days: 90 };
 
@@ -92,7 +92,7 @@ const COLUMNS: Column<Token>[] = [
   },
   {
     title: "Ends",
-    wide: true,
+    from: "sm",
     cell: ({ expires_at }) => (
       <Text size="sm">{new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}</Text>
     ),
@@ -118,7 +118,7 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
       </Dialog>
     );
   return (
-    <ProofForm title="Make a token" act="Make it" initial={NEW} mutation={make} onClose={onClose}>
+    <FormDialog title="Make a token" act="Make it" initial={NEW} mutation={make} onClose={onClose}>
       {(form) => (
         <>
           <TextInput
@@ -141,7 +141,7 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
           <NumberInput label="Days" min={1} max={TOKEN_DAYS_MAX} required {...form.getInputProps("days")} />
         </>
       )}
-    </ProofForm>
+    </FormDialog>
   );
 }
 
@@ -156,7 +156,7 @@ function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () =>
     },
   });
   return (
-    <Confirm opened onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
+    <Confirm onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
       <Text size="sm">Programs that use it are refused from their next call on. This cannot be undone.</Text>
     </Confirm>
   );

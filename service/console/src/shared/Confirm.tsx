@@ -5,24 +5,24 @@ import type { ReactNode } from "react";
 import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 
-/** What cuts something says so first. */
+/** Says what an act cuts, before it is done. */
 export function Confirm({
-  opened,
   onClose,
   title,
   act,
   mutation,
+  mayAct = true,
   children,
 }: {
-  opened: boolean;
   onClose: () => void;
   title: string;
   act: string;
   mutation: Pick<UseMutationResult<unknown, Error, void>, "mutate" | "isPending" | "error">;
+  mayAct?: boolean;
   children: ReactNode;
 }) {
   return (
-    <Dialog opened={opened} onClose={onClose} title={title}>
+    <Dialog opened onClose={onClose} title={title}>
       <Stack>
         {children}
         {mutation.error && <ProblemNote error={mutation.error} />}
@@ -30,7 +30,12 @@ export function Confirm({
           <Button variant="default" onClick={onClose} data-autofocus>
             Cancel
           </Button>
-          <Button color="red" onClick={() => mutation.mutate()} loading={mutation.isPending}>
+          <Button
+            color="red"
+            onClick={() => mutation.mutate()}
+            loading={mutation.isPending}
+            disabled={!mayAct}
+          >
             {act}
           </Button>
         </Group>

@@ -4,7 +4,7 @@ import { IconEye } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
 import type { Schemas } from "../api/client";
-import { counted } from "./words";
+import { closes, counted } from "./words";
 
 export type Effect = Schemas["EffectOut"];
 
@@ -37,11 +37,7 @@ export function EffectList({ effect, children }: { effect: Effect; children?: Re
         </List.Item>
       )}
       {gain.count === 0 && lose.count === 0 && <List.Item>No person gains or loses access</List.Item>}
-      <List.Item>
-        {tunnels_closed === 0
-          ? "No open tunnels will be closed"
-          : `Closes ${counted(tunnels_closed, "tunnel")}`}
-      </List.Item>
+      <List.Item>{closes(tunnels_closed)}</List.Item>
       {children}
     </List>
   );

@@ -1,4 +1,5 @@
 import { Alert, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
 import { IconAlertTriangle } from "@tabler/icons-react";
 
 import { problemOf } from "../api/problem";
@@ -11,4 +12,10 @@ export function ProblemNote({ error }: { error: unknown }) {
       <Text size="sm">{problem.remedy}</Text>
     </Alert>
   );
+}
+
+/** The same as a notice, for an act without a place of its own on the page. */
+export function notifyProblem(error: unknown): void {
+  const { detail, remedy } = problemOf(error);
+  notifications.show({ color: "red", title: detail, message: remedy });
 }

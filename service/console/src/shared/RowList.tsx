@@ -11,8 +11,8 @@ import { useRows } from "./useRows";
 export interface Column<Row> {
   title: string;
   cell: (row: Row) => ReactNode;
-  /** Not where the screen is narrow. */
-  wide?: boolean;
+  /** The narrowest screen that shows the column; without it, each screen does. */
+  from?: "sm" | "md";
   align?: "right";
   /** What the controller calls this order. */
   sort?: string;
@@ -24,52 +24,23 @@ export interface Sorting {
   onSort: (by: string) => void;
 }
 
-export function RowList<Row>({
-  label,
-  options,
-  columns,
-  keyOf,
-  empty,
-  sorting,
-}: {
+export interface RowListProps<Row> {
   label: string;
   options: Pages<Row>;
   columns: readonly Column<Row>[];
   keyOf: (row: Row) => string;
   empty: ReactNode;
   sorting?: Sorting;
-}) {
+}
+
+export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }: RowListProps<Row>) {
   const { list, rows, body, sight, above, below, measure } = useRows(options);
   if (list.isError) return <ProblemNote error={list.error} />;
   if (list.isPending) return <Waiting forWhat={label} />;
   if (rows.length === 0) return empty;
-  const place = (column: Column<Row>) => (column.wide ? { visibleFrom: "sm" as const } : {});
   return (
     <Box style={{ overflowX: "auto" }}>
-      <Table
-        highlightOnHover
-        verticalSpacing="sm"
-        aria-label={label}
-        aria-rowcount={list.hasNextPage ? -1 : rows.length}
-      >
-        <Table.Thead>
-          <Table.Tr>
-            {columns.map((column) => (
-              <Table.Th
-                key={column.title}
-                ta={column.align ?? "left"}
-                {...place(column)}
-                {...(column.sort !== undefined && { "aria-sort": directionOf(column.sort, sorting?.by) })}
-              >
-                {column.sort !== undefined && sorting ? (
-                  <SortButton title={column.title} sort={column.sort} sorting={sorting} />
-                ) : (
-                  column.title
-                )}
-              </Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
+      <RowTable label={label} columns={columns} sorting={sorting} count={list.hasNextPage ? -1 : rows.length}>
         <Table.Tbody ref={body}>
           {above > 0 && <Spacer height={above} columns={columns.length} />}
           {sight.map(({ index }) => {
@@ -77,21 +48,90 @@ export function RowList<Row>({
             return (
               row !== undefined && (
                 <Table.Tr key={keyOf(row)} data-index={index} ref={measure} aria-rowindex={index + 1}>
-                  {columns.map((column) => (
-                    <Table.Td key={column.title} ta={column.align ?? "left"} {...place(column)}>
-                      {column.cell(row)}
-                    </Table.Td>
-                  ))}
+                  <Cells row={row} columns={columns} />
                 </Table.Tr>
               )
             );
           })}
           {below > 0 && <Spacer height={below} columns={columns.length} />}
         </Table.Tbody>
-      </Table>
+      </RowTable>
       {list.isFetchingNextPage && <Waiting forWhat="more" />}
     </Box>
   );
+}
+
+/** The same table of rows that are all known, such as those of a live view. */
+export function LiveList<Row>({
+  label,
+  rows,
+  columns,
+  keyOf,
+}: Pick<RowListProps<Row>, "label" | "columns" | "keyOf"> & { rows: readonly Row[] }) {
+  return (
+    <Box style={{ overflowX: "auto" }}>
+      <RowTable label={label} columns={columns} count={rows.length}>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr key={keyOf(row)}>
+              <Cells row={row} columns={columns} />
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </RowTable>
+    </Box>
+  );
+}
+
+function RowTable<Row>({
+  label,
+  columns,
+  sorting,
+  count,
+  children,
+}: {
+  label: string;
+  columns: readonly Column<Row>[];
+  sorting?: Sorting | undefined;
+  /** -1: not known yet (aria-rowcount). */
+  count: number;
+  children: ReactNode;
+}) {
+  return (
+    <Table highlightOnHover verticalSpacing="sm" aria-label={label} aria-rowcount={count}>
+      <Table.Thead>
+        <Table.Tr>
+          {columns.map((column) => (
+            <Table.Th
+              key={column.title}
+              ta={column.align ?? "left"}
+              {...placed(column)}
+              {...(column.sort !== undefined && { "aria-sort": directionOf(column.sort, sorting?.by) })}
+            >
+              {column.sort !== undefined && sorting ? (
+                <SortButton title={column.title} sort={column.sort} sorting={sorting} />
+              ) : (
+                column.title
+              )}
+            </Table.Th>
+          ))}
+        </Table.Tr>
+      </Table.Thead>
+      {children}
+    </Table>
+  );
+}
+
+function Cells<Row>({ row, columns }: { row: Row; columns: readonly Column<Row>[] }) {
+  return columns.map((column) => (
+    <Table.Td key={column.title} ta={column.align ?? "left"} {...placed(column)}>
+      {column.cell(row)}
+    </Table.Td>
+  ));
+}
+
+function placed({ from }: Pick<Column<never>, "from">) {
+  return from === undefined ? {} : { visibleFrom: from };
 }
 
 function directionOf(sort: string, by: string | undefined): "ascending" | "descending" | "none" {

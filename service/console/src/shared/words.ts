@@ -4,6 +4,11 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
+/** The effect of an act on `count` open tunnels. */
+export function closes(count: number): string {
+  return count === 0 ? "No open tunnels will be closed" : `Closes ${counted(count, "tunnel")}`;
+}
+
 const STEPS: [number, string][] = [
   [86_400, "d"],
   [3600, "h"],

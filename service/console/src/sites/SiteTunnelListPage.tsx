@@ -1,45 +1,41 @@
-import { Badge, Group, Stack, Text } from "@mantine/core";
+import { Badge, Stack, Text } from "@mantine/core";
 import { IconArrowsLeftRight, IconPlus } from "@tabler/icons-react";
 
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
+import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
-import { Empty } from "../shared/Empty";
 import { AnchorLink, ButtonLink } from "../shared/links";
 import { Moment } from "../shared/Moment";
-import { PageHead } from "../shared/PageHead";
-import { RowList, type Column } from "../shared/RowList";
+import type { Column } from "../shared/RowList";
 import { stateOf } from "./form";
 import { siteTunnelsQuery, type End, type SiteTunnel } from "./queries";
 
 export function SiteTunnelListPage() {
-  const add = useMayWrite("site-tunnels") && (
-    <ButtonLink to="/site-tunnels/new" leftSection={<IconPlus size={16} />}>
-      Add a site tunnel
-    </ButtonLink>
-  );
+  const mayWrite = useMayWrite("site-tunnels");
   return (
-    <>
-      <PageHead title="Site tunnels" about="Between two gateways, for hosts without Culvert; always on.">
-        {add}
-      </PageHead>
-      <Stack gap="md">
-        <Group>
-          <PageSwitch at="/site-tunnels" pages={["/gateways", "/site-tunnels"]} />
-        </Group>
-        <RowList
-          label="Site tunnels"
-          options={siteTunnelsQuery}
-          keyOf={({ name }) => name}
-          columns={COLUMNS}
-          empty={
-            <Empty icon={<IconArrowsLeftRight />} title="No site tunnel yet" action={add}>
-              It joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.
-            </Empty>
-          }
-        />
-      </Stack>
-    </>
+    <ListPage
+      title="Site tunnels"
+      one="site tunnel"
+      about="Between two gateways, for hosts without Culvert; always on."
+      add={
+        mayWrite && (
+          <ButtonLink to="/site-tunnels/new" leftSection={<IconPlus size={16} />}>
+            Add a site tunnel
+          </ButtonLink>
+        )
+      }
+      before={<PageSwitch at="/site-tunnels" pages={["/gateways", "/site-tunnels"]} />}
+      options={siteTunnelsQuery}
+      keyOf={({ name }) => name}
+      columns={COLUMNS}
+      empty={{
+        icon: <IconArrowsLeftRight />,
+        title: "No site tunnel yet",
+        children:
+          "It joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.",
+      }}
+    />
   );
 }
 
@@ -77,7 +73,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
   },
   {
     title: "Carries",
-    wide: true,
+    from: "sm",
     cell: ({ ends }) => (
       <Stack gap={2}>
         {ends.map((end) => (
@@ -88,7 +84,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
       </Stack>
     ),
   },
-  { title: "Keys", wide: true, cell: ({ keyed_at }) => <Moment at={keyed_at} never="none yet" /> },
+  { title: "Keys", from: "sm", cell: ({ keyed_at }) => <Moment at={keyed_at} never="none yet" /> },
 ];
 
 function behind({ resources = [], targets = [] }: End): string {

@@ -89,7 +89,7 @@ function Shown({ found }: { found: Tagged<SiteTunnel> }) {
       >
         {(form) => <Fields form={form} suite={effective_suite} />}
       </EditForm>
-      <Delete tunnel={found.row} opened={deleting} onClose={close} />
+      {deleting && <Delete tunnel={found.row} onClose={close} />}
     </Stack>
   );
 }
@@ -135,7 +135,7 @@ function EndCard({
   );
 }
 
-function Delete({ tunnel, opened, onClose }: { tunnel: SiteTunnel; opened: boolean; onClose: () => void }) {
+function Delete({ tunnel, onClose }: { tunnel: SiteTunnel; onClose: () => void }) {
   const { name, ends } = tunnel;
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -150,7 +150,7 @@ function Delete({ tunnel, opened, onClose }: { tunnel: SiteTunnel; opened: boole
     },
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <Confirm onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <Text size="sm">
         Hosts behind {ends.map(({ gateway }) => gateway).join(" and ")} do not reach each other through it any
         more.

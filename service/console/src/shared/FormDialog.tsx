@@ -4,16 +4,17 @@ import type { UseMutationResult } from "@tanstack/react-query";
 import { useEffect, type ReactNode } from "react";
 
 import { byField, problemOf } from "../api/problem";
-import { Dialog } from "../shared/Dialog";
-import { ProblemNote } from "../shared/ProblemNote";
+import { Dialog } from "./Dialog";
+import { ProblemNote } from "./ProblemNote";
 
 /** A dialog with a form whose faults stand at their fields. */
-export function ProofForm<Form extends Record<string, unknown>>({
+export function FormDialog<Form extends Record<string, unknown>>({
   title,
   act,
   initial,
   mutation: { mutate, isPending, error },
   onClose,
+  size,
   children,
 }: {
   title: string;
@@ -21,6 +22,7 @@ export function ProofForm<Form extends Record<string, unknown>>({
   initial: Form;
   mutation: Pick<UseMutationResult<unknown, Error, Form>, "mutate" | "isPending" | "error">;
   onClose: () => void;
+  size?: string;
   children: (form: UseFormReturnType<Form>) => ReactNode;
 }) {
   const form = useForm<Form>({ initialValues: initial });
@@ -30,7 +32,7 @@ export function ProofForm<Form extends Record<string, unknown>>({
     if (error) setErrors(byField(problemOf(error), Object.keys(initial)).fields);
   }, [error, initial, setErrors]);
   return (
-    <Dialog opened onClose={onClose} title={title}>
+    <Dialog opened onClose={onClose} title={title} {...(size !== undefined && { size })}>
       <form onSubmit={form.onSubmit((values) => mutate(values))}>
         <Stack>
           {children(form)}

@@ -1,0 +1,59 @@
+/** The form of a new row on a page of its own. */
+import { Button, Group, Stack } from "@mantine/core";
+import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
+import { useMutation } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+
+import { byField, problemOf } from "../api/problem";
+import { ButtonLink } from "./links";
+import { ProblemNote } from "./ProblemNote";
+
+export interface Created<Form> {
+  initial: Form;
+  /** Each place in the form at which a fault can be shown. */
+  fieldsOf: (form: Form) => readonly string[];
+  /** The API's names of fields to the form's, if they differ. */
+  renamed?: Readonly<Record<string, string>>;
+  validate?: UseFormInput<Form>["validate"];
+}
+
+export function CreateForm<Form extends Record<string, unknown>, Row>({
+  label,
+  created: { initial, fieldsOf, renamed, validate },
+  create,
+  onCreated,
+  list,
+  children,
+}: {
+  label: string;
+  created: Created<Form>;
+  create: (form: Form) => Promise<Row>;
+  onCreated: (row: Row) => void | Promise<void>;
+  /** The page to which “Cancel” leads. */
+  list: "/gateways" | "/groups" | "/policies" | "/site-tunnels";
+  children: (form: UseFormReturnType<Form>) => ReactNode;
+}) {
+  const form = useForm<Form>({ initialValues: initial, ...(validate && { validate }) });
+  const placed = (error: Error) => byField(problemOf(error), fieldsOf(form.values), renamed);
+  const save = useMutation({
+    mutationFn: create,
+    onError: (error) => form.setErrors(placed(error).fields),
+    onSuccess: onCreated,
+  });
+  return (
+    <form onSubmit={form.onSubmit((values) => save.mutate(values))} aria-label={label}>
+      <Stack gap="lg">
+        {children(form)}
+        {save.error && placed(save.error).rest && <ProblemNote error={save.error} />}
+        <Group>
+          <Button type="submit" loading={save.isPending}>
+            Add it
+          </Button>
+          <ButtonLink variant="default" to={list}>
+            Cancel
+          </ButtonLink>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

@@ -1,0 +1,67 @@
+import { useMutation, useQuery, useQueryClient, type UseQueryOptions } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+
+import { Confirm } from "./Confirm";
+import { ProblemNote } from "./ProblemNote";
+import { offerUndo } from "./undo";
+import { Waiting } from "./Waiting";
+import { counted } from "./words";
+
+/** Deletes a row after its effect was shown, and offers to undo it. */
+export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
+  name,
+  use,
+  rowKey,
+  remove,
+  restore,
+  restored = `${name} is there again`,
+  mayDelete = () => true,
+  onClose,
+  onDeleted,
+  children,
+}: {
+  name: string;
+  /** The effect of the deletion, asked of the controller. */
+  use: UseQueryOptions<Use, Error, Use, string[]>;
+  /** The key of the row's own query, which is forgotten. */
+  rowKey: readonly unknown[];
+  remove: () => Promise<Deleted>;
+  restore: (deleted: Deleted) => Promise<unknown>;
+  /** The notice after an undo. */
+  restored?: string;
+  /** Whether the button is enabled; `effect` is undefined until it is known. */
+  mayDelete?: (effect: Use | undefined) => boolean;
+  onClose: () => void;
+  /** Leads to another page. */
+  onDeleted: () => Promise<void>;
+  children: (effect: Use) => ReactNode;
+}) {
+  const queries = useQueryClient();
+  const found = useQuery(use);
+  const mutation = useMutation({
+    mutationFn: remove,
+    onSuccess: async (deleted) => {
+      const closed = deleted.tunnels_closed;
+      offerUndo(
+        `${name} is deleted${closed > 0 ? `, ${counted(closed, "tunnel")} closed` : ""}`,
+        restored,
+        () => restore(deleted),
+      );
+      await onDeleted();
+      queries.removeQueries({ queryKey: rowKey });
+    },
+  });
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Delete ${name}?`}
+      act="Delete"
+      mutation={mutation}
+      mayAct={mayDelete(found.data)}
+    >
+      {found.isPending && <Waiting forWhat="the effect" />}
+      {found.isSuccess && children(found.data)}
+      {found.isError && <ProblemNote error={found.error} />}
+    </Confirm>
+  );
+}

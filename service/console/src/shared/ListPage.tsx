@@ -1,0 +1,88 @@
+/** A page with all rows of a kind: its title, a search, filters, and the rows. */
+import { Button, Group, Stack } from "@mantine/core";
+import { IconSearchOff } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+
+import { Empty } from "./Empty";
+import { PageHead } from "./PageHead";
+import { RowList, type RowListProps } from "./RowList";
+import { SearchField } from "./SearchField";
+
+interface Search {
+  q: string | undefined;
+  onSearch: (q: string) => void;
+  /** The texts of a row that are searched: "in its name or members". */
+  places: string;
+  /** Whether another filter hides rows too. */
+  isFiltered?: boolean;
+  /** Removes all filters; without it, the search alone. */
+  onShowAll?: () => void;
+}
+
+export function ListPage<Row>({
+  title,
+  one,
+  about,
+  add,
+  before,
+  search,
+  after,
+  empty,
+  ...list
+}: {
+  title: string;
+  /** A row's name in a sentence: "group". */
+  one: string;
+  about: string;
+  /** The button for a new row. */
+  add?: ReactNode;
+  /** A switch to another page, before the search. */
+  before?: ReactNode;
+  search?: Search;
+  /** Filters, after the search. */
+  after?: ReactNode;
+  /** The page of a controller without such rows. */
+  empty: { icon: ReactNode; title: string; children: ReactNode };
+} & Omit<RowListProps<Row>, "label" | "empty">) {
+  const kind = title.toLowerCase();
+  const isFiltered = search !== undefined && (search.q !== undefined || search.isFiltered === true);
+  return (
+    <>
+      <PageHead title={title} about={about}>
+        {add}
+      </PageHead>
+      <Stack gap="md">
+        {(before ?? search ?? after) !== undefined && (
+          <Group>
+            {before}
+            {search && (
+              <SearchField label={`Search ${kind}`} value={search.q ?? ""} onSearch={search.onSearch} />
+            )}
+            {after}
+          </Group>
+        )}
+        <RowList
+          label={title}
+          {...list}
+          empty={
+            isFiltered ? (
+              <Empty
+                icon={<IconSearchOff />}
+                title={`No matching ${kind}`}
+                action={
+                  <Button variant="default" onClick={search.onShowAll ?? (() => search.onSearch(""))}>
+                    Show all
+                  </Button>
+                }
+              >
+                No {one} has this text {search.places}.
+              </Empty>
+            ) : (
+              <Empty {...empty} action={add} />
+            )
+          }
+        />
+      </Stack>
+    </>
+  );
+}
