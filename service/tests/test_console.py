@@ -93,7 +93,7 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await page.get_by_role("button", name="Preview").click()
         effect = page.get_by_role("region", name="Effect of this change")
         await expect(effect).to_contain_text("Publish A and TXT for git.corp.example in corp.example")
-        await expect(effect).to_contain_text("Nobody gets access yet")
+        await expect(effect).to_contain_text("No person gets access yet")
         await shown.picture("resource-preview")
         await page.get_by_role("button", name="Publish it").click()
         await expect(page.get_by_role("heading", name="git.corp.example")).to_be_visible()

@@ -80,7 +80,7 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         await expect(records).to_contain_text("The name is somebody else's. Remove it there.")
         mail = records.get_by_role("row").filter(has_text="mail.corp.example")
         await expect(mail.get_by_role("listitem")).to_have_text(
-            ["10.20.0.25 is there, and goes", "10.20.0.26 is missing", "10.20.0.27 is as it should be"]
+            ["10.20.0.25 will be removed", "10.20.0.26 is missing", "10.20.0.27 is correct"]
         )
         await shown.picture("dns")
         await page.set_viewport_size(NARROW)

@@ -50,7 +50,7 @@ async def test_what_is_said_is_what_is_decided(world: World, running: Browser, s
         await expect(log).to_contain_text("tunnel.open")
         await expect(log).to_contain_text("tunnel to wiki.corp.example, at gw-berlin")
         await expect(log).to_contain_text("laptop of alice")
-        await expect(page.get_by_role("status", name="The log's chains")).to_contain_text("as written")
+        await expect(page.get_by_role("status", name="The log's chains")).to_contain_text("unchanged")
         await shown.picture("activity")
         await page.get_by_role("combobox", name="Outcome").click()
         await page.get_by_role("option", name="denied").click()
@@ -64,5 +64,5 @@ async def test_what_is_said_is_what_is_decided(world: World, running: Browser, s
             await page.get_by_role("link", name="Export").click()
         exported = (await (await taken.value).path()).read_text().splitlines()
         assert len(exported) == 2
-        await page.get_by_role("textbox", name="Who").fill("nobody")
+        await page.get_by_role("textbox", name="Actor").fill("nobody")
         await expect(page.get_by_role("heading", name="No matching lines")).to_be_visible()

@@ -32,7 +32,7 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
         await shown.sign_in(olga)
         steps = page.get_by_role("region", name="First steps")
         done = steps.locator("[data-done=true]")
-        await expect(steps).to_contain_text("0 of 5 have happened", timeout=15_000)
+        await expect(steps).to_contain_text("0 of 5 done", timeout=15_000)
         await shown.picture("wizard")
         port = free_port()
         await world.add_gateway("gw-berlin", port)

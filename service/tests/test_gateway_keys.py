@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ssl
+import stat
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from culvert_db import IdempotencyKey
 from culvert_lab.free_port import free_port
 from culvert_service.gateways import kek_rotation
@@ -159,6 +162,25 @@ async def test_a_token_that_writes_gateways_does_not_get_their_keys(world: World
     assert await asked("gateways:write", "read") == (403, "NOT_PERMITTED")
     assert (await asked("gateway-keys:write"))[0] == 200
     assert (await asked("write"))[0] == 200
+
+
+async def test_a_bundle_comes_as_an_archive_on_request(world: World, tmp_path: Path) -> None:
+    await world.add_gateway("gw-berlin", free_port())
+    path, wanted = "/api/v1/gateways/gw-berlin/bundle", {"Accept": "application/x-tar"}
+    answer = await world.admin.post(path, headers=wanted)
+    assert answer.headers["Content-Type"] == "application/x-tar"
+    subprocess.run(["tar", "-xpf", "-"], cwd=tmp_path, input=answer.content, check=True)
+    files = {it.name: it for it in (tmp_path / "gw-berlin").iterdir()}
+    assert set(files) == {"controller-ca.pem", "gateway.pem", "gateway.key", "kek.bin"}
+    assert {stat.S_IMODE(it.stat().st_mode) for it in files.values()} == {0o600}
+    certificate = x509.load_pem_x509_certificate(files["gateway.pem"].read_bytes())
+    key = serialization.load_pem_private_key(files["gateway.key"].read_bytes(), None)
+    assert key.public_key() == certificate.public_key()
+    assert len(files["kek.bin"].read_bytes()) == 32
+    token = (await world.rest("POST", "/tokens", {"name": "ci", "scopes": ["gateways:write"]}))["token"]
+    headers = wanted | {"Authorization": f"Bearer {token}"}
+    refused = await refusal(world, "/gateways/gw-berlin/bundle", **headers)
+    assert refused == (403, "NOT_PERMITTED")
 
 
 async def test_a_repeated_request_does_not_get_a_bundle_again(world: World) -> None:

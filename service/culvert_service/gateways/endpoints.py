@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import tarfile
+import time
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Query, Response, status
+from fastapi import APIRouter, Body, Depends, Query, Request, Response, status
 
 from culvert_service.admins.access import fresh_proof
 from culvert_service.gateways.changes import Changes
@@ -15,6 +19,8 @@ from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.request import given_once
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
+
+_TAR = "application/x-tar"
 
 
 def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
@@ -36,9 +42,15 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         "/{name}/bundle",
         summary="Give a gateway's certificate and keys, new ones each time",
         dependencies=[Depends(fresh_proof), Depends(given_once)],
+        response_model=BundleOut,
+        responses={200: {"content": {_TAR: {}}}},
     )
-    async def bundle(name: str) -> BundleOut:
-        return await gateways.bundle(name)
+    async def bundle(name: str, request: Request) -> BundleOut | Response:
+        """With `Accept: application/x-tar`, as the files that sluice reads, in one archive."""
+        made = await gateways.bundle(name)
+        if request.headers.get("Accept") != _TAR:
+            return made
+        return Response(_archive(name, made), media_type=_TAR)
 
     @routes.get("/{name}/entries", summary="Read a gateway's tables, beside what they should hold")
     async def entries(name: str) -> EntriesOut:
@@ -82,3 +94,20 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
 
     _ = (create, list_all, get, bundle, entries, samples, replace, drain, undrain, delete)
     return routes
+
+
+def _archive(name: str, bundle: BundleOut) -> bytes:
+    """Files in the directory `name`, readable by their owner alone."""
+    files = {
+        "controller-ca.pem": bundle.ca_pem.encode(),
+        "gateway.pem": bundle.certificate_pem.encode(),
+        "gateway.key": bundle.key_pem.encode(),
+        "kek.bin": base64.b64decode(bundle.kek),
+    }
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for file, content in files.items():
+            member = tarfile.TarInfo(f"{name}/{file}")
+            member.size, member.mode, member.mtime = len(content), 0o600, int(time.time())
+            archive.addfile(member, io.BytesIO(content))
+    return whole.getvalue()

@@ -61,7 +61,7 @@ export function AccessCheckPage() {
       {traces.isLoading && <Waiting forWhat="the answer" />}
       {traces.isError && <ProblemNote error={traces.error} />}
       {traces.data?.length === 0 && (
-        <Alert variant="light" color="yellow" title="They have no device">
+        <Alert variant="light" color="yellow" title="This person has no device">
           Invite them to enrol a computer first.
         </Alert>
       )}

@@ -16,10 +16,10 @@ import { asked, linesQuery, type Filter, type Line } from "./queries";
 
 const PAUSE_MS = 250;
 const TEXTS = [
-  ["actor", "Who"],
-  ["action", "What, as tunnel.open"],
-  ["object", "On what, as resource/wiki"],
-  ["reason", "Why, as CODE_NEEDED"],
+  ["actor", "Actor"],
+  ["action", "Action, as tunnel.open"],
+  ["object", "Object, as resource/wiki"],
+  ["reason", "Reason, as CODE_NEEDED"],
 ] as const;
 
 export function ActivityPage() {
@@ -109,7 +109,7 @@ export function ActivityPage() {
 
 const COLUMNS: Column<Line>[] = [
   {
-    title: "What",
+    title: "Action",
     cell: ({ action, outcome, why, ...line }) => (
       <Stack gap={0}>
         <Group gap="xs" wrap="nowrap">
@@ -130,7 +130,7 @@ const COLUMNS: Column<Line>[] = [
     ),
   },
   {
-    title: "Who",
+    title: "Actor",
     cell: ({ actor_kind, source, ...line }) => (
       <Stack gap={0}>
         <Text size="sm" className="name">
@@ -142,5 +142,5 @@ const COLUMNS: Column<Line>[] = [
       </Stack>
     ),
   },
-  { title: "When", from: "sm", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Time", from: "sm", cell: ({ at }) => <Moment at={at} /> },
 ];

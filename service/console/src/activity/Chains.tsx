@@ -34,7 +34,7 @@ export function Chains() {
           maw={320}
         >
           <Badge size="lg" variant="light" color="culvert" tt="none" leftSection={<IconLink size={14} />}>
-            verified: {counted(lines, "line")} as written
+            verified: {counted(lines, "line")} unchanged
           </Badge>
         </Tooltip>
       ) : (

@@ -493,7 +493,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a gateway's certificate and keys, new ones each time */
+        /**
+         * Give a gateway's certificate and keys, new ones each time
+         * @description With `Accept: application/x-tar`, as the files that sluice reads, in one archive.
+         */
         post: operations["bundle_api_v1_gateways__name__bundle_post"];
         delete?: never;
         options?: never;
@@ -4685,6 +4688,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BundleOut"];
+                    "application/x-tar": unknown;
                 };
             };
             /** @description Default Response */

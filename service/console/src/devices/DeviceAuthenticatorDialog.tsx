@@ -35,9 +35,9 @@ export function DeviceAuthenticatorDialog({
             <List.Item>
               {open === 0
                 ? "No open tunnels will be closed"
-                : `Closes those of ${counted(open, "tunnel")} that need a code`}
+                : `Of ${counted(open, "open tunnel")}, closes those that need a code`}
             </List.Item>
-            <List.Item>Show the new one to {user} alone: make sure that it is they who ask</List.Item>
+            <List.Item>Show the new one to {user} alone, after you have checked their identity</List.Item>
           </List>
           {replace.error && <ProblemNote error={replace.error} />}
           <Group justify="flex-end">
@@ -55,7 +55,7 @@ export function DeviceAuthenticatorDialog({
           <Text size="sm">Recovery codes; each works once:</Text>
           <Code block>{replace.data.recovery_codes.join("\n")}</Code>
           <Text size="sm" c="dimmed">
-            This is shown only now.
+            Both are shown this once.
           </Text>
           <Group justify="flex-end">
             <Button onClick={onClose}>Done</Button>

@@ -159,7 +159,7 @@ function More({
           leftSection={<IconHistory size={16} />}
           renderRoot={(props) => <Link {...props} to="/activity" search={{ actor: device.id }} />}
         >
-          What it did
+          Its activity
         </Menu.Item>
         {mayWrite && device.state !== "revoked" && (
           <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator", device)}>
@@ -207,9 +207,7 @@ function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClo
     <Confirm onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
-        <List.Item>
-          The computer is shut out for good; to come back, it enrols anew with an invitation
-        </List.Item>
+        <List.Item>The computer loses access for good; it can enrol again with a new invitation</List.Item>
       </List>
     </Confirm>
   );

@@ -160,7 +160,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
             at <span className="mono">{zone.server}</span>
             {zone.serial !== null && `, serial ${zone.serial}`}, checked <Moment at={zone.checked_at} />
             {zone.lag_seconds > 0 && `, ${Math.round(zone.lag_seconds)} s behind`}
-            {zone.keeper === null && ", kept by no dns-updater"}
+            {zone.keeper === null && ", maintained by no dns-updater"}
           </Text>
           {zone.message !== null && (
             <Text size="sm">

@@ -5,11 +5,11 @@ import type { Published } from "../live/live";
 import { difference, type Standing } from "./records";
 
 const SAID: Record<Standing, { Icon: typeof IconPlus; colour: string; words: string }> = {
-  same: { Icon: IconCheck, colour: "dimmed", words: "is as it should be" },
+  same: { Icon: IconCheck, colour: "dimmed", words: "is correct" },
   missing: { Icon: IconPlus, colour: "bright", words: "is missing" },
-  surplus: { Icon: IconMinus, colour: "var(--mantine-color-error)", words: "is there, and goes" },
-  foreign: { Icon: IconUser, colour: "dimmed", words: "is there, and somebody else’s" },
-  unknown: { Icon: IconQuestionMark, colour: "dimmed", words: "is wanted; what is there is not known" },
+  surplus: { Icon: IconMinus, colour: "var(--mantine-color-error)", words: "will be removed" },
+  foreign: { Icon: IconUser, colour: "dimmed", words: "belongs to another program" },
+  unknown: { Icon: IconQuestionMark, colour: "dimmed", words: "is desired; the zone’s value is unknown" },
 };
 
 /** What the zone has beside what is wanted, value by value, of a record that is not live. */

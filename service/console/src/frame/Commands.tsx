@@ -67,7 +67,7 @@ export function Commands({
       query={query}
       onQueryChange={onQuery}
       shortcut={null}
-      nothingFound="Nothing by that name"
+      nothingFound="No match"
       highlightQuery
       attributes={{ content: { "aria-label": "Search or jump to" } }}
       searchProps={{

@@ -20,7 +20,7 @@ test("a notice says who did what, and from where", () => {
     object: "admin/eve",
     details: { from: "admin", to: "owner" },
   };
-  expect(said({ ...role, source: null }, "olga")).toBe("bob made eve owner, who was admin.");
+  expect(said({ ...role, source: null }, "olga")).toBe("bob changed the role of eve from admin to owner.");
 });
 
 test("a person whose code was guessed at is told what to do", () => {

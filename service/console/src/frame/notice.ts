@@ -34,7 +34,7 @@ export function said({ action, actor, object, details, source }: Notice, name: s
     case "admin.create":
       return `${whose} made an account with an invitation${from}.`;
     case "admin.role":
-      return `${actor} made ${whose} ${detail("to")}, who was ${detail("from")}${from}.`;
+      return `${actor} changed the role of ${whose} from ${detail("from")} to ${detail("to")}${from}.`;
     case "admin.delete":
       return `${actor} deleted the administrator ${whose}${from}.`;
     case "token.create":
@@ -42,7 +42,7 @@ export function said({ action, actor, object, details, source }: Notice, name: s
     case "gateway.bundle":
       return details.first
         ? `${actor} took the first bundle of the gateway ${whose}${from}.`
-        : `${actor} took a new bundle of the gateway ${whose}, which gets other keys${from}.`;
+        : `${actor} took a new bundle, with new keys, of the gateway ${whose}${from}.`;
     default:
       return `${actor}: ${action}, ${object}${from}.`;
   }

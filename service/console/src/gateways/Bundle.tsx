@@ -2,12 +2,9 @@ import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 
-import { api, body, type Schemas } from "../api/client";
+import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
-import { tar } from "./tar";
-
-type Made = Schemas["BundleOut"];
 
 /** Each call makes a bundle with new keys, so the call waits until the person asks for the download. */
 export function Bundle({
@@ -21,30 +18,34 @@ export function Bundle({
 }) {
   const make = useMutation({
     mutationFn: async () =>
-      body(await api.POST("/api/v1/gateways/{name}/bundle", { params: { path: { name } } })),
-    onSuccess: (made) => save(`${name}.tar`, archive(name, made)),
+      body(
+        await api.POST("/api/v1/gateways/{name}/bundle", {
+          params: { path: { name } },
+          headers: { Accept: "application/x-tar" },
+          parseAs: "blob",
+        }),
+      ),
+    onSuccess: (archive) => save(`${name}.tar`, archive),
   });
   return (
-    <Dialog opened onClose={onClose} title={`What ${name} needs to start`}>
+    <Dialog opened onClose={onClose} title={`Bundle of ${name}`}>
       <Stack>
         <Text size="sm">
           An archive with the gateway’s certificate and key, the controller’s CA, and the key under which SA
-          keys travel. Whoever has it is this gateway: take it there over a way that you trust, unpack it, and
-          delete it here.
+          keys travel. Anyone with this archive can act as the gateway: copy it there over a path that you
+          trust, unpack it, and delete it here.
         </Text>
         <Code block>
           {replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`}
         </Code>
         {replaces ? (
           <Text size="sm" c="dimmed">
-            {name} was given a bundle before. This one has another certificate and other keys. sluice takes
-            them within seconds; every tunnel gets fresh keys and loses no packet, and the keys before are
-            forgotten.
+            {name} has had a bundle before. This one has a new certificate and new keys. sluice loads them
+            within seconds; every tunnel is rekeyed without losing a packet, and the old keys are deleted.
           </Text>
         ) : (
           <Text size="sm" c="dimmed">
-            It is given once: the next one has other keys. /etc/culvert/sluice/{name}.env says which
-            interfaces are its ports.
+            Each download has new keys. /etc/culvert/sluice/{name}.env assigns interfaces to ports.
           </Text>
         )}
         {make.error && <ProblemNote error={make.error} />}
@@ -69,21 +70,8 @@ export function Bundle({
 
 const unpack = (name: string) => `tar -xpf ${name}.tar -C /etc/culvert/sluice`;
 
-function archive(name: string, made: Made): Uint8Array<ArrayBuffer> {
-  const text = new TextEncoder();
-  return tar(
-    {
-      [`${name}/controller-ca.pem`]: text.encode(made.ca_pem),
-      [`${name}/gateway.pem`]: text.encode(made.certificate_pem),
-      [`${name}/gateway.key`]: text.encode(made.key_pem),
-      [`${name}/kek.bin`]: Uint8Array.from(atob(made.kek), (one) => one.charCodeAt(0)),
-    },
-    Math.floor(Date.now() / 1000),
-  );
-}
-
-function save(name: string, content: Uint8Array<ArrayBuffer>) {
-  const url = URL.createObjectURL(new Blob([content], { type: "application/x-tar" }));
+function save(name: string, content: Blob) {
+  const url = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

@@ -31,14 +31,14 @@ export function Drain({
         <List.Item>No new tunnels open through it</List.Item>
         <List.Item>
           {tunnels === 0
-            ? "It carries no tunnel"
-            : `${counted(tunnels, "tunnel")}: those that another gateway can carry move there`}
+            ? "No open tunnels will be moved"
+            : `${counted(tunnels, "tunnel")} will move, if another gateway can carry them`}
         </List.Item>
         {anyway && (
           <List.Item>
             <Text span inherit c="var(--mantine-color-error)">
-              No other gateway serves {alone_for.join(", ")}: what is open there stays, and nobody can open it
-              anew
+              No other gateway serves {alone_for.join(", ")}: their open tunnels stay, and no new tunnel can
+              be opened
             </Text>
           </List.Item>
         )}

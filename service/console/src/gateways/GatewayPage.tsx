@@ -57,11 +57,11 @@ function Shown({ gateway }: { gateway: Gateway }) {
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
-    ["Written by", gateway.owner === "" ? "no controller" : gateway.owner],
+    ["Owner", gateway.owner === "" ? "no controller" : gateway.owner],
     ["Last reconciled", <Moment key="r" at={gateway.reconciled_at} />],
     ["Drift", driftOf(gateway)],
     ["Keys", keysOf(gateway)],
-    ["Alone for", gateway.alone_for.length === 0 ? "nothing" : gateway.alone_for.join(", ")],
+    ["Only gateway of", gateway.alone_for.length === 0 ? "no resource" : gateway.alone_for.join(", ")],
     [
       "P4Runtime",
       <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>,

@@ -40,7 +40,7 @@ export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) 
           <Text fw={600}>Tables{now && `: ${now.count} entries, ${now.tunnel_entries} of tunnels`}</Text>
           {now && (
             <Badge variant="light" tt="none" color={drift.length === 0 ? "culvert" : "red"}>
-              {drift.length === 0 ? "as they should be" : counted(drift.length, "difference")}
+              {drift.length === 0 ? "no differences" : counted(drift.length, "difference")}
             </Badge>
           )}
         </Group>
@@ -70,7 +70,7 @@ export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) 
       </Group>
       {!isOnline && (
         <Text size="sm" c="dimmed">
-          They can be read when the gateway is online.
+          The tables can be read while the gateway is online.
         </Text>
       )}
       {isOnline && entries.isPending && <Waiting forWhat="tables" />}
@@ -121,7 +121,7 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
               <Table.Th>Parameters</Table.Th>
               {counts && <Table.Th ta="right">Packets</Table.Th>}
               {counts && <Table.Th ta="right">Bytes</Table.Th>}
-              <Table.Th>Is</Table.Th>
+              <Table.Th>State</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -132,11 +132,11 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
                   <Table.Td className="mono">{words(entry.match)}</Table.Td>
                   <Table.Td className="mono">
                     {entry.action}
-                    {entry.desired && <Wanted>{entry.desired.action}</Wanted>}
+                    {entry.desired && <Desired>{entry.desired.action}</Desired>}
                   </Table.Td>
                   <Table.Td className="mono">
                     {words(entry.params)}
-                    {entry.desired && <Wanted>{words(entry.desired.params)}</Wanted>}
+                    {entry.desired && <Desired>{words(entry.desired.params)}</Desired>}
                   </Table.Td>
                   {counts && <Table.Td ta="right">{entry.packets?.toLocaleString("en") ?? "–"}</Table.Td>}
                   {counts && <Table.Td ta="right">{entry.bytes?.toLocaleString("en") ?? "–"}</Table.Td>}
@@ -159,10 +159,10 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
   );
 }
 
-function Wanted({ children }: { children: React.ReactNode }) {
+function Desired({ children }: { children: React.ReactNode }) {
   return (
     <Text size="xs" c="dimmed" className="mono">
-      wanted: {children}
+      desired: {children}
     </Text>
   );
 }

@@ -60,7 +60,7 @@ const WORDS: Record<GatewayDrop, string> = {
   not_our_mac: "for another MAC",
   martian: "impossible address",
   ip_options: "IP options",
-  not_offered: "nothing is offered there",
+  not_offered: "no service there",
   too_big: "too big",
   ecn: "ECN",
   leak: "would have left unprotected",

@@ -20,19 +20,19 @@ export function driftOf({ drift }: Pick<Gateway, "drift">): string {
     [changed, "changed"],
   ] as const;
   const last = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
-  return `put right ${repaired === 1 ? "once" : `${repaired} times`}${last.length > 0 ? `; last: ${last.join(", ")}` : ""}`;
+  return `repaired ${repaired === 1 ? "once" : `${repaired} times`}${last.length > 0 ? `; last: ${last.join(", ")}` : ""}`;
 }
 
 /** Whether the gateway has its newest key-encryption key, and the SAs that still need fresh keys after a change. */
 export function keysOf({ keys }: Pick<Gateway, "keys">): string {
   switch (keys.state) {
     case "new":
-      return "no bundle was given yet";
+      return "no bundle yet";
     case "waiting":
-      return "a new bundle waits to be carried there";
+      return "the new bundle is not installed yet";
     case "rekeying":
-      return keys.sas_left === null ? "tunnels get fresh keys" : `${keys.sas_left} SAs wait for fresh keys`;
+      return keys.sas_left === null ? "rekeying tunnels" : `${keys.sas_left} SAs wait for a rekey`;
     case "settled":
-      return "as in its newest bundle";
+      return "of the newest bundle";
   }
 }

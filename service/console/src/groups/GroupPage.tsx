@@ -96,7 +96,7 @@ function GroupEffect({ values, before }: { values: GroupForm; before: Group }) {
         <EffectList effect={effect.data} />
       ) : (
         <Text size="sm" c="dimmed">
-          {effect.isError ? "Cannot be told: something above is not right yet." : "…"}
+          {effect.isError ? "No preview: correct the fields above first." : "…"}
         </Text>
       )}
     </EffectBox>
@@ -112,7 +112,9 @@ function ItsPolicies({ name }: { name: string }) {
   return (
     <section aria-label="Its policies">
       <Text fw={600} mb="xs">
-        {found.data.length === 0 ? "No policy leads this group anywhere yet" : "What its members may reach"}
+        {found.data.length === 0
+          ? "No policy applies to this group yet"
+          : "Policies, and the resources that they permit"}
       </Text>
       <List size="sm" spacing={4}>
         {found.data.map((policy) => (

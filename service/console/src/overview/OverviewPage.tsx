@@ -89,7 +89,7 @@ function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: 
         title={`${name} is offline`}
         role="status"
       >
-        {lossWords(lossOf(name, tunnels)) || "It carried no tunnel."}
+        {lossWords(lossOf(name, tunnels)) || "It had no open tunnels."}
         <Text size="xs" className="name">
           {reason}
         </Text>

@@ -55,14 +55,14 @@ const COLUMNS: Column<Invitation>[] = [
     ),
   },
   {
-    title: "By",
+    title: "Sent by",
     cell: ({ invited_by }) => (
       <Text size="sm" className="name">
         {invited_by ?? "unknown"}
       </Text>
     ),
   },
-  { title: "Given", from: "sm", cell: ({ created_at }) => <Moment at={created_at} /> },
+  { title: "Sent", from: "sm", cell: ({ created_at }) => <Moment at={created_at} /> },
   {
     title: "Valid until",
     cell: ({ expires_at }) => (

@@ -18,8 +18,8 @@ export function PolicyEffect({ values, before }: { values: PolicyForm; before?: 
       ) : (
         <Text size="sm" c="dimmed">
           {effect.isError && asked !== null
-            ? "Cannot be told: something above is not right yet."
-            : "Say who may reach what, and it shows here."}
+            ? "No preview: correct the fields above first."
+            : "Choose people and resources to see the effect."}
         </Text>
       )}
     </EffectBox>

@@ -62,7 +62,7 @@ const COLUMNS: Column<Policy>[] = [
     ),
   },
   {
-    title: "Who",
+    title: "Group or person",
     cell: ({ group, user }) => (
       <Text size="sm" className="name">
         {group ?? user}
@@ -73,7 +73,7 @@ const COLUMNS: Column<Policy>[] = [
     ),
   },
   {
-    title: "May reach",
+    title: "Resources",
     cell: ({ resources }) => (
       <Text size="sm" className="name" lineClamp={2}>
         {resources.join(", ")}
@@ -81,7 +81,7 @@ const COLUMNS: Column<Policy>[] = [
     ),
   },
   {
-    title: "While",
+    title: "Conditions",
     from: "sm",
     cell: ({ conditions }) => (
       <Text size="sm" c="dimmed" className="name" lineClamp={2}>

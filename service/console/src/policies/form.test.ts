@@ -50,7 +50,7 @@ test("what is asked of a computer has places for its faults", () => {
     "posture.0.values": "Too long",
   });
   const { values } = VALIDATE.posture;
-  expect(values([], form, "posture.0.values")).toBe("Say what it may be; Enter takes each");
+  expect(values([], form, "posture.0.values")).toBe("Enter at least one value; press Enter after each");
   expect(values([], form, "posture.1.values")).toBeNull();
 });
 

@@ -129,7 +129,7 @@ export const VALIDATE = {
   posture: {
     values: (values: string[], { posture }: PolicyForm, path: string) =>
       posture[Number(path.split(".")[1])]?.how === "one_of" && values.length === 0
-        ? "Say what it may be; Enter takes each"
+        ? "Enter at least one value; press Enter after each"
         : null,
   },
 };

@@ -53,7 +53,7 @@ export function Fields({
       </Group>
       <Stack gap={6} role="group" aria-label="Permitted addresses">
         <Text size="sm" fw={500}>
-          What may be reached
+          Permitted addresses
         </Text>
         <Text size="xs" c="dimmed">
           Addresses on the gateways’ LAN. The tunnel carries only these.
@@ -62,7 +62,7 @@ export function Fields({
       </Stack>
       <MultiSelect
         label="Gateways"
-        description="The first that is online is used"
+        description="The first gateway that is online is used"
         placeholder={form.values.gateways.length > 0 ? "" : "At least one"}
         data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
         searchable
@@ -76,7 +76,7 @@ export function Fields({
         data={[...new Set([...people, ...form.values.users])]}
         searchable
         limit={50}
-        nothingFoundMessage="Nobody of that name"
+        nothingFoundMessage="No person of that name"
         {...form.getInputProps("users")}
       />
       <TextInput

@@ -90,14 +90,14 @@ function Effect({ fqdn, effect: { records, people } }: { fqdn: string; effect: S
         ))}
         <List.Item>
           {people.length === 0
-            ? "Nobody gets access yet: a policy, or a person here, gives it"
+            ? "No person gets access yet: choose people here, or add a policy"
             : `${people.length === 1 ? "1 person gets" : `${people.length} people get`} access: ${people.join(", ")}`}
         </List.Item>
       </List>
       {records.length === 0 && (
         <Alert mt="sm" color="yellow" variant="light">
-          No name server is told: no zone of Culvert’s publishes this name. Devices of people with access find
-          it all the same if your own DNS answers for it.
+          Culvert publishes no record: this name is in none of its zones. Devices still find it if your own
+          DNS answers for it.
         </Alert>
       )}
     </Paper>

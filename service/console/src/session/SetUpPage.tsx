@@ -71,7 +71,7 @@ function ScanIt({ uri }: { uri: string }) {
   return (
     <CardPage
       title="Scan this with your authenticator"
-      about="It then shows a code of six digits, which each sign-in asks for. This is shown once."
+      about="Each sign-in asks for the six-digit code that it shows. This page is shown once."
     >
       <Stack>
         <QrSecret value={uri} title="QR code for an authenticator" typed />

@@ -35,7 +35,7 @@ export function Account() {
         <>
           <Card
             title="Password"
-            about="A new one ends your other sessions, recovery codes, open invitations, and the passkeys that you do not keep."
+            about="A new one ends your other sessions, recovery codes, open invitations, and the passkeys that you do not choose to keep."
             action={
               <Group gap="xs">
                 <Button variant="default" onClick={() => setDoing("password")}>
@@ -108,8 +108,8 @@ function WithoutPassword({ onClose }: { onClose: () => void }) {
   return (
     <Confirm onClose={onClose} title="Remove your password?" act="Remove" mutation={remove}>
       <Text size="sm">
-        The authenticator and the recovery codes go with it. You sign in with a passkey or at the provider
-        from then on, and only an owner can invite you anew when you lose those.
+        This also removes the authenticator and the recovery codes. You then sign in with a passkey or at the
+        provider; if you lose those, only an owner can invite you again.
       </Text>
     </Confirm>
   );
@@ -238,7 +238,7 @@ function Sessions() {
     },
   });
   return (
-    <Card title="Sessions" about="Where you are signed in; each ends by itself after eight hours.">
+    <Card title="Sessions" about="Your sign-ins; each ends after eight hours.">
       {(found.error ?? end.error) && <ProblemNote error={found.error ?? end.error} />}
       <Table aria-label="Sessions">
         <Table.Tbody>

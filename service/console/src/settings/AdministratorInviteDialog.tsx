@@ -33,7 +33,7 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
               ))}
             </Stack>
           </Radio.Group>
-          <Text size="sm">Give the link to them alone: whoever opens it first has the account.</Text>
+          <Text size="sm">Give the link to that person alone: its first user gets the account.</Text>
           {invite.error && <ProblemNote error={invite.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>

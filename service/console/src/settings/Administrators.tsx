@@ -153,8 +153,8 @@ function ChangeRole({
     <Confirm onClose={onClose} title={`Make ${name} ${role}?`} act="Change the role" mutation={change}>
       {found.error && <ProblemNote error={found.error} />}
       <Text size="sm">
-        From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It holds from their next
-        click.
+        From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It applies from their
+        next request.
       </Text>
       {before === "owner" && <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />}
     </Confirm>
@@ -251,7 +251,7 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     mutationFn: () =>
       api.DELETE("/api/v1/admins/{name}", { params: { path: { name }, query: { keep_tokens: keeps } } }),
     onSuccess: async () => {
-      notifications.show({ message: `${name} administers nothing any more` });
+      notifications.show({ message: `${name} is no administrator any more` });
       if (session?.name === name) queries.setQueryData(sessionQuery.queryKey, null);
       await queries.invalidateQueries({ queryKey: ["admins"] });
       onClose();

@@ -30,21 +30,21 @@ export function ControllerFacts() {
     ["Version", it.version],
     ["Started", <Moment key="at" at={it.started_at} />],
     ["Address", it.rest_url],
-    ["Devices call", it.agent_address],
-    ["Database", it.database === "embedded" ? "its own, embedded" : "an external Postgres"],
+    ["Address for devices", it.agent_address],
+    ["Database", it.database === "embedded" ? "embedded Postgres" : "external Postgres"],
     ["Managed zones", it.managed_zones.join(", ") || "none"],
     ["Protected prefixes", it.protected_prefixes.join(", ") || "none"],
-    ["Approval of devices", it.device_approval ? "asked for by every policy" : "where a policy asks for it"],
+    ["Approval of devices", it.device_approval ? "required by every policy" : "if a policy requires it"],
     [
       "Expired certificates",
       it.late_renewal_days > 0
-        ? `renewed by a code for ${String(it.late_renewal_days)} days after their end`
-        : "never renewed: the device is enrolled again",
+        ? `can be renewed with a code for ${String(it.late_renewal_days)} days`
+        : "cannot be renewed: the device enrols again",
     ],
   ];
   return (
     <Stack>
-      <Card title="This controller" about="From its settings file, which is changed on its computer.">
+      <Card title="This controller" about="From the settings file on the controller’s computer.">
         <Table aria-label="This controller" layout="fixed">
           <Table.Tbody>
             {facts.map(([label, value]) => (
@@ -75,7 +75,7 @@ export function ControllerFacts() {
       </Card>
       <Card
         title="Certificates"
-        about="Its own are renewed when a third of their life is left. A CA is replaced by “culvert-controller rotate-device-ca” and “rotate-infrastructure-ca”."
+        about="The controller renews its own when a third of their lifetime is left. A CA is replaced by “culvert-controller rotate-device-ca” and “rotate-infrastructure-ca”."
       >
         <Table aria-label="Certificates">
           <Table.Tbody>

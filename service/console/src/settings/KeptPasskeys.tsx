@@ -16,7 +16,7 @@ export function KeptPasskeys({ kept, onChange }: { kept: string[]; onChange: (ke
   return (
     <Checkbox.Group
       label="Passkeys to keep"
-      description="Tick those that you know. The others sign nobody in any more."
+      description="Tick the passkeys that you know. All others are removed."
       value={kept}
       onChange={onChange}
     >

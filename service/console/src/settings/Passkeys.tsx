@@ -25,7 +25,7 @@ export function Passkeys() {
       about={
         canUsePasskeys()
           ? "A passkey of this computer, of a phone or of a security key signs you in without password and code."
-          : "Browsers have no passkeys for a controller that is reached by its address: open it by a name."
+          : "Passkeys need a controller that is opened by a name; this page was opened by an address."
       }
       action={
         canUsePasskeys() && (
@@ -111,8 +111,8 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
           />
           <Text size="sm" c="dimmed" role={isBrokenOff(error) ? "alert" : undefined}>
             {isBrokenOff(error)
-              ? "The browser made none: it was broken off, or this authenticator has one already."
-              : "Your browser asks next."}
+              ? "No passkey was made: you cancelled, or this authenticator already has one."
+              : "Your browser asks for it next."}
           </Text>
         </Stack>
       )}

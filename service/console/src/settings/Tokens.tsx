@@ -58,7 +58,7 @@ export function Tokens() {
         columns={columns}
         empty={
           <Empty icon={<IconKey />} title="No tokens">
-            A backup, a dashboard or Prometheus each get one of their own, with no more scopes than they need.
+            Make one for each program, such as a backup or Prometheus, with the scopes that it needs.
           </Empty>
         }
       />
@@ -157,7 +157,7 @@ function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () =>
   });
   return (
     <Confirm onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
-      <Text size="sm">Programs that use it are refused from their next call on. This cannot be undone.</Text>
+      <Text size="sm">Programs that use it are refused from their next request. This cannot be undone.</Text>
     </Confirm>
   );
 }

@@ -11,7 +11,7 @@ export type Role = Administrator["role"];
 export const ROLES: readonly { value: Role; label: string; about: string }[] = [
   { value: "owner", label: "Owner", about: "everything" },
   { value: "admin", label: "Admin", about: "everything but administrators and API tokens" },
-  { value: "auditor", label: "Auditor", about: "looks, and changes nothing" },
+  { value: "auditor", label: "Auditor", about: "read-only access" },
 ];
 
 /** All credentials and sessions of the person's own account. */

@@ -25,11 +25,11 @@ export function Conflict({
     <Dialog opened={opened} onClose={onClose} title="Another administrator has changed this" size="lg">
       <Stack>
         <Text size="sm">
-          Since you began,{" "}
+          Since you began to edit,{" "}
           <Text span className="name" fw={550} inherit>
             {what}
           </Text>{" "}
-          has become another. Which version is to stay?
+          was changed. Which version should be kept?
         </Text>
         <Table aria-label="Both versions">
           <Table.Thead>

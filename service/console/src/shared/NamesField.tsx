@@ -44,7 +44,7 @@ function useNames(area: Area, chosen: readonly string[], gateway?: string) {
     searchValue: typed,
     onSearchChange: setTyped,
     filter: FOUND,
-    nothingFoundMessage: found.isFetching ? "Searching…" : "None of that name",
+    nothingFoundMessage: found.isFetching ? "Searching…" : "No match",
   };
 }
 

@@ -84,7 +84,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
       </Stack>
     ),
   },
-  { title: "Keys", from: "sm", cell: ({ keyed_at }) => <Moment at={keyed_at} never="none yet" /> },
+  { title: "Last rekey", from: "sm", cell: ({ keyed_at }) => <Moment at={keyed_at} never="none yet" /> },
 ];
 
 function behind({ resources = [], targets = [] }: End): string {

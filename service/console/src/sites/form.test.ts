@@ -57,7 +57,7 @@ test("an end names something, and the ends are two gateways", () => {
   expect(resources([], form, "ends.0.resources")).toBeNull();
   expect(gateway("gw-paris", form)).toBeNull();
   const twice = form.ends.map((end) => ({ ...end, gateway: "gw-paris" }));
-  expect(gateway("gw-paris", { ...form, ends: twice })).toBe("The two ends are two gateways");
+  expect(gateway("gw-paris", { ...form, ends: twice })).toBe("Choose two different gateways");
 });
 
 test("each address of either end has places for its faults", () => {

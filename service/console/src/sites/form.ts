@@ -25,7 +25,7 @@ export const VALIDATE = {
       gateway === ""
         ? "Choose one"
         : ends.every((end) => end.gateway === gateway)
-          ? "The two ends are two gateways"
+          ? "Choose two different gateways"
           : null,
     resources: (resources: string[], { ends }: SiteTunnelForm, path: string) =>
       resources.length === 0 && ends[Number(path.split(".")[1])]?.targets.length === 0

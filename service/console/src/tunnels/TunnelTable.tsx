@@ -14,11 +14,11 @@ export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; ra
       <Table aria-label="Tunnels">
         <Table.Thead>
           <Table.Tr>
-            <Table.Th>Who</Table.Th>
+            <Table.Th>Person</Table.Th>
             <Table.Th>Name</Table.Th>
             <Table.Th>Gateway</Table.Th>
-            <Table.Th>From</Table.Th>
-            {rates && <Table.Th ta="right">Carries</Table.Th>}
+            <Table.Th>Outer address</Table.Th>
+            {rates && <Table.Th ta="right">Rate</Table.Th>}
             <Table.Th ta="right">Open for</Table.Th>
           </Table.Tr>
         </Table.Thead>

@@ -37,8 +37,8 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
           </Title>
           <Text size="sm" c="dimmed">
             {state === "finished"
-              ? "From now on everybody you invite just opens a name."
-              : `${done} of ${STEPS.length} have happened; each ticks itself when it does.`}
+              ? "Everybody you invite can now open a name."
+              : `${done} of ${STEPS.length} done; each is ticked as it happens.`}
           </Text>
         </div>
         <CloseButton aria-label="Dismiss the first steps" onClick={onDismiss} />

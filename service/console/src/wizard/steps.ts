@@ -23,7 +23,7 @@ export const STEPS: readonly Step[] = [
   {
     what: "gateway",
     title: "A gateway is connected",
-    how: "Add the gateway of a site, and start it with the bundle that it gets.",
+    how: "Add the gateway of a site, and start it with its bundle.",
     act: "To the gateways",
     to: "/gateways",
   },
@@ -37,14 +37,14 @@ export const STEPS: readonly Step[] = [
   {
     what: "record",
     title: "Its DNS record is live",
-    how: "Culvert writes it into your zone by itself; here is how that fares.",
+    how: "Culvert writes it into your zone; the DNS page shows its state.",
     act: "To DNS",
     to: "/dns",
   },
   {
     what: "invited",
     title: "A person is invited",
-    how: "Send somebody the link with which they enrol their computer.",
+    how: "Send a person the link that enrols their computer.",
     act: "To the people",
     to: "/people",
   },
