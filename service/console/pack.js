@@ -1,4 +1,4 @@
-// After the build: each file compressed beside itself, and the first view held to its budget.
+// Runs after the build: compresses each file, and checks the first view's size.
 import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync } from "node:zlib";

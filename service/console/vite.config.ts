@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig, type Plugin } from "vite";
 
-/** What draws comes along with what is drawn, and not after it. */
+/** Preloads react-dom, which is imported dynamically, with the page. */
 const drawsAtOnce: Plugin = {
   name: "draws-at-once",
   transformIndexHtml: {
@@ -25,15 +25,15 @@ export default defineConfig({
   build: {
     target: "es2023",
     manifest: true,
-    // As data: URLs they would need a wider policy.
+    // Assets as data: URLs would need a wider policy.
     assetsInlineLimit: 0,
-    // A view whose style sheet once failed to load would come without it from then on.
+    // A view whose style sheet fails to load once would stay without it.
     cssCodeSplit: false,
     rolldownOptions: {
       output: {
         codeSplitting: {
-          // What the first view needs in one file, and in one what several of the others do: over HTTP/1.1 thirty small
-          // ones wait for each other.
+          // One file for the first view and one for the code that several other views share: over HTTP/1.1, thirty small
+          // files wait for each other.
           groups: [
             { name: "first", tags: ["$initial"] },
             { name: "shared", minShareCount: 2 },

@@ -1,5 +1,5 @@
 {
-  // Before the first paint, so that a dark page does not flash white.
+  // The scheme is set before the first paint, so that a dark page does not flash white.
   const chosen = localStorage.getItem("mantine-color-scheme-value");
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.setAttribute(
@@ -7,7 +7,7 @@
     chosen === "dark" || (chosen !== "light" && dark) ? "dark" : "light",
   );
 
-  // While the code still loads that takes it over (src/first.ts).
+  // These requests run while the code loads that takes them over (src/first.ts).
   const session = fetch("/api/v1/session");
   session.catch(() => undefined);
   window.first = { session };

@@ -1,10 +1,10 @@
-/** What public/first.js has asked for while this code was still loading; each is taken over once. */
+/** The requests that public/first.js made while this code was loading; each is taken over once. */
 import type { View } from "./live/stream";
 
 export interface Begun {
   source: EventSource;
   views: View[];
-  /** What it has said until now. */
+  /** The events until now. */
   heard: MessageEvent<string>[];
 }
 
@@ -17,14 +17,14 @@ declare global {
   }
 }
 
-/** The answer that says who is signed in. */
+/** The answer with the session. */
 export function firstSession(): Promise<Response> | null {
   const session = window.first?.session;
   delete window.first?.session;
   return session ?? null;
 }
 
-/** The overview's stream, which from now on nobody hears. */
+/** The overview's stream, without its listeners. */
 export function firstStream(): Begun | null {
   const begun = window.first?.stream;
   delete window.first?.stream;

@@ -18,7 +18,7 @@ import { readable, theme } from "./theme";
 
 const PATIENCE_MS = 300;
 
-// The one that the controller has put into this page, for the style elements that components write.
+// The controller's nonce of this page, for the style elements that components write.
 const nonce = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.nonce ?? "";
 setNonce(nonce);
 
@@ -26,7 +26,7 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      // What was refused is refused again.
+      // A refusal stays a refusal; only an unreachable controller is asked again.
       retry: (count, error) => problemOf(error).status === 0 && count < 2,
     },
   },
@@ -35,8 +35,8 @@ const router = createConsole(queries);
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 
-// Loaded beside and not with the rest: where it begins it makes errors, and a browser that is watched would read all of that
-// again to say where they are from.
+// react-dom is a file of its own: it makes errors as it starts, and a browser with open developer tools would read the whole
+// file again to locate them.
 async function draw(at: HTMLElement) {
   const { createRoot } = await again(() => import("react-dom/client"));
   createRoot(at).render(
@@ -56,6 +56,6 @@ async function draw(at: HTMLElement) {
   );
 }
 
-// Once, unless the controller takes its time.
+// Draws once the session is known, or after PATIENCE_MS.
 const late = new Promise((resolve) => setTimeout(resolve, PATIENCE_MS));
 void Promise.race([lookAhead(queries), late]).then(() => draw(root));

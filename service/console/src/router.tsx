@@ -1,4 +1,4 @@
-/** The console's addresses. What a list is filtered by stands in them. */
+/** The console's addresses, with the filters of its lists. */
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 

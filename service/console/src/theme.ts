@@ -29,7 +29,7 @@ export const theme = createTheme({
   },
 });
 
-/** Where the library's own greys and reds have less than 4.5:1 (WCAG 2.2, 1.4.3). */
+/** Replaces the library's greys and reds with a contrast below 4.5:1 (WCAG 2.2, 1.4.3). */
 export const readable: CSSVariablesResolver = () => ({
   variables: {},
   light: {

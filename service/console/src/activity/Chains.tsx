@@ -7,7 +7,7 @@ import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
 import { age, counted } from "../shared/words";
 
-/** Whether every line of the log is as it was written. Of a long log this takes a while, so it is done when asked for. */
+/** The verification of the log's chains. A long log takes a while, so it is verified on request. */
 export function Chains() {
   const now = useNow();
   const chains = useQuery({

@@ -1,4 +1,4 @@
-/** What a line of the audit log is about, as people call it. Pure. */
+/** The actor and the object of an audit log line in words. Pure. */
 import type { Line } from "./queries";
 
 type About = Pick<Line, "object" | "details" | "names">;

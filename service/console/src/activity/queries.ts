@@ -13,7 +13,7 @@ export interface Filter {
 
 type Asked = Omit<Filter, "outcome"> & { outcome?: Line["outcome"] };
 
-/** As the API takes it: what an address says of the outcome may be any text. */
+/** The API's query: an address may have any text as the outcome. */
 export function asked({ outcome, ...rest }: Filter): Asked {
   return outcome === "done" || outcome === "denied" ? { ...rest, outcome } : rest;
 }

@@ -10,7 +10,7 @@ export type Schemas = components["schemas"];
 const SAFE = ["GET", "HEAD"];
 let csrfToken = "";
 
-/** From the answer that told who is signed in; each write carries it. */
+/** Sets the session's CSRF token, which each write carries. */
 export function writeWith(token: string): void {
   csrfToken = token;
 }
@@ -52,7 +52,7 @@ api.use({
   },
 });
 
-/** Whether the refused request can be repeated now, with a new proof or a new CSRF token. */
+/** True if the refused request can be repeated now, with a new proof or a new CSRF token. */
 async function isRightNow(reason: string): Promise<boolean> {
   if (reason === "PROOF_NEEDED") return (await askForProof?.()) ?? false;
   if (reason !== "CSRF_INVALID") return false;
@@ -68,7 +68,7 @@ export function body<Body>(answer: { data?: Body }): Body {
   return answer.data;
 }
 
-/** A row and the version that a change of it has to name. */
+/** A row and its version, which a change must name. */
 export interface Tagged<Row> {
   row: Row;
   etag: string;
@@ -80,7 +80,7 @@ export function tagged<Body>(answer: { data?: Body; response: Response }): Tagge
 
 export interface Page<Row> {
   rows: Row[];
-  /** For the page after this one. */
+  /** The next page's cursor. */
   cursor: string | null;
 }
 

@@ -1,4 +1,4 @@
-/** What the API refuses with: application/problem+json (RFC 9457). */
+/** The API's refusals: application/problem+json (RFC 9457). */
 import type { components } from "./schema";
 
 export type Problem = components["schemas"]["Problem"];
@@ -6,7 +6,7 @@ export type Problem = components["schemas"]["Problem"];
 export class ProblemError extends Error {
   constructor(
     readonly problem: Problem,
-    /** Of what is there now, where somebody else was faster. */
+    /** The current version, after another administrator has changed the row. */
     readonly etag: string | null,
   ) {
     super(problem.detail);
@@ -28,12 +28,12 @@ const UNREACHABLE: Problem = {
   errors: [],
 };
 
-/** The words for whatever a call ended with. */
+/** The problem of a failed call. */
 export function problemOf(error: unknown): Problem {
   return error instanceof ProblemError ? error.problem : UNREACHABLE;
 }
 
-/** Of an answer that is no success. */
+/** The error of an answer without success. */
 export async function refusal(response: Response): Promise<ProblemError> {
   const isProblem = response.headers.get("Content-Type")?.startsWith("application/problem+json");
   const problem = isProblem
@@ -49,9 +49,9 @@ function said(detail: string): string {
 }
 
 /**
- * What belongs beside which field of a form, and what belongs to none of them. A field is named by its path,
- * `targets.0.prefix`; a fault that lies deeper than the form's own fields is shown at the nearest one. `renamed`: fields that
- * are called something else in the form.
+ * Sorts a problem's faults by the form's fields; `rest` is set if a fault belongs to none. A field is named by its path,
+ * `targets.0.prefix`; a fault below the form's own fields is shown at the nearest one. `renamed`: the API's names of fields to
+ * the form's.
  */
 export function byField(
   problem: Problem,

@@ -9,7 +9,7 @@ import { QrSecret } from "../shared/QrSecret";
 import { counted } from "../shared/words";
 import type { Device } from "./queries";
 
-/** For a person whose authenticator is lost: what it shows is all that a code proves. */
+/** Replaces a lost authenticator. A code proves no more than access to the authenticator, so the person must be known. */
 export function DeviceAuthenticatorDialog({
   device: { id, name, user },
   onClose,

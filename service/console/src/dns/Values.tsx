@@ -12,7 +12,7 @@ const SAID: Record<Standing, { Icon: typeof IconPlus; colour: string; words: str
   unknown: { Icon: IconQuestionMark, colour: "dimmed", words: "is desired; the zone’s value is unknown" },
 };
 
-/** What the zone has beside what is wanted, value by value, of a record that is not live. */
+/** The desired and the observed values of a record that is not live. */
 export function Values({ record }: { record: Published }) {
   const values = difference(record);
   if (values.length === 0) return null;

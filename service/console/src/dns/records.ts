@@ -1,4 +1,4 @@
-/** Zones and records out of the live view's rows. Pure. */
+/** Zones and records of the live view's rows. Pure. */
 import type { DnsRow, Published, Zone } from "../live/live";
 import type { Rows } from "../live/rows";
 
@@ -24,7 +24,7 @@ export function chosen(
     if ("origin" in row) zones.push(row);
     else if (hasName(row) && (state === undefined || row.state === state)) records.push(row);
   }
-  // What needs somebody stands first.
+  // Records that are not live come first.
   const need = ({ state: of }: Published) => (of === "live" ? 1 : 0);
   records.sort((a, b) => need(a) - need(b) || a.name.localeCompare(b.name) || a.type.localeCompare(b.type));
   return { zones: zones.sort((a, b) => a.name.localeCompare(b.name)), records };
@@ -32,10 +32,10 @@ export function chosen(
 
 const MARK = '"ipsec-tunneling:yes"';
 
-/** What becomes of a value: it is as it should be, or not there yet, or there and to go, or nobody's but somebody else's. */
+/** A value's state: correct, not published yet, to be removed, or another program's. */
 export type Standing = "same" | "missing" | "surplus" | "foreign" | "unknown";
 
-/** The difference by value of a record that is not live: what the zone has beside what the profile wants. */
+/** Compares the desired and the observed values of a record that is not live. */
 export function difference({
   type,
   state,
@@ -47,7 +47,7 @@ export function difference({
   const standing = (value: string): Standing => {
     if (found === null) return "unknown";
     if (!found.includes(value)) return "missing";
-    // Beside a name of somebody else's nothing is touched, nor any text but our mark.
+    // dns-updater changes no foreign name, and no text but its own mark.
     const isOthers = state === "foreign" || (type === "TXT" && value !== MARK);
     if (isOthers) return "foreign";
     return wanted.includes(value) ? "same" : "surplus";

@@ -1,4 +1,4 @@
-/** ⌘K: any view, what can be done, and any resource by a part of its name. */
+/** ⌘K: views, actions, and resources by a part of their name. */
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import { IconPlus, IconSearch, IconWorld } from "@tabler/icons-react";
@@ -12,7 +12,7 @@ import { PLACES } from "./navigation";
 const FOUND_AT_MOST = 6;
 const PAUSE_MS = 150;
 
-/** `onField`: what is typed comes to the field from now on. */
+/** `onField` is called when the field has the focus. */
 export function Commands({
   query,
   onQuery,

@@ -34,7 +34,7 @@ import { NavLinkTo } from "../shared/links";
 
 const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
 
-/** What every view stands in, for who is signed in; for anybody else, the way in. */
+/** The frame of every view for a signed-in administrator; for others, the sign-in page. */
 export function Frame() {
   const session = useQuery(sessionQuery);
   if (session.isPending) return <Waiting forWhat="the console" whole />;

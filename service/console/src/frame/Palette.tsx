@@ -1,4 +1,4 @@
-/** ⌘K before its code is there: it is loaded when it is first asked for, and what is typed until then is kept. */
+/** ⌘K: its code is loaded when it is first opened; keys that are typed meanwhile are kept. */
 import { useHotkeys, useWindowEvent } from "@mantine/hooks";
 import { spotlight } from "@mantine/spotlight";
 import { Suspense, useState } from "react";
@@ -8,7 +8,7 @@ import { useSoon, view } from "../shared/view";
 const load = () => import("./Commands");
 const Commands = view(load, "Commands");
 
-/** `asked`: it has been opened before. */
+/** `asked`: the palette has been opened before. */
 export function Palette({ asked, onOpen }: { asked: boolean; onOpen: () => void }) {
   const [query, setQuery] = useState("");
   const [hasField, setHasField] = useState(false);

@@ -1,4 +1,4 @@
-/** What the console shows, in its order. */
+/** The console's main pages, in their order. */
 import {
   IconDeviceLaptop,
   IconHelpHexagon,
@@ -17,7 +17,7 @@ import type { LinkProps } from "@tanstack/react-router";
 export interface Place {
   label: string;
   to: NonNullable<LinkProps["to"]>;
-  /** What else belongs to it. */
+  /** Another page that belongs to it. */
   also?: string;
   icon: Icon;
   about: string;

@@ -24,7 +24,7 @@ export function useSamples(name: string, hours: number) {
   });
 }
 
-/** What the gateway drops, and why, over time. */
+/** The gateway's dropped packets by cause, over time. */
 export function Drops({
   name,
   hours,

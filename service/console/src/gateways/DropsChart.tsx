@@ -6,10 +6,10 @@ import { causeWords, type DropRow } from "./samples";
 
 const COLOURS = ["red.6", "orange.6", "yellow.7", "blue.6", "grape.6", "teal.6", "gray.6"];
 const time = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
-// The library also asks for the words of no time.
+// The library also formats values that are no time.
 const clock = (at: unknown) => (Number.isFinite(Number(at)) ? time.format(Number(at)) : "");
 
-/** A part of its own, because the library is large. */
+/** Loaded on its own, because the library is large. */
 export function DropsChart({ rows, causes }: { rows: readonly DropRow[]; causes: readonly string[] }) {
   return (
     <AreaChart

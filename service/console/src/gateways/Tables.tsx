@@ -18,8 +18,7 @@ const COLOURS: Record<Entry["standing"], string> = {
 };
 
 /**
- * The pipeline's tables as they are read back from the gateway, beside what the controller wants there; wrapped keys are
- * left out by the controller.
+ * The pipeline's observed entries, beside the desired ones; the controller leaves wrapped keys out.
  */
 export function Tables({ name, isOnline }: { name: string; isOnline: boolean }) {
   const entries = useQuery({

@@ -24,12 +24,12 @@ export function words(fields: Fields): string {
     .join("  ");
 }
 
-/** Those that are not as they should be. */
+/** The entries that differ from the desired ones. */
 export function driftIn<Of extends Pick<Entry, "standing">>(entries: readonly Of[]): Of[] {
   return entries.filter(({ standing }) => standing !== "held");
 }
 
-/** By table, in the order of their names. */
+/** Entries by table, in the order of the tables' names. */
 export function byTable<Of extends { table: string }>(entries: readonly Of[]): [string, Of[]][] {
   const tables = new Map<string, Of[]>();
   for (const entry of entries) tables.set(entry.table, [...(tables.get(entry.table) ?? []), entry]);

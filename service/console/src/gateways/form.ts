@@ -39,7 +39,7 @@ export function gatewayOf({ lan, wan, address6, pool6, kind, ...rest }: GatewayF
   };
 }
 
-/** Each place in the form at which a fault can be shown. */
+/** The paths of the form's fields, beside which faults are shown. */
 export const FIELDS = [
   ...Object.keys(NEW).filter((field) => field !== "wan" && field !== "lan"),
   ...Object.keys(NEW.wan).map((field) => `wan.${field}`),

@@ -1,4 +1,4 @@
-/** A gateway's samples as a chart's rows: what was dropped between two of them, by cause. Pure. */
+/** A gateway's samples as a chart's rows: the drops between two samples, by cause. Pure. */
 import type { GatewayDrop } from "../api/contract";
 import type { Schemas } from "../api/client";
 
@@ -9,14 +9,14 @@ export interface DropRow {
   [cause: string]: number;
 }
 
-/** Rows, and the causes that there were, the most frequent first. */
+/** Rows, and their causes, the most frequent first. */
 export function dropRows(samples: readonly Sample[]): { rows: DropRow[]; causes: string[] } {
   const totals = new Map<string, number>();
   const rows = samples.slice(1).map((sample, before) => {
     const row: DropRow = { at: Date.parse(sample.at) };
     for (const [cause, count] of Object.entries(sample.drops)) {
       const known = samples[before]?.drops[cause] ?? 0;
-      // A gateway that started anew counts from 0.
+      // A restarted gateway counts from 0.
       const more = count >= known ? count - known : count;
       if (more === 0) continue;
       row[cause] = more;
@@ -25,7 +25,7 @@ export function dropRows(samples: readonly Sample[]): { rows: DropRow[]; causes:
     return row;
   });
   const causes = [...totals].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(([cause]) => cause);
-  // Where nothing was dropped a line lies at 0.
+  // Without drops, the line is at 0.
   for (const row of rows) for (const cause of causes) row[cause] ??= 0;
   return { rows, causes };
 }

@@ -10,7 +10,7 @@ export function stateOf({ state, draining_since }: Pick<Gateway, "state" | "drai
   return { word: "online", colour: "culvert" };
 }
 
-/** How often a reconciliation had to put right what somebody else had changed. */
+/** The number of reconciliations that found drift, and the last drift. */
 export function driftOf({ drift }: Pick<Gateway, "drift">): string {
   const { repaired = 0, missing = 0, foreign = 0, changed = 0 } = drift;
   if (repaired === 0) return "none";
@@ -23,7 +23,7 @@ export function driftOf({ drift }: Pick<Gateway, "drift">): string {
   return `repaired ${repaired === 1 ? "once" : `${repaired} times`}${last.length > 0 ? `; last: ${last.join(", ")}` : ""}`;
 }
 
-/** Whether the gateway has its newest key-encryption key, and the SAs that still need fresh keys after a change. */
+/** The state of the gateway's KEK, and the number of SAs to be rekeyed after its change. */
 export function keysOf({ keys }: Pick<Gateway, "keys">): string {
   switch (keys.state) {
     case "new":

@@ -1,4 +1,4 @@
-/** What the first page shows is there before it is drawn. */
+/** Loads the session and the overview's stream before the first page is drawn. */
 import type { QueryClient } from "@tanstack/react-query";
 
 import { firstStream } from "../first";
@@ -7,10 +7,10 @@ import { watchChanges } from "./changes";
 import { gateways, traffic, tunnels } from "./live";
 import { stream } from "./stream";
 
-// By then the page's own parts watch.
+// By then the page's own components watch.
 const DRAWN_MS = 5000;
 
-/** Until it is known who is signed in, and for them the overview's stream goes on. */
+/** Resolves when the session is known; for a signed-in administrator the early stream continues. */
 export async function lookAhead(queries: QueryClient): Promise<void> {
   const session = await queries.query({ ...sessionQuery, staleTime: "static" }).catch(() => null);
   const begun = firstStream();
@@ -21,7 +21,7 @@ export async function lookAhead(queries: QueryClient): Promise<void> {
   }
   const watched = [
     ...[gateways, traffic, tunnels].map((source) => source.subscribe(() => undefined)),
-    // The frame's: another view later would be another stream.
+    // The frame's view: adding it later would need another stream.
     watchChanges(queries),
   ];
   stream.goOn(begun);

@@ -1,9 +1,9 @@
-/** Which lists show what a line of the audit log is about. Pure. */
+/** The lists that show the object of an audit log line. Pure. */
 
-// What a change of one kind of object shows in beside its own lists.
+// The lists that show each kind of object.
 const ALSO: Record<string, string[]> = {
   user: ["users", "invitations", "devices", "groups", "policies", "resources"],
-  // One that is enrolled has used an invitation up.
+  // An enrolment uses up an invitation.
   device: ["devices", "users", "invitations"],
   group: ["groups", "policies"],
   policy: ["policies", "resources"],
@@ -17,7 +17,7 @@ const ALSO: Record<string, string[]> = {
   token: ["tokens", "admins", "account"],
 };
 
-/** The areas whose lists a line concerns. */
+/** The areas whose lists a line makes stale. */
 export function areasOf(line: { object: string }): string[] {
   const kind = line.object.split("/", 1)[0] ?? "";
   return ["audit", ...(ALSO[kind] ?? [])];

@@ -1,4 +1,4 @@
-/** What anybody changes makes what is shown of it stale: each line of the audit log names its object. */
+/** Makes the lists of a changed object stale: each line of the audit log names its object. */
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 
@@ -8,13 +8,13 @@ import { stream } from "./stream";
 
 let hasBegun = false;
 
-/** Until the answer is called. */
+/** Watches until the returned function is called. */
 export function watchChanges(queries: QueryClient): () => void {
   return stream.watch("audit", ({ kind, line }) => {
     const isFirst = !hasBegun;
     hasBegun = true;
     if (kind === "begins" && isFirst) return;
-    // Where the log begins anew under an open page, lines may have been missed.
+    // If the log's stream begins again under an open page, lines may have been missed.
     const areas = kind === "line" ? areasOf(line as Schemas["NamedLineOut"]) : null;
     void queries.invalidateQueries({
       predicate: ({ queryKey: [area] }) => area !== "session" && (areas?.includes(String(area)) ?? true),
@@ -22,7 +22,7 @@ export function watchChanges(queries: QueryClient): () => void {
   });
 }
 
-/** For the frame, once. */
+/** Used by the frame alone. */
 export function useChanges(): void {
   const queries = useQueryClient();
   useEffect(() => watchChanges(queries), [queries]);

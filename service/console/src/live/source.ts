@@ -1,4 +1,4 @@
-/** What one view has come to, for the parts of a page that show it. It is kept while nobody does, and goes on from there. */
+/** A live view's state, for the components that show it. It is kept while no component shows it. */
 import type { Stream, Told, View } from "./stream";
 
 export class Source<State> {

@@ -10,11 +10,11 @@ import type { Begun } from "../first";
 
 export type Link = "connecting" | "live" | "lost";
 export type View = "tunnels" | "traffic" | "gateways" | "dns" | "audit";
-/** What is told of a view: its `kind`, and what belongs to that. */
+/** An event of a view: its `kind`, and the fields of that kind. */
 export type Told = { kind: string } & Record<string, unknown>;
 
 const AGAIN_MS = 1000;
-// Pages that follow one another mostly show the same.
+// Two pages in a row mostly watch the same views.
 const SETTLE_MS = 30;
 
 export class Stream {
@@ -23,7 +23,7 @@ export class Stream {
   private source: EventSource | null = null;
   private held = "";
   private last = "";
-  /** What has told something that nobody heard any more: it has to begin anew. */
+  /** Views with an event that had no listener: their next stream begins with a snapshot. */
   private readonly missed = new Set<View>();
   private state: Link = "connecting";
   private pending: number | undefined;
@@ -56,7 +56,7 @@ export class Stream {
     this.pending = window.setTimeout(this.settle, milliseconds);
   }
 
-  /** Without waiting for more to watch. */
+  /** Opens the stream for the current views, or closes it. */
   readonly settle = (): void => {
     const wanted = document.hidden ? "" : [...this.views.keys()].sort().join();
     if (
@@ -69,7 +69,7 @@ export class Stream {
     if (wanted !== "") this.open(wanted);
   };
 
-  /** One that was opened before this code was there goes on as this one's. */
+  /** Continues a stream that was opened before this code was loaded. */
   goOn({ source, views, heard }: Begun): void {
     this.close();
     this.hold(source, [...views].sort().join());
@@ -91,7 +91,7 @@ export class Stream {
     this.source = source;
     this.held = wanted;
     source.onopen = () => this.tell("live");
-    // By itself a browser waits longer, and after a refusal it does not come back.
+    // A browser's own retry waits longer, and does not happen after a refusal.
     source.onerror = () => {
       this.tell("lost");
       this.close();

@@ -106,7 +106,7 @@ export function LiveMap({
   );
 }
 
-/** Before the first paint already. */
+/** The element's width, measured before the first paint. */
 function useWidth(ref: RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {

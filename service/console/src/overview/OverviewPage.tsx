@@ -76,7 +76,7 @@ export function OverviewPage() {
   );
 }
 
-/** Each gateway that is gone: why, and what became of its tunnels. */
+/** Each gateway that is offline, with the reason and its tunnels' moves. */
 function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: readonly Tunnel[] }) {
   return gateways
     .filter(({ state }) => state === "offline")

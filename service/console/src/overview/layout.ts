@@ -1,5 +1,5 @@
 /**
- * Where each node of the live map stands: devices, gateways, resources in three columns, joined by tunnels. Pure.
+ * The place of each node of the live map: devices, gateways, resources in three columns, joined by tunnels. Pure.
  *
  *   device ───────► gateway ───────► resource
  *          tunnels          tunnels
@@ -26,7 +26,7 @@ export interface Span {
   tunnels: number;
   /** Bytes per second, both ways. */
   rate: number;
-  /** When the oldest of them was opened. */
+  /** The time at which the oldest tunnel was opened. */
   since: string;
 }
 

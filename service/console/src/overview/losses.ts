@@ -1,11 +1,11 @@
-/** What became of the tunnels of a gateway that is gone or drains. Pure. */
+/** The tunnels that a gateway lost when it went offline or was drained. Pure. */
 import type { Tunnel } from "../live/live";
 import { counted } from "../shared/words";
 
 export interface Loss {
-  /** How many went where. */
+  /** The number of tunnels that moved to each other gateway. */
   moved: ReadonlyMap<string, number>;
-  /** Are still the gateway's. */
+  /** The number of tunnels that the gateway still has. */
   left: number;
 }
 

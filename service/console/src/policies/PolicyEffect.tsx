@@ -5,7 +5,7 @@ import { useEffectOf } from "../shared/useEffectOf";
 import { isWhole, policyOf, type PolicyForm } from "./form";
 import { previewPolicy, type Policy } from "./queries";
 
-/** What the form would do as it stands. `before`: the policy in whose place it would be. */
+/** The effect of the form's content. `before`: the policy that it would replace. */
 export function PolicyEffect({ values, before }: { values: PolicyForm; before?: Policy }) {
   const asked = isWhole(values) ? policyOf(values) : null;
   const effect = useEffectOf("policies", before?.name ?? null, asked, (body) =>

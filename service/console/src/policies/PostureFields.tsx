@@ -4,14 +4,14 @@ import type { UseFormReturnType } from "@mantine/form";
 import { FormRows } from "../shared/FormRows";
 import { NO_REQUIREMENT, type PolicyForm } from "./form";
 
-// What Culvert's own client tells of its computer; another may tell more.
+// The facts that Culvert's own client reports; another client may report more.
 const FACTS = ["architecture", "client_version", "disk_encryption", "kernel", "os", "os_id", "os_version"];
 const HOWS = [
   { value: "one_of", label: "is one of" },
   { value: "at_least", label: "is at least version" },
 ];
 
-/** What is asked of the computer, by what it says of itself. */
+/** Conditions on the facts that a computer reports. */
 export function PostureFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   const { posture } = form.values;
   return (

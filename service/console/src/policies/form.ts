@@ -20,7 +20,7 @@ export interface WindowForm {
   closes: string;
 }
 
-/** One fact of the computer: `values` is what it may be, or `version` what it is at least. */
+/** A fact of the computer with its permitted `values`, or its least `version`. */
 export interface RequirementForm {
   fact: string;
   how: "one_of" | "at_least";
@@ -31,7 +31,7 @@ export interface RequirementForm {
 export interface PolicyForm extends Record<string, unknown> {
   name: string;
   enabled: boolean;
-  /** Of a group or of one person: `who` is its name. */
+  /** Applies to a group or to one person; `who` is the name. */
   whose: "group" | "user";
   who: string;
   resources: string[];
@@ -68,7 +68,7 @@ export function newPolicy(zone: string): PolicyForm {
   };
 }
 
-/** `zone`: where none is asked for yet. */
+/** `zone`: the time zone of a policy without hours. */
 export function formOf(policy: Policy, zone: string): PolicyForm {
   const { name, enabled = true, group, user, resources, conditions = {} } = policy;
   return {
@@ -112,7 +112,7 @@ export function policyOf(form: PolicyForm): PolicyIn {
   };
 }
 
-/** As it was written, without what the server adds. */
+/** The policy without the fields that the server adds. */
 export function written(policy: Policy): PolicyIn {
   const asked: Partial<Policy> & PolicyIn = { ...policy };
   delete asked.created_at;
@@ -122,7 +122,7 @@ export function written(policy: Policy): PolicyIn {
 export const isWhole = (form: PolicyForm): boolean =>
   form.name.trim() !== "" && form.who !== "" && form.resources.length > 0;
 
-/** What can be told without the controller, in a person's words. */
+/** Checks that need no controller. */
 export const VALIDATE = {
   who: (who: string) => (who === "" ? "Choose one" : null),
   resources: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
@@ -134,7 +134,7 @@ export const VALIDATE = {
   },
 };
 
-// Of a list that the API takes (decision/conditions.py).
+// The API's limit of this list (decision/conditions.py).
 const POSTURE_MAX = 32;
 const PLACES = { "": "fact", ".fact": "fact", ".one_of": "values", ".at_least": "version" };
 
@@ -159,7 +159,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
 
 export const fieldsOf = (form: PolicyForm): string[] => [...Object.keys(form), ...Object.keys(FIELDS)];
 
-/** "code at most 30 min old", "Mon–Fri 08:00–18:00 (Europe/Berlin)", …: what a policy asks for, a phrase each. */
+/** "code at most 30 min old", "Mon–Fri 08:00–18:00 (Europe/Berlin)", …: a phrase for each condition. */
 export function inWords(conditions: Conditions = {}): string[] {
   const { code_max_age_seconds: age, hours, device_approved, sources = [], posture = [] } = conditions;
   return [

@@ -33,7 +33,7 @@ export const previewPolicy = async (asked: PolicyIn, replaces: string | null) =>
     }),
   );
 
-/** Every policy that leads to a resource, or from a group. */
+/** All policies of a resource or of a group. */
 export async function allPolicies(of: { group: string } | { resource: string }): Promise<Policy[]> {
   const found: Policy[] = [];
   let cursor: string | null = null;

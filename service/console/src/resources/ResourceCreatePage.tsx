@@ -14,7 +14,7 @@ import { Fields } from "./Fields";
 import { fieldsOf, NEW, resourceOf, suggestedName, VALIDATE } from "./form";
 import { ButtonLink } from "../shared/links";
 
-/** First what it would do, then it is done. */
+/** The first submission previews the resource, the second creates it. */
 export function ResourceCreatePage() {
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -22,7 +22,7 @@ export function ResourceCreatePage() {
   const form = useForm({
     initialValues: NEW,
     validate: VALIDATE,
-    // What was previewed is not what it was.
+    // The preview was of other values.
     onValuesChange: () => preview.reset(),
   });
   const onError = (error: Error) => form.setErrors(byField(problemOf(error), fieldsOf(form.values)).fields);

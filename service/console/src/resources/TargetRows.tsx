@@ -10,7 +10,7 @@ const PROTOCOLS = [
   { value: "icmp", label: "ICMP" },
 ];
 
-/** Addresses, and of each what protocol and which ports. */
+/** Addresses, each with a protocol and ports. */
 export function TargetRows({
   form,
   path,

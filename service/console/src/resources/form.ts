@@ -25,7 +25,7 @@ export const NEW: ResourceForm = {
   suite: "",
 };
 
-/** What can be told without the controller, in a person's words. */
+/** Checks that need no controller. */
 export const VALIDATE = {
   gateways: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
 };
@@ -34,7 +34,7 @@ export function formOf(resource: Resource): ResourceForm {
   const { name, fqdn, display_name, gateways, users = [], owner, idle_seconds = 300, suite } = resource;
   return {
     name,
-    // Where the name in the DNS stands beside it, it is no name that could be saved.
+    // A displayed name with the DNS name beside it cannot be saved as a name.
     fqdn: display_name.includes(" ") ? fqdn : display_name,
     targets: resource.targets.map(rowOf),
     gateways,
@@ -45,7 +45,7 @@ export function formOf(resource: Resource): ResourceForm {
   };
 }
 
-/** `before`: what of it the form does not show is kept. */
+/** `before`: its fields that the form lacks are kept. */
 export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
   const sameGateways =
     before !== undefined && [...form.gateways].sort().join() === [...before.gateways].sort().join();
@@ -62,7 +62,7 @@ export function resourceOf(form: ResourceForm, before?: Resource): ResourceIn {
   };
 }
 
-/** The short name that a full one suggests: its first label, as far as one can be made of it. */
+/** A short name made of a full name's first label. */
 export function suggestedName(fqdn: string): string {
   const label = fqdn.toLowerCase().replace(/^\*\./, "all-").split(".", 1)[0] ?? "";
   return label
@@ -74,7 +74,7 @@ export function suggestedName(fqdn: string): string {
     .slice(0, DNS_LABEL_MAX);
 }
 
-/** Each place in the form at which a fault can be shown. */
+/** The paths of the form's fields, beside which faults are shown. */
 export function fieldsOf(form: ResourceForm): string[] {
   return [...Object.keys(form), ...placesOf("targets", form.targets)];
 }

@@ -35,7 +35,7 @@ export const resourceUseQuery = (name: string) =>
     staleTime: 0,
   });
 
-/** Those that a resource can be for. */
+/** The names of people, for the form's choice. */
 export const peopleNamesQuery = queryOptions({
   queryKey: ["users", "names"],
   queryFn: async () =>

@@ -1,4 +1,4 @@
-/** A resource that was deleted, as it was, with the policies that led to it. */
+/** Creates a deleted resource again, with its policies. */
 import { api, tagged } from "../api/client";
 import { ProblemError } from "../api/problem";
 import { written } from "../policies/form";
@@ -13,7 +13,7 @@ export async function restored(found: Resource, policies: readonly Policy[]): Pr
   for (const policy of policies) await ledBack(policy, resource.name);
 }
 
-/** One that led elsewhere too is there still, and may have changed meanwhile. */
+/** A policy with other resources still exists, and may have changed meanwhile. */
 async function ledBack(policy: Policy, resource: string): Promise<void> {
   const path = { name: policy.name };
   try {

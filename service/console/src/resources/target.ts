@@ -1,4 +1,4 @@
-/** What may be reached, between a form's rows and the API's. Pure. */
+/** Permitted addresses as rows of a form, and as the API has them. Pure. */
 import type { Schemas } from "../api/client";
 
 export type Target = Schemas["Target"];
@@ -13,7 +13,7 @@ export interface TargetRow {
 
 export const NO_TARGET: TargetRow = { prefix: "", protocol: "any", ports: "" };
 
-/** Each place in rows at `path` at which a fault can be shown. */
+/** The paths of the fields of the rows at `path`. */
 export function placesOf(path: string, rows: readonly TargetRow[]): string[] {
   return rows.flatMap((_, at) => ["prefix", "protocol", "ports"].map((field) => `${path}.${at}.${field}`));
 }
@@ -28,7 +28,7 @@ export function targetOf({ prefix, protocol, ports }: TargetRow): Target {
   return { prefix: prefix.trim(), protocol, ports: hasPorts ? typed : [] };
 }
 
-/** In a line: "10.20.0.10 tcp 443". A single host stands without its prefix length. */
+/** A target in a line: "10.20.0.10 tcp 443". A single host has no prefix length. */
 export function shown({ prefix, protocol = "any", ports = [] }: Target): string {
   const host = prefix.replace(/(?<=\.\d+)\/32$|(?<=:.*)\/128$/, "");
   return [

@@ -2,7 +2,7 @@ import { Center, Group, Image, Paper, Stack, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import type { ReactNode } from "react";
 
-/** What stands before the console: a card in the middle. */
+/** A card in the middle of the page, before sign-in. */
 export function CardPage({ title, about, children }: { title: string; about?: string; children: ReactNode }) {
   useDocumentTitle(`${title} · Culvert`);
   return (

@@ -1,4 +1,4 @@
-/** Ways to sign in beside password and code, as far as this browser and this controller have them. */
+/** Sign-in with a passkey or at a provider, if this browser and this controller support it. */
 import { Button, Divider, Stack } from "@mantine/core";
 import { IconFingerprint, IconLogin2 } from "@tabler/icons-react";
 import { queryOptions, useMutation, useQuery } from "@tanstack/react-query";
@@ -40,7 +40,7 @@ export function OtherWays({ onSignedIn }: { onSignedIn: (session: Session) => vo
   );
 }
 
-/** Without a password: an invitation makes an account of one's name at the provider. */
+/** Sets up an account without a password, with the person's account at the provider. */
 export function SetUpAtProvider({ token, name }: { token: string; name: string }) {
   const issuer = useQuery(offerQuery).data?.issuer ?? null;
   if (issuer === null) return null;

@@ -13,7 +13,7 @@ import { ButtonLink } from "../shared/links";
 
 const SHORTEST_PASSWORD = 12;
 
-/** Where an administrator's invitation leads. Its token stands behind the #, which no browser sends anywhere. */
+/** The page of an administrator's invitation. Its token is in the fragment (#), which browsers do not send. */
 export function SetUpPage() {
   const [token] = useState(() => new URLSearchParams(window.location.hash.slice(1)).get("token") ?? "");
   const form = useForm({ initialValues: { token, name: "", password: "" } });

@@ -9,7 +9,7 @@ import { CardPage } from "./CardPage";
 import { OtherWays } from "./OtherWays";
 import { sessionQuery, type Session } from "./session";
 
-/** In place of the view that was asked for, which shows afterwards. */
+/** Replaces the requested view until sign-in. */
 export function SignInPage() {
   const queries = useQueryClient();
   const form = useForm({ initialValues: { name: "", password: "", code: "" } });

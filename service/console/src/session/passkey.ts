@@ -1,13 +1,13 @@
 /** Passkeys, as browsers make and use them (WebAuthn). */
 import { api, body } from "../api/client";
 
-/** Browsers have passkeys for names, and none for addresses. */
+/** Browsers support passkeys for names, not for IP addresses. */
 export const canUsePasskeys = (): boolean =>
   typeof PublicKeyCredential !== "undefined" &&
   "parseRequestOptionsFromJSON" in PublicKeyCredential &&
   !/^[\d.]+$|:/.test(window.location.hostname);
 
-/** The browser gave none: who had its dialog before them closed it, or their authenticator has no other to give. */
+/** The browser gave no passkey: the person closed its dialog, or the authenticator has none to give. */
 export const isBrokenOff = (error: unknown): boolean => error instanceof DOMException;
 
 export async function addPasskey(name: string) {

@@ -23,7 +23,7 @@ export const sessionQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** What is no more than a button that would be refused is not shown. */
+/** False: the button for this area would be refused, so it is not shown. */
 export function useMayWrite(area: string): boolean {
   const session = useQuery(sessionQuery).data;
   return session != null && mayWrite(session.role, area);

@@ -106,7 +106,7 @@ function endColumn(setDoing: (doing: Doing) => void): Column<Administrator> {
   };
 }
 
-/** From the role that is seen now to another, unless somebody was faster. */
+/** Changes a role, unless another owner has changed it meanwhile. */
 function ChangeRole({
   of: { name, role: before },
   role,
@@ -136,7 +136,7 @@ function ChangeRole({
       if (error instanceof ProblemError && error.reason === "VERSION_STALE") void found.refetch();
     },
   });
-  // What is there is not what was seen.
+  // Another owner has changed the role.
   if (found.data && found.data.row.role !== before && !change.isPending)
     return (
       <Conflict

@@ -1,7 +1,7 @@
 import { Group, Paper, Stack, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** One thing that can be set. */
+/** A titled card of the settings page. */
 export function Card({
   title,
   about,

@@ -106,7 +106,7 @@ export function ControllerFacts() {
   );
 }
 
-/** By the controller's own clock. */
+/** The end of a certificate, by the controller's clock. */
 function Ends({ at, now }: { at: string; now: string }) {
   const days = Math.floor((Date.parse(at) - Date.parse(now)) / DAY_MS);
   return (

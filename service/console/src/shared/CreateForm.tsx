@@ -10,7 +10,7 @@ import { ProblemNote } from "./ProblemNote";
 
 export interface Created<Form> {
   initial: Form;
-  /** Each place in the form at which a fault can be shown. */
+  /** The paths of the form's fields, beside which faults are shown. */
   fieldsOf: (form: Form) => readonly string[];
   /** The API's names of fields to the form's, if they differ. */
   renamed?: Readonly<Record<string, string>>;

@@ -17,7 +17,7 @@ export function Dialog({
   onClose: () => void;
   title: string;
   size?: string;
-  /** Whether this dialog stands above another one, which waits for it. */
+  /** True: this dialog is shown above another dialog. */
   above?: boolean;
   children: ReactNode;
 }) {

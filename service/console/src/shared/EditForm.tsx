@@ -1,4 +1,4 @@
-/** The form of a row that somebody else may be changing: what it writes over is the version that editing began with. */
+/** The form of a row that others may change too: it replaces only the version with which editing began. */
 import { Button, Group, Stack } from "@mantine/core";
 import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
@@ -11,11 +11,11 @@ import { ProblemNote } from "./ProblemNote";
 
 export interface Edited<Row, Form, Body> {
   formOf: (row: Row) => Form;
-  /** What is sent of it; `before` is the row as it was when editing began. */
+  /** The body to send; `before` is the row with which editing began. */
   bodyOf: (form: Form, before: Row) => Body;
-  /** Each place in the form at which a fault can be shown. */
+  /** The paths of the form's fields, beside which faults are shown. */
   fieldsOf: (form: Form) => string[];
-  /** Fields that the API calls something else: its name for them to the form's. */
+  /** The API's names of fields to the form's, if they differ. */
   renamed?: Readonly<Record<string, string>>;
   validate?: UseFormInput<Form>["validate"];
 }
@@ -33,12 +33,12 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
 }: {
   label: string;
   what: string;
-  /** As it is there now. */
+  /** The current row. */
   found: Tagged<Row>;
   edited: Edited<Row, Form, Body>;
   mayWrite: boolean;
   write: (body: Body, etag: string) => Promise<Tagged<Row>>;
-  /** Reads what is there anew, after somebody else was faster. */
+  /** Reads the row again, after another administrator has changed it. */
   again: () => void;
   onSaved: (saved: Tagged<Row>) => void;
   children: (form: UseFormReturnType<Form>, before: Row) => ReactNode;

@@ -1,4 +1,4 @@
-/** What a change of who may reach what would do, said before it is done. */
+/** The effect of a change of access, shown before the change. */
 import { Group, List, Paper, Text } from "@mantine/core";
 import { IconEye } from "@tabler/icons-react";
 import type { ReactNode } from "react";

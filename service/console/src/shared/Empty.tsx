@@ -1,7 +1,7 @@
 import { Center, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** Where there is nothing to list: what belongs here, and what to do. */
+/** An empty list: it names the missing rows and the next step. */
 export function Empty({
   icon,
   title,

@@ -7,7 +7,7 @@ import { byField, problemOf } from "../api/problem";
 import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 
-/** A dialog with a form whose faults stand at their fields. */
+/** A dialog with a form, whose faults are shown beside their fields. */
 export function FormDialog<Form extends Record<string, unknown>>({
   title,
   act,

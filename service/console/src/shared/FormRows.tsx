@@ -2,7 +2,7 @@ import { ActionIcon, Button, Group, Text, type GroupProps } from "@mantine/core"
 import { IconPlus, IconX } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
-/** What of a form its rows are a part of. */
+/** The part of a form's interface that rows need. */
 export interface Holder<Row> {
   getInputProps: (path: string) => object;
   insertListItem: (path: string, row: Row) => void;
@@ -10,7 +10,7 @@ export interface Holder<Row> {
   errors: Record<string, ReactNode>;
 }
 
-/** As many of one kind as are asked for, each with a way out. `path` is where they are in the form. */
+/** Rows of a form that a person adds and removes. `path` is their place in the form. */
 export function FormRows<Row>({
   form,
   path,
@@ -28,16 +28,16 @@ export function FormRows<Row>({
   path: string;
   rows: readonly Row[];
   atLeast?: number;
-  /** What a row is called: "address". */
+  /** A row's name: "address". */
   one: string;
   /** The rows' owner, on a page with several groups of rows. */
   of?: string;
   align?: NonNullable<GroupProps["align"]>;
-  /** A row that begins. */
+  /** A new row. */
   blank: Row;
-  /** What the button says. */
+  /** The button's text. */
   add: string;
-  /** What stands beside the button. */
+  /** An element beside the button. */
   beside?: ReactNode;
   children: (row: Row, at: number) => ReactNode;
 }) {

@@ -4,7 +4,7 @@ import type { Schemas } from "../api/client";
 import { useNow } from "./useNow";
 import { age } from "./words";
 
-/** Why somebody could not open something, the last time that this was so. */
+/** The reason and time of the last denial. */
 export function LastDenied({ denied }: { denied: Schemas["DeniedOut"] | null | undefined }) {
   const now = useNow();
   if (!denied)

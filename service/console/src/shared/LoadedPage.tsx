@@ -6,7 +6,7 @@ import { ProblemNote } from "./ProblemNote";
 import { Waiting } from "./Waiting";
 import { ButtonLink } from "./links";
 
-/** A page of one row: until it is there, and when it is not. */
+/** A page of one row, also while the row is loading and if it cannot be loaded. */
 export function LoadedPage<Row>({
   query,
   name,
@@ -15,7 +15,7 @@ export function LoadedPage<Row>({
 }: {
   query: UseQueryResult<Row>;
   name: string;
-  /** Where all of its kind are, "/" and their name. */
+  /** The address of the list page of such rows. */
   list: "/groups" | "/policies" | "/resources" | "/site-tunnels";
   children: (found: Row) => ReactNode;
 }) {

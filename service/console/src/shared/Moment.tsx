@@ -5,7 +5,7 @@ import { age } from "./words";
 
 const AT: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "medium" };
 
-/** How long ago something was; when exactly, on asking. */
+/** The time since a moment; its tooltip has the exact time. */
 export function Moment({ at, never = "never" }: { at: string | null; never?: string }) {
   const now = useNow();
   if (at === null)

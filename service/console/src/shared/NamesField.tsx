@@ -1,4 +1,4 @@
-/** A choice among names of which there may be many: the controller searches them as one types. */
+/** A choice among names, of which there may be many: the controller searches them as a person types. */
 import { MultiSelect, Select, type MultiSelectProps, type SelectProps } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
@@ -12,7 +12,7 @@ const FOUND_AT_MOST = 50;
 interface Asked {
   q?: string;
   limit: number;
-  /** Of resources: those that it serves. */
+  /** Limits resources to those of this gateway. */
   gateway?: string;
 }
 
@@ -24,7 +24,7 @@ const ASK = {
 };
 export type Area = keyof typeof ASK;
 
-// What the controller has found fits, though it may be by another of its texts.
+// The controller's matches are all shown: a match may be in another text than the name.
 const FOUND: NonNullable<SelectProps["filter"]> = ({ options }) => options;
 
 function useNames(area: Area, chosen: readonly string[], gateway?: string) {

@@ -12,7 +12,7 @@ const PAGES = {
 
 type Page = keyof typeof PAGES;
 
-/** Leads from one page to the one that belongs to it, and back. */
+/** A switch between two pages. */
 export function PageSwitch({ at, pages }: { at: Page; pages: readonly [Page, Page] }) {
   const navigate = useNavigate();
   const [one, other] = pages;

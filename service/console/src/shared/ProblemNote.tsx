@@ -4,7 +4,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 
 import { problemOf } from "../api/problem";
 
-/** The catalogue's own words: what happened, and what to do next. */
+/** A problem's text and remedy, as the error catalogue has them. */
 export function ProblemNote({ error }: { error: unknown }) {
   const problem = problemOf(error);
   return (

@@ -1,4 +1,4 @@
-/** A list of any length: a table whose rows come as they are scrolled to. */
+/** A table of any length, whose rows are loaded as a person scrolls. */
 import { Box, Group, Table, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconSelector } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -14,11 +14,11 @@ export interface Column<Row> {
   /** The narrowest screen that shows the column; without it, each screen does. */
   from?: "sm" | "md";
   align?: "right";
-  /** What the controller calls this order. */
+  /** The controller's name of this order. */
   sort?: string;
 }
 
-/** `by` is the order's name, with a `-` before it where it falls; a click asks for another. */
+/** `by` is the order's name, with a `-` before it if it is descending. */
 export interface Sorting {
   by: string | undefined;
   onSort: (by: string) => void;

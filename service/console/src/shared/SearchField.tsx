@@ -7,7 +7,7 @@ import { DNS_NAME_MAX } from "../api/contract";
 
 const PAUSE_MS = 200;
 
-/** `/` leads here. `onSearch` hears of it once the typing pauses. */
+/** The key `/` focuses it. `onSearch` is called once the typing pauses. */
 export function SearchField({
   label,
   value,

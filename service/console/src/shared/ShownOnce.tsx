@@ -1,7 +1,7 @@
 import { Button, CopyButton, Group, Stack, Text, TextInput } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
-/** What the controller has told this once and keeps nowhere. */
+/** A secret that the controller does not keep. */
 export function ShownOnce({
   label,
   value,

@@ -1,4 +1,4 @@
-/** A lost update: what somebody else made of a row, beside what was about to be written over it. Pure. */
+/** The differences between two changes of one row, made at the same time. Pure. */
 
 export interface Difference {
   field: string;
@@ -6,7 +6,7 @@ export interface Difference {
   mine: string;
 }
 
-/** Of fields that both have; whatever only the server writes is none of the form's. */
+/** Compares the fields that both have; the form lacks fields that only the server writes. */
 export function differences(mine: object, theirs: object): Difference[] {
   const there = theirs as Record<string, unknown>;
   return Object.entries(mine)

@@ -13,7 +13,7 @@ export type Pages<Row> = UseInfiniteQueryOptions<
 
 export const PAGE_ROWS = 100;
 
-/** `read` gets what it has to ask for: how many rows, and from where on. */
+/** `read` gets the number of rows and the cursor to ask for. */
 export function pages<Row>(
   queryKey: readonly unknown[],
   read: (part: { limit: number; cursor?: string }) => Promise<Page<Row>>,

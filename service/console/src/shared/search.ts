@@ -1,4 +1,4 @@
-/** A text of an address's search part; absent where it is none. */
+/** A text of an address's search part, or nothing. */
 export function text<Name extends string>(
   search: Record<string, unknown>,
   name: Name,
@@ -10,7 +10,7 @@ export function text<Name extends string>(
     : {};
 }
 
-/** What may be one of a few; absent where it is none of them. */
+/** One of the allowed values of an address's search part, or nothing. */
 export function oneOf<Name extends string, Value extends string | number>(
   search: Record<string, unknown>,
   name: Name,
@@ -20,7 +20,7 @@ export function oneOf<Name extends string, Value extends string | number>(
   return value === undefined ? {} : ({ [name]: value } as Partial<Record<Name, Value>>);
 }
 
-/** An address's search part after a change; what is empty goes. */
+/** An address's search part after a change, without empty values. */
 export function merged<Search extends object>(before: Search, change: Partial<Search>): Search {
   const all = Object.entries({ ...before, ...change }).filter(
     ([, value]) => value !== "" && value !== undefined,

@@ -1,4 +1,4 @@
-/** After what can be undone: a notice that offers it, for a while. */
+/** A notice that offers to undo an act, for 15 seconds. */
 import { Button, Group, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 
@@ -6,7 +6,7 @@ import { problemOf } from "../api/problem";
 
 const OFFERED_MS = 15_000;
 
-/** `restore` makes it as it was; `restored` says so. */
+/** `restore` undoes the act; `restored` is the notice after that. */
 export function offerUndo(done: string, restored: string, restore: () => Promise<unknown>): void {
   const undo = async () => {
     notifications.hide(id);

@@ -5,7 +5,7 @@ import type { Effect } from "./Effect";
 
 const PAUSE_MS = 300;
 
-/** Asks what a form's content would do, once the typing pauses. `ask` gets what is to be sent, null: nothing is asked. */
+/** Asks for the effect of a form's content, once the typing pauses. `body` null: nothing is asked. */
 export function useEffectOf<Body>(
   area: string,
   name: string | null,

@@ -34,7 +34,7 @@ export function useRows<Row>(options: Pages<Row>) {
     rows,
     body,
     sight,
-    /** What the rows out of sight would take, above and below. */
+    /** The height in pixels of the rows out of sight, above and below. */
     above: sight[0] ? sight[0].start - offset : 0,
     below: sight.length > 0 ? virtual.getTotalSize() - ((sight.at(-1)?.end ?? 0) - offset) : 0,
     measure: virtual.measureElement,

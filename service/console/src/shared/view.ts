@@ -4,7 +4,7 @@ import { useEffect } from "react";
 const DRAWN_MS = 1_500;
 const WAITS_MS = [200, 1_000];
 
-/** What `load` gives; asked again, because a browser drops what is connecting when the machine's network changes. */
+/** Calls `load` up to three times, because a browser aborts connections when the computer's network changes. */
 export async function again<T>(load: () => Promise<T>): Promise<T> {
   for (const wait of WAITS_MS) {
     try {
@@ -20,8 +20,8 @@ export async function again<T>(load: () => Promise<T>): Promise<T> {
 export const view: typeof lazyRouteComponent = (load, name) => lazyRouteComponent(() => again(load), name);
 
 /**
- * A part that a click shows is loaded as soon as the page is likely to be drawn, so that the click need not wait. Where that
- * fails the click asks again. `load` is the same one each time.
+ * A part that a click shows is loaded as soon as the page is likely to be drawn, so that the click need not wait. If that
+ * fails, the click loads it. `load` must be the same function each time.
  */
 export function useSoon(load: () => Promise<unknown>): void {
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Numbers and times as people say them. Pure. */
+/** Numbers and times in words. Pure. */
 
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;

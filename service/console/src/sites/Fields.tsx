@@ -14,7 +14,7 @@ export function Fields({
 }: {
   form: UseFormReturnType<SiteTunnelForm>;
   isNew?: boolean;
-  /** What it has where none is chosen. */
+  /** The suite without a choice. */
   suite?: string;
 }) {
   return (

@@ -1,4 +1,4 @@
-/** A tunnel between two gateways as its form has it, and back; what is said of its state. Pure. */
+/** A site tunnel as its form has it, and back; its state in words. Pure. */
 import { placesOf, rowOf, targetOf, type TargetRow } from "../resources/target";
 import type { End, SiteTunnel, SiteTunnelChange, SiteTunnelIn } from "./queries";
 
@@ -18,7 +18,7 @@ export interface SiteTunnelForm extends Record<string, unknown> {
 const NO_END: EndForm = { gateway: "", resources: [], targets: [] };
 export const NEW: SiteTunnelForm = { name: "", ends: [NO_END, NO_END], owner: "", suite: "" };
 
-/** What can be told without the controller, in a person's words. */
+/** Checks that need no controller. */
 export const VALIDATE = {
   ends: {
     gateway: (gateway: string, { ends }: SiteTunnelForm) =>
@@ -42,7 +42,7 @@ export function siteTunnelOf(form: SiteTunnelForm): SiteTunnelIn {
   return { name: form.name.trim(), ...changeOf(form) };
 }
 
-/** `before`: what of it the form does not show is kept. */
+/** `before`: its fields that the form lacks are kept. */
 export function changeOf(
   { ends, owner, suite }: SiteTunnelForm,
   before?: Pick<SiteTunnel, "rekey">,
@@ -59,7 +59,7 @@ export function changeOf(
   };
 }
 
-/** Each place in the form at which a fault can be shown. */
+/** The paths of the form's fields, beside which faults are shown. */
 export function fieldsOf(form: SiteTunnelForm): string[] {
   const ends = form.ends.flatMap(({ targets }, at) => [
     ...["gateway", "resources", "targets"].map((field) => `ends.${at}.${field}`),

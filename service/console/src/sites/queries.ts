@@ -8,7 +8,7 @@ export type SiteTunnelIn = Schemas["SiteTunnelIn"];
 export type SiteTunnelChange = Schemas["SiteTunnelChange"];
 export type End = SiteTunnel["ends"][number];
 
-// While one of them is on its way to being up, which no line of the audit log tells.
+// A site tunnel that comes up writes no line to the audit log.
 const AGAIN_MS = 2000;
 
 export const siteTunnelsQuery: Pages<SiteTunnel> = {

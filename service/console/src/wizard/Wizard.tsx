@@ -8,7 +8,7 @@ import { nextOf, stateOf, STEPS, type Happened, type Step } from "./steps";
 import { useHappened } from "./useHappened";
 import { ButtonLink } from "../shared/links";
 
-/** From an empty controller to the first page, for who may do something about it; gone when finished or sent away. */
+/** The way from an empty controller to the first opened page, for those with write access, until finished or dismissed. */
 export function Wizard() {
   const mayWrite = useMayWrite("resources");
   const [dismissed, setDismissed] = useLocalStorage({

@@ -1,7 +1,7 @@
 /** The way from an empty controller to the first page that opens. Pure. */
 import type { LinkProps } from "@tanstack/react-router";
 
-/** What has really happened; null: not known yet. */
+/** The steps that have happened; null: not known yet. */
 export interface Happened {
   gateway: boolean | null;
   resource: boolean | null;
@@ -13,7 +13,7 @@ export interface Happened {
 export interface Step {
   what: keyof Happened;
   title: string;
-  /** What to do for it. */
+  /** The instruction. */
   how: string;
   act: string;
   to: NonNullable<LinkProps["to"]>;
@@ -65,6 +65,6 @@ export function stateOf(happened: Happened): State {
   return all.includes(false) ? "under way" : "finished";
 }
 
-/** The one to do now: the first that has not happened. */
+/** The next step: the first that has not happened. */
 export const nextOf = (happened: Happened): Step | undefined =>
   STEPS.find(({ what }) => happened[what] === false);

@@ -1,11 +1,11 @@
-/** Each step from what is really so: rows, and lines of the audit log, which tells the page when there is another. */
+/** Reads each step's state from rows and from the audit log, whose live view reports new lines. */
 import { useQuery } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { useGateways } from "../live/live";
 import type { Happened } from "./steps";
 
-// Name servers answer when they like, and write no line.
+// A record that becomes live writes no line to the audit log.
 const LOOK_MS = 2000;
 const ONE = { limit: 1 };
 
