@@ -169,7 +169,8 @@ async def test_a_bundle_comes_as_an_archive_on_request(world: World, tmp_path: P
     path, wanted = "/api/v1/gateways/gw-berlin/bundle", {"Accept": "application/x-tar"}
     answer = await world.admin.post(path, headers=wanted)
     assert answer.headers["Content-Type"] == "application/x-tar"
-    subprocess.run(["tar", "-xpf", "-"], cwd=tmp_path, input=answer.content, check=True)
+    command = ["tar", "-xpf", "-"]
+    await asyncio.to_thread(subprocess.run, command, cwd=tmp_path, input=answer.content, check=True)
     files = {it.name: it for it in (tmp_path / "gw-berlin").iterdir()}
     assert set(files) == {"controller-ca.pem", "gateway.pem", "gateway.key", "kek.bin"}
     assert {stat.S_IMODE(it.stat().st_mode) for it in files.values()} == {0o600}

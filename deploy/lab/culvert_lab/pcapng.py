@@ -1,4 +1,7 @@
-"""The part of pcapng (draft-ietf-opsawg-pcapng) that the captures need: Ethernet frames with interface names."""
+"""The part of pcapng (draft-ietf-opsawg-pcapng) that the captures need: Ethernet frames with interface names.
+
+Scapy 2.8 writes times in microseconds, and an interface's name only for frames that it has parsed.
+"""
 
 from __future__ import annotations
 
