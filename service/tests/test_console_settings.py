@@ -252,7 +252,7 @@ async def test_an_auditor_sees_what_the_controller_is_and_who_administers_it(
         facts = await world.rest("GET", "/controller")
         await expect(page.get_by_role("table", name="This controller")).to_contain_text(facts["version"])
         late = page.get_by_role("row", name="Expired certificates")
-        await expect(late).to_contain_text("renewed by a code for 30 days after their end")
+        await expect(late).to_contain_text("can be renewed with a code for 30 days")
         await late.scroll_into_view_if_needed()
         await shown.picture("narrow-settings-expired-certificates")
         certificates = page.get_by_role("table", name="Certificates")

@@ -78,7 +78,7 @@ async def test_a_passkey_is_added_signs_in_and_is_removed(world: World, chrome: 
         await page.get_by_role("button", name="Add a passkey").click()
         await dialog.get_by_label("Name").fill("again")
         await dialog.get_by_role("button", name="Continue").click()
-        await expect(dialog).to_contain_text("The browser made none")
+        await expect(dialog).to_contain_text("No passkey was made")
         await dialog.get_by_role("button", name="Cancel").click()
 
         await page.get_by_role("button", name="Signed in as olga").click()
