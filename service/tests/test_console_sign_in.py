@@ -152,5 +152,5 @@ async def test_an_account_is_made_and_signed_in_to_at_the_provider(
         await page.get_by_role("button", name=f"Continue at {host}").click()
         await page.locator("input[name=sub]").fill("mallory")
         await page.keyboard.press("Enter")
-        await expect(page.get_by_role("alert")).to_contain_text("nobody here")
+        await expect(page.get_by_role("alert")).to_contain_text("No account here")
         await shown.picture("sign-in-unknown")
