@@ -213,7 +213,7 @@ assert reaches("10.20.9.1", "box") and reaches("203.0.113.5", "box")
 assert "10.20.9.0/24 on br0 is a network that this computer made itself" in status()
 # What is protected is reached by neither, and a resource's address inside of the bridge's network is still a resource's.
 assert not reaches("10.20.0.10") and not reaches("10.20.0.10", "box") and not reaches("10.20.9.66")
-assert "overlaps with what is protected: 10.20.9.66/32" in status()
+assert "overlaps with protected networks: 10.20.9.66/32" in status()
 
 # A bridge that goes away takes nothing with it into the provider's network, and one that comes back is reached again.
 run("ip", "link", "set", "br0", "down")
@@ -236,7 +236,7 @@ run("ip", "link", "set", "vpn0", "up")
 run("ip", "route", "add", "10.20.50.0/24", "dev", "vpn0")
 for network, address in (("10.20.30.0/24 on wan", "10.20.30.1"), ("10.20.40.0/24 on nic", "10.20.40.1"),
                          ("10.20.50.0/24 on vpn0", "10.20.50.1")):
-    until(lambda: f"{network} overlaps with what is protected: 10.20.0.0/16" in status())
+    until(lambda: f"{network} overlaps with protected networks: 10.20.0.0/16" in status())
     assert not reaches(address)
     assert "dev culvert0" in run("ip", "route", "get", address), network
 assert "br1" in status() and "dev br1" in run("ip", "route", "get", "10.20.8.2")
