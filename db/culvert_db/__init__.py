@@ -34,7 +34,7 @@ from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, Admi
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.tls import Tls, UntrustedDatabaseError
-from culvert_db.transaction import Direct, Driver, direct
+from culvert_db.transaction import Direct, Driver, InSession, Statements, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState, doubted
 from culvert_db.watch import Push, PushKind
 
@@ -93,6 +93,7 @@ __all__ = [
     "Group",
     "GroupMember",
     "IdempotencyKey",
+    "InSession",
     "Invitation",
     "LiveController",
     "MigrationError",
@@ -113,6 +114,7 @@ __all__ = [
     "SiteTunnelResource",
     "SiteTunnelState",
     "Statement",
+    "Statements",
     "Tls",
     "Totp",
     "Tunnel",

@@ -16,60 +16,29 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Column, ColumnElement, Table, Text, func
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import asyncpg
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
 from sqlalchemy.sql.expression import ClauseElement
 
 from culvert_db.base import Base
-from culvert_db.transaction import Direct
 
 _Row = TypeVar("_Row", bound=Base)
 _DIALECT = asyncpg.dialect(native_inet_types=False)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Statement:
-    """Goes to the driver as it is, in the session's transaction: values and results are asyncpg's, and an enum is its text.
+    """A statement whose text is ready for the driver: values and results are asyncpg's, and an enum is its text.
 
-    Rows that the session holds as objects are not brought up to date.
+    `Statements` runs it. Rows that a session holds as objects are not brought up to date.
     """
 
     def __init__(self, statement: ClauseElement) -> None:
         compiled = statement.compile(dialect=_DIALECT)
-        self._text = str(compiled)
+        self.text = str(compiled)
         self._names = tuple(cast("Sequence[str]", compiled.positiontup))  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         # The statement's own constants; None stands for a parameter.
         self._given = {name: value for name, value in (compiled.params or {}).items() if value is not None}
 
-    async def run(self, session: AsyncSession | Direct, **values: object) -> None:
-        """For one that returns nothing. Raises KeyError for a value that is not given, as all of these."""
-        if isinstance(session, Direct):
-            await session.driver.execute(self._text, *self._positions(values))
-        else:
-            await (await session.connection()).exec_driver_sql(self._text, self._positions(values))
-
-    async def rows(self, session: AsyncSession | Direct, **values: object) -> list[tuple[Any, ...]]:
-        if isinstance(session, Direct):
-            return await session.driver.fetch(self._text, *self._positions(values))
-        connection = await session.connection()
-        found = await connection.exec_driver_sql(self._text, self._positions(values))
-        return [tuple(row) for row in found]
-
-    async def row(self, session: AsyncSession | Direct, **values: object) -> tuple[Any, ...] | None:
-        """The only one, if any."""
-        found = await self.rows(session, **values)
-        assert len(found) <= 1
-        return found[0] if found else None
-
-    def run_last(self, direct: Direct, values: Mapping[str, object]) -> None:
-        """Just before the commit."""
-        direct.last(self._text, self._positions(values))
-
-    def run_in(self, session: Session, rows: Sequence[Mapping[str, object]]) -> None:
-        """Once for each row, from inside of an event of the session."""
-        positions = [self._positions(row) for row in rows]
-        session.connection().exec_driver_sql(self._text, positions if len(positions) > 1 else positions[0])
-
-    def _positions(self, values: Mapping[str, object]) -> tuple[Any, ...]:
+    def positions(self, values: Mapping[str, object]) -> tuple[Any, ...]:
+        """The values in the order of the text's places. Raises KeyError for a value that is not given."""
         return tuple(self._given[name] if name in self._given else values[name] for name in self._names)
 
 

@@ -1,19 +1,22 @@
-"""A transaction on the driver's own connection: for what a person waits for.
+"""Transactions that run compiled statements: in a mapper's session, or on the driver's own connection.
 
-There, a session's work for a statement takes several times what the driver's and Postgres's does.
+For a statement, a session's work takes several times what the driver's and Postgres's does: calls that a person waits for
+use the driver's connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 from asyncpg import InternalClientError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.util import greenlet_spawn
 
 from culvert_db.engine import Database
+from culvert_db.statement import Statement
 
 
 class Driver(Protocol):
@@ -26,20 +29,70 @@ class Driver(Protocol):
     def terminate(self) -> None: ...
 
 
-class Direct:
-    """Statements run in it (`Statement`). It ends without effect unless it is committed."""
+class Statements(ABC):
+    """A transaction in which compiled statements run. Each method raises KeyError for a value that is not given."""
+
+    @abstractmethod
+    async def run(self, statement: Statement, **values: object) -> None:
+        """Run a statement that returns nothing."""
+
+    @abstractmethod
+    async def run_all(self, statement: Statement, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run the statement once for each row of values."""
+
+    @abstractmethod
+    async def rows(self, statement: Statement, **values: object) -> list[tuple[Any, ...]]: ...
+
+    @abstractmethod
+    async def commit(self) -> None: ...
+
+    async def row(self, statement: Statement, **values: object) -> tuple[Any, ...] | None:
+        """The only one, if any."""
+        found = await self.rows(statement, **values)
+        assert len(found) <= 1
+        return found[0] if found else None
+
+
+class InSession(Statements):
+    """In the transaction of a mapper's session."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self.session = session
+
+    async def run(self, statement: Statement, **values: object) -> None:
+        await self.run_all(statement, [values])
+
+    async def run_all(self, statement: Statement, rows: Sequence[Mapping[str, object]]) -> None:
+        positions = [statement.positions(row) for row in rows]
+        connection = await self.session.connection()
+        await connection.exec_driver_sql(statement.text, positions if len(positions) > 1 else positions[0])
+
+    async def rows(self, statement: Statement, **values: object) -> list[tuple[Any, ...]]:
+        connection = await self.session.connection()
+        found = await connection.exec_driver_sql(statement.text, statement.positions(values))
+        return [tuple(row) for row in found]
+
+    async def commit(self) -> None:
+        await self.session.commit()
+
+
+class Direct(Statements):
+    """On the driver's connection. It ends without effect unless it is committed."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self._last: list[tuple[str, Sequence[object]]] = []
 
-    def last(self, query: str, values: Sequence[object]) -> None:
-        """Runs it as the last thing before the commit, in the order of these calls."""
-        self._last.append((query, values))
+    async def run(self, statement: Statement, **values: object) -> None:
+        await self.driver.execute(statement.text, *statement.positions(values))
+
+    async def run_all(self, statement: Statement, rows: Sequence[Mapping[str, object]]) -> None:
+        for row in rows:
+            await self.run(statement, **row)
+
+    async def rows(self, statement: Statement, **values: object) -> list[tuple[Any, ...]]:
+        return await self.driver.fetch(statement.text, *statement.positions(values))
 
     async def commit(self) -> None:
-        for query, values in self._last:
-            await self.driver.execute(query, *values)
         # Postgres ends a transaction in which a statement has failed without an error.
         if await self.driver.execute("COMMIT") != "COMMIT":
             raise RuntimeError("a transaction that has failed cannot be committed")

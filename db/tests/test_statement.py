@@ -13,8 +13,8 @@ from culvert_db import (
     Database,
     Device,
     DeviceState,
-    Direct,
     Gateway,
+    InSession,
     Statement,
     User,
     as_json,
@@ -69,7 +69,7 @@ async def test_a_row_as_json_is_the_row(database: Database) -> None:
         session.add_all([device, gateway])
     whole = Statement(select(as_json(Device), as_json(Gateway, without=["kek_ciphertext"])))
     async with database() as session:
-        found = await whole.row(session)
+        found = await InSession(session).row(whole)
         read = await session.get(Device, device.id)
     assert found is not None
     assert read is not None
@@ -88,13 +88,14 @@ async def test_a_statement_is_in_its_sessions_transaction(database: Database) ->
     async with database.begin() as session:
         session.add(User(name="alice", email="alice@corp.example"))
     async with database() as session:
-        assert len(await rename.rows(session, was="alice", now="bob")) == 1
-        assert await rename.row(session, was="alice", now="bob") is None
+        statements = InSession(session)
+        assert len(await statements.rows(rename, was="alice", now="bob")) == 1
+        assert await statements.row(rename, was="alice", now="bob") is None
         await session.rollback()
     async with database() as session:
         assert await session.scalar(select(User.name)) == "alice"
         with pytest.raises(KeyError):
-            await rename.run(session, was="alice")
+            await InSession(session).run(rename, was="alice")
 
 
 _NAMES = Statement(select(User.name).order_by(User.name))
@@ -108,23 +109,22 @@ def person(name: str) -> dict[str, object]:
 
 
 async def test_a_direct_transaction_is_whole_or_nothing(database: Database) -> None:
-    async with direct(database) as session:
-        await _ADD.run(session, **person("alice"))
-        _ADD.run_last(session, person("zoe"))
+    async with direct(database) as transaction:
+        await transaction.run(_ADD, **person("alice"))
+        await transaction.run_all(_ADD, [person("zoe")])
         async with direct(database) as other:
-            assert await _NAMES.rows(other) == []
-        await session.commit()
-    async with direct(database) as session:
-        await _ADD.run(session, **person("bob"))
-    async with direct(database) as session:
-        _ADD.run_last(session, person("alice"))
+            assert await other.rows(_NAMES) == []
+        await transaction.commit()
+    async with direct(database) as transaction:
+        await transaction.run(_ADD, **person("bob"))
+    async with direct(database) as transaction:
         with pytest.raises(UniqueViolationError):
-            await session.commit()
+            await transaction.run_all(_ADD, [person("alice")])
         # A failed transaction stays failed, although Postgres accepts COMMIT without an error.
         with pytest.raises(RuntimeError, match="failed"):
-            await Direct(session.driver).commit()
-    async with direct(database) as session:
-        assert [row[0] for row in await _NAMES.rows(session)] == ["alice", "zoe"]
+            await transaction.commit()
+    async with direct(database) as transaction:
+        assert [row[0] for row in await transaction.rows(_NAMES)] == ["alice", "zoe"]
 
 
 async def test_what_the_pool_does_not_keep_is_closed(
@@ -147,6 +147,6 @@ async def test_a_connection_that_died_is_not_used_again(database: Database) -> N
         async with direct(database) as session:
             await killer.driver.fetch(end)
             with pytest.raises((PostgresError, InterfaceError)):
-                await _NAMES.rows(session)
+                await session.rows(_NAMES)
         async with direct(database) as session:
-            assert await _NAMES.rows(session) == []
+            assert await session.rows(_NAMES) == []

@@ -56,13 +56,13 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     between gateways, key-encryption keys, and reconciliations where they are wanted. The other work of a controller has no
     fixed number of steps.
     """
-    from culvert_db import ActorKind, Direct
+    from culvert_db import Direct
     from culvert_service.admins.access import Access
     from culvert_service.agent.servicer import AgentServicer
-    from culvert_service.audit.log import acting
     from culvert_service.gateway_state import GatewayState
     from culvert_service.gateways.kek_rotation import KekRotation
     from culvert_service.gateways.p4runtime import Session
+    from culvert_service.identity.denials import DeviceCaller
     from culvert_service.site_tunnels.keying import Keying
     from culvert_service.tunnels import failover
     from culvert_service.tunnels.service import Tunnels
@@ -74,7 +74,7 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     counted: ContextVar[bool] = ContextVar("counted", default=False)
 
     def step(*_: object) -> None:
-        if acting.get().kind is ActorKind.DEVICE or counted.get():
+        if counted.get():
             fuse.burn()
 
     def counting(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
@@ -96,6 +96,15 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     ]
     for owner, name in of_its_own + [(GatewayState, "reconcile")] * reconciling:
         setattr(owner, name, counting(getattr(owner, name)))
+
+    called = DeviceCaller.__init__
+
+    def calls(self: DeviceCaller, *args: Any) -> None:
+        called(self, *args)
+        # The rest of the device's call is in this context.
+        counted.set(True)
+
+    type.__setattr__(DeviceCaller, "__init__", calls)
 
     class AskedToMove(GatewayMoved):
         def __init__(self, *args: Any) -> None:

@@ -7,7 +7,7 @@ import datetime
 import uuid
 
 import pytest
-from culvert_db import Device, Gateway
+from culvert_db import Device, Gateway, InSession
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
 from culvert_service.tunnels import repository
@@ -43,7 +43,7 @@ async def test_all_who_come_at_once_get_one(world: World) -> None:
     async def come(device_id: uuid.UUID) -> str:
         async with together, world.database.begin() as session:
             gateway = (await session.scalars(select(Gateway))).one()
-            return (await repository.assign_address(session, gateway, device_id)).address
+            return (await repository.assign_address(InSession(session), gateway, device_id)).address
 
     found = await asyncio.gather(*map(come, devices))
     assert len(set(found)) == DEVICES

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import pytest
 from culvert_db import ActorKind, AuditLine, Outcome
 from culvert_proto import Reason
 from culvert_service.audit import repository, retention, verifier
-from culvert_service.audit.line import GENESIS, Broken, Verification, Written, canonical, digest
-from culvert_service.audit.log import Actor, Line, tell
+from culvert_service.audit.line import GENESIS, Broken, Detail, Verification, Written, canonical, digest
+from culvert_service.audit.log import CONTROLLER, Actor, Line
+from culvert_service.audit.transaction import begin, uncommitted
 from culvert_service.config import ConfigurationError
 from culvert_service.operation.commands import cut, verify
 from hypothesis import given
@@ -209,11 +211,13 @@ async def test_a_refused_enrolment_and_a_wrong_code_are_told(world: World) -> No
 @slow
 async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
     before = len(await log(world))
-    async with world.database() as session:
-        await session.begin()
-        tell(session, Line("user.create", "user/nobody"))
-        await session.rollback()
-        await session.commit()
+    line = Line("user.create", "user/nobody")
+    async with uncommitted(world.database, CONTROLLER) as transaction:
+        transaction.audit(line)
+    with suppress(ZeroDivisionError):
+        async with begin(world.database, CONTROLLER) as transaction:
+            transaction.audit(line)
+            raise ZeroDivisionError
     answer = await world.admin.post("/api/v1/users", json={"name": "alice", "email": "a@corp.example"})
     assert answer.status_code == 409
     assert len(await log(world)) == before
@@ -222,8 +226,9 @@ async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
 @slow
 async def test_nothing_is_left_out_in_silence(world: World) -> None:
     many, name = " ".join(f"resource-{number}" for number in range(2000)), "x" * 300
-    async with world.database.begin() as session:
-        tell(session, Line("policy.create", f"policy/{name}", {"resources": many, "huge": "y" * 70_000}))
+    async with begin(world.database, CONTROLLER) as transaction:
+        told: dict[str, Detail] = {"resources": many, "huge": "y" * 70_000}
+        transaction.audit(Line("policy.create", f"policy/{name}", told))
     (line,) = await log(world, action="policy.create")
     assert line["details"]["resources"] == many
     for shown, said, most in (
@@ -298,7 +303,9 @@ async def test_a_cut_during_a_verification_is_not_taken_for_a_fault(
 
     async def cut_meanwhile(*arguments: Any) -> AsyncGenerator[Sequence[Written]]:
         monkeypatch.setattr(repository, "chained", chained)
-        await retention.cut(world.database, key, before, datetime.datetime.now(datetime.UTC), None)
+        await retention.cut(
+            world.database, CONTROLLER, key, before, datetime.datetime.now(datetime.UTC), None
+        )
         async for lines in chained(*arguments):
             yield lines
 
@@ -332,10 +339,10 @@ async def test_an_export_on_a_full_disk_leaves_no_file_and_cuts_nothing(
 @slow
 async def test_concurrent_lines_make_whole_chains_and_the_export_proves_it(world: World) -> None:
     async def append(number: int) -> None:
-        async with world.database.begin() as session:
+        async with begin(world.database, CONTROLLER) as transaction:
             odd = Line("user.create", f"user/{number}:ü,-", {"email": 'a"\\\n\u2028', "n": number})
-            tell(session, odd)
-            tell(session, Line("user.invite", "", actor=Actor(ActorKind.SYSTEM, "x\0y")))
+            transaction.audit(odd)
+            transaction.audit(Line("user.invite", "", actor=Actor(ActorKind.SYSTEM, "x\0y")))
 
     await asyncio.gather(*(append(number) for number in range(60)))
     lines = await exported(world)
@@ -357,9 +364,9 @@ async def test_the_database_refuses_a_change(world: World, change: str) -> None:
 async def test_verify_finds_what_was_done_behind_the_triggers(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with world.database.begin() as session:
+    async with begin(world.database, CONTROLLER) as transaction:
         for number in range(3):
-            tell(session, Line("user.create", f"user/{number}"))
+            transaction.audit(Line("user.create", f"user/{number}"))
     assert await verify(world.settings)
     assert "lines are as they were written" in capsys.readouterr().out
     async with world.database.begin() as session:

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 
 import pytest
-from culvert_db import Tunnel
+from culvert_db import InSession, Tunnel
 from culvert_proto import Reason
 from culvert_service.tunnels import records
 from culvert_service.tunnels.service import Tunnels
@@ -143,7 +143,7 @@ async def test_reconcile_does_not_block_close(world: World, switch: Switch, devi
                 text("UPDATE security_associations SET drain_until = now() - interval '1 hour'")
             )
         async with world.database.begin() as ends, asyncio.timeout(5):
-            (record,) = await records.held(ends, Tunnel.id == uuid.UUID(opened.tunnel_id))
+            (record,) = await records.held(InSession(ends), Tunnel.id == uuid.UUID(opened.tunnel_id))
             async with world.database.begin() as looks:
                 await records.forget_drained(looks, gateway_id)
                 portion = await records.on_gateway(looks, gateway_id)

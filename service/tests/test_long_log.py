@@ -14,8 +14,9 @@ import pytest
 from culvert_proto import Reason
 from culvert_service.audit import export
 from culvert_service.audit.line import CHAINS
-from culvert_service.audit.log import Line, tell
+from culvert_service.audit.log import CONTROLLER, Line
 from culvert_service.audit.repository import BATCH
+from culvert_service.audit.transaction import begin
 from culvert_service.operation.commands import verify
 from sqlalchemy import text
 
@@ -64,8 +65,8 @@ async def test_lines_written_meanwhile_break_no_verification_or_export(world: Wo
     async def write() -> None:
         nonlocal written
         while True:
-            async with world.database.begin() as session:
-                tell(session, Line("user.create", f"user/{written}"))
+            async with begin(world.database, CONTROLLER) as transaction:
+                transaction.audit(Line("user.create", f"user/{written}"))
             written += 1
 
     writing = [asyncio.create_task(write()) for _ in range(4)]

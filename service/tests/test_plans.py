@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from culvert_db import Statement
 from culvert_db.engine import SERVER_SETTINGS
-from culvert_service.audit import log
+from culvert_service.audit import transaction
 from culvert_service.identity import repository as identity
 from culvert_service.tunnels import open_facts, records, repository
 
@@ -45,7 +45,7 @@ ANALYZE;
 
 
 def statements() -> Iterator[tuple[str, Statement]]:
-    for module in (log, identity, open_facts, records, repository):
+    for module in (transaction, identity, open_facts, records, repository):
         for name, value in vars(module).items():
             if isinstance(value, Statement) and name not in WHOLE:
                 yield name, value
@@ -74,7 +74,7 @@ async def test_no_statement_on_a_clicks_way_reads_a_table_that_grows(connection:
         await connection.execute(FILL)
     read: dict[str, set[str]] = {}
     for name, statement in statements():
-        await connection.execute(f"PREPARE asked AS {statement._text}")
+        await connection.execute(f"PREPARE asked AS {statement.text}")
         values = ", ".join(["NULL"] * len(statement._names))
         plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked{f'({values})' * bool(values)}")
         await connection.execute("DEALLOCATE asked")

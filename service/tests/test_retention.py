@@ -15,6 +15,7 @@ from culvert_service import private_files
 from culvert_service.audit import retention
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.line import CHAINS
+from culvert_service.audit.log import CONTROLLER
 from culvert_service.audit.repository import BATCH
 from culvert_service.config import ConfigurationError
 from culvert_service.operation.commands import cut, verify
@@ -180,7 +181,7 @@ async def test_the_database_refuses_a_cut_that_does_not_fit_the_log(
 async def test_a_cut_that_no_controller_signed_is_found(world: World) -> None:
     await grow(world)
     forger = CutKey(MasterKey(bytes(32)))
-    await retention.cut(world.database, forger, ago(60), ago(0), None)
+    await retention.cut(world.database, CONTROLLER, forger, ago(60), ago(0), None)
     broken = (await world.rest("GET", "/audit/verification"))["broken"]
     assert "its cut 1 is not signed by this controller's key" in broken["why"]
 

@@ -36,6 +36,7 @@ from culvert_db import (
     User,
 )
 from culvert_lab.free_port import free_port
+from culvert_service.audit.log import CONTROLLER
 from culvert_service.config import Settings
 from culvert_service.controller.database import open_database
 from culvert_service.controller.lifecycle import Controller
@@ -92,8 +93,8 @@ async def _register(controller: Controller, port: int) -> BundleOut:
             "neighbours": neighbours,
         },
     }
-    await controller.gateways.create(GatewayIn.model_validate(asked))
-    return await controller.gateways.bundle(NAME)
+    await controller.gateways.create(CONTROLLER, GatewayIn.model_validate(asked))
+    return await controller.gateways.bundle(CONTROLLER, NAME)
 
 
 async def _tunnels(database: Database) -> list[uuid.UUID]:

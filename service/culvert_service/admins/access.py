@@ -19,7 +19,8 @@ from culvert_service.admins.permission import ByRoot, Caller, check, check_proof
 from culvert_service.admins.rates import Rates
 from culvert_service.admins.schemas import SignedInOut
 from culvert_service.admins.service import Admins, by_session, csrf_token
-from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.caller import actor, set_actor
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
 from culvert_service.rest.request import source
 
@@ -92,13 +93,13 @@ class Access:
         except CulvertError:
             self._rates.stranger(request)
             raise
-        self._rates.caller()
+        self._rates.caller(actor(request))
         for area in _areas(request):
             try:
                 check(caller, request.method, area)
             except CulvertError as error:
                 line = Line(f"{area}.{request.method.lower()}", request.url.path)
-                await self._refusals.of_caller(line, error)
+                await self._refusals.of_caller(actor(request), line, error)
                 raise
         request.state.admitted = Admitted(caller, self._admins.now())
 
@@ -135,7 +136,7 @@ class Access:
         caller = ByRoot(NAME) if self._root.matches(token) else await self._admins.by_token(token)
         if caller is None:
             raise CulvertError(Reason.ADMIN_TOKEN_INVALID)
-        acting.set(Actor(ActorKind.TOKEN, caller.name, source(request)))
+        set_actor(request, Actor(ActorKind.TOKEN, caller.name, source(request)))
         return caller
 
     async def _by_session(self, request: Request, csrf: str | None) -> Caller:
@@ -149,7 +150,7 @@ class Access:
         if signed_in is None:
             raise CulvertError(Reason.SESSION_INVALID)
         _check_csrf(request, token, csrf)
-        acting.set(Actor(ActorKind.ADMIN, signed_in.name, source(request)))
+        set_actor(request, Actor(ActorKind.ADMIN, signed_in.name, source(request)))
         return signed_in
 
 

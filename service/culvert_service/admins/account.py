@@ -11,7 +11,6 @@ from typing import TypeVar
 from culvert_db import Admin, AdminRecoveryCode, Database
 from culvert_proto import CulvertError, Reason
 from pydantic import BaseModel, ValidationError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
 from culvert_service.admins.credentials import end_others, session_out, shown
@@ -27,9 +26,9 @@ from culvert_service.admins.schemas import (
     SessionOut,
 )
 from culvert_service.admins.service import SignedIn, renew_session
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
@@ -69,30 +68,31 @@ class Account:
         self._passwords = passwords
         self._now = now
 
-    async def prove(self, name: str, session_hash: bytes, asked: ProofIn) -> SignedIn:
+    async def prove(self, by: Actor, name: str, session_hash: bytes, asked: ProofIn) -> SignedIn:
         """Also raises CulvertError SESSION_INVALID."""
         now = self._now()
 
-        async def renew(session: AsyncSession, admin: Admin) -> SignedIn:
-            renewed = await renew_session(session, admin, session_hash, now)
-            audit.tell(session, Line("admin.proof", f"admin/{name}"))
+        async def renew(transaction: Transaction, admin: Admin) -> SignedIn:
+            renewed = await renew_session(transaction.session, admin, session_hash, now)
+            transaction.audit(Line("admin.proof", f"admin/{name}"))
             return renewed
 
-        return await self._proven(name, "admin.proof", asked, renew)
+        return await self._proven(by, name, "admin.proof", asked, renew)
 
-    async def change_password(self, name: str, session_hash: bytes, asked: PasswordIn) -> SignedIn:
+    async def change_password(self, by: Actor, name: str, session_hash: bytes, asked: PasswordIn) -> SignedIn:
         hashed, now = await self._passwords.hash(asked.new_password.get_secret_value()), self._now()
 
-        async def change(session: AsyncSession, admin: Admin) -> SignedIn:
+        async def change(transaction: Transaction, admin: Admin) -> SignedIn:
+            session = transaction.session
             admin.password_hash = hashed
             ended = await end_others(session, admin, session_hash, asked.keep_passkeys)
-            await tell_owners(session, Line("admin.password", f"admin/{name}", ended))
+            await tell_owners(transaction, Line("admin.password", f"admin/{name}", ended))
             return await renew_session(session, admin, session_hash, now)
 
-        return await self._proven(name, "admin.password", asked, change)
+        return await self._proven(by, name, "admin.password", asked, change)
 
     async def begin_authenticator(
-        self, name: str, session_hash: bytes, asked: ProofIn
+        self, by: Actor, name: str, session_hash: bytes, asked: ProofIn
     ) -> NewAuthenticatorOut:
         """The old authenticator stays until the same session has sent a code of the new authenticator."""
         secret = totp.new_secret()
@@ -102,14 +102,14 @@ class Account:
         context = _pending_context(name, session_hash)
         sealed = self._master_key.seal(pending.model_dump_json().encode(), context).hex()
 
-        async def begun(session: AsyncSession, admin: Admin) -> None:
-            audit.tell(session, Line("admin.authenticator.begin", f"admin/{name}"))
+        async def begun(transaction: Transaction, admin: Admin) -> None:
+            transaction.audit(Line("admin.authenticator.begin", f"admin/{name}"))
 
-        await self._proven(name, "admin.authenticator.begin", asked, begun)
+        await self._proven(by, name, "admin.authenticator.begin", asked, begun)
         return NewAuthenticatorOut(totp_uri=totp.uri(secret, name, "administration"), pending=sealed)
 
     async def confirm_authenticator(
-        self, name: str, session_hash: bytes, asked: NewAuthenticatorIn
+        self, by: Actor, name: str, session_hash: bytes, asked: NewAuthenticatorIn
     ) -> SignedIn:
         """Raises CulvertError CODE_WRONG or REQUEST_INVALID instead."""
         now = self._now()
@@ -124,26 +124,27 @@ class Account:
             raise _stale()
         secret = base64.b64decode(pending.secret)
         verdict = totp.judge(totp.Guard(), secret, asked.code.get_secret_value(), now)
-        async with self._database.begin() as session:
-            admin = await repository.locked(session, name)
+        async with begin(self._database, by) as transaction:
+            admin = await repository.locked(transaction.session, name)
             if admin is None or not isinstance(verdict, totp.Proven):
                 raise CulvertError(Reason.CODE_WRONG)
             admin.secret_ciphertext = self._master_key.seal(secret, totp_context(name))
             admin.last_used_step = verdict.guard.last_used_step
-            ended = await end_others(session, admin, session_hash, asked.keep_passkeys)
-            await tell_owners(session, Line("admin.authenticator", f"admin/{name}", ended))
-            return await renew_session(session, admin, session_hash, now)
+            ended = await end_others(transaction.session, admin, session_hash, asked.keep_passkeys)
+            await tell_owners(transaction, Line("admin.authenticator", f"admin/{name}", ended))
+            return await renew_session(transaction.session, admin, session_hash, now)
 
-    async def make_recovery_codes(self, name: str, asked: ProofIn) -> RecoveryCodesOut:
+    async def make_recovery_codes(self, by: Actor, name: str, asked: ProofIn) -> RecoveryCodesOut:
         """In the place of all that there were."""
         codes = [_recovery_code() for _ in range(_RECOVERY_CODES)]
 
-        async def change(session: AsyncSession, admin: Admin) -> None:
+        async def change(transaction: Transaction, admin: Admin) -> None:
+            session = transaction.session
             await repository.forget_recovery_codes(session, admin.id)
             session.add_all(AdminRecoveryCode(admin_id=admin.id, hash=recovery_hash(code)) for code in codes)
-            await tell_owners(session, Line("admin.recovery-codes", f"admin/{name}"))
+            await tell_owners(transaction, Line("admin.recovery-codes", f"admin/{name}"))
 
-        await self._proven(name, "admin.recovery-codes", asked, change)
+        await self._proven(by, name, "admin.recovery-codes", asked, change)
         return RecoveryCodesOut(codes=codes)
 
     async def sessions(self, name: str, session_hash: bytes) -> list[SessionOut]:
@@ -152,27 +153,28 @@ class Account:
             rows = await repository.sessions_of(session, name, self._now())
         return [session_out(row, session_hash) for row in rows]
 
-    async def end_session(self, name: str, session_id: str) -> None:
+    async def end_session(self, by: Actor, name: str, session_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""
-        async with self._database.begin() as session:
-            for row in await repository.sessions_of(session, name, self._now()):
+        async with begin(self._database, by) as transaction:
+            for row in await repository.sessions_of(transaction.session, name, self._now()):
                 if shown(row) == session_id:
-                    await session.delete(row)
-                    audit.tell(session, Line("admin.session.end", f"admin/{name}"))
+                    await transaction.session.delete(row)
+                    transaction.audit(Line("admin.session.end", f"admin/{name}"))
                     return
         raise CulvertError(Reason.NOT_FOUND, what="The session")
 
     async def _proven(
         self,
+        by: Actor,
         name: str,
         action: str,
         asked: ProofIn,
-        change: Callable[[AsyncSession, Admin], Awaitable[_Result]],
+        change: Callable[[Transaction, Admin], Awaitable[_Result]],
     ) -> _Result:
         try:
-            return await self._proof.given(name, asked.password, asked.code, change)
+            return await self._proof.given(by, name, asked.password, asked.code, change)
         except CulvertError as error:
-            await self._refusals.of_stranger(Line(action, f"admin/{name}"), error)
+            await self._refusals.of_stranger(by, Line(action, f"admin/{name}"), error)
             raise
 
 

@@ -22,6 +22,7 @@ from culvert_service.admins.schemas import (
     SessionOut,
     SignedInOut,
 )
+from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 
 
@@ -32,13 +33,13 @@ def public_router(
     routes = api.router("/session", tag="sign-in", checks=[access.own_session])
 
     @routes.post("/proof", summary="Prove once more to be the administrator, with password and code")
-    async def prove(asked: ProofIn, request: Request, response: Response) -> SignedInOut:
+    async def prove(by: By, asked: ProofIn, request: Request, response: Response) -> SignedInOut:
         """Changes of security settings require a proof of the last five minutes. Signing in counts as a proof.
 
         The session gets a new cookie and a new `csrf_token`; the old cookie is no longer valid.
         """
         own = own_session(request)
-        return keep(response, await account.prove(own.name, own.hash, asked))
+        return keep(response, await account.prove(by, own.name, own.hash, asked))
 
     @routes.get("/credentials", summary="List all that signs one's own account in")
     async def list_credentials(request: Request) -> CredentialsOut:
@@ -46,13 +47,13 @@ def public_router(
         return await credentials.list(own.name, own.hash)
 
     @routes.put("/password", summary="Change one's own password")
-    async def change_password(asked: PasswordIn, request: Request, response: Response) -> SignedInOut:
+    async def change_password(by: By, asked: PasswordIn, request: Request, response: Response) -> SignedInOut:
         """Ends the account's other sessions, recovery codes and open invitations, and each passkey that is not kept.
 
         API tokens stay valid: GET /session/credentials lists them. The session gets a new cookie and `csrf_token`.
         """
         own = own_session(request)
-        return keep(response, await account.change_password(own.name, own.hash, asked))
+        return keep(response, await account.change_password(by, own.name, own.hash, asked))
 
     @routes.delete(
         "/password",
@@ -60,9 +61,9 @@ def public_router(
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Remove one's own password, authenticator and recovery codes",
     )
-    async def remove_password(request: Request) -> None:
+    async def remove_password(by: By, request: Request) -> None:
         """For an account that can still sign in with a passkey or through a provider."""
-        await credentials.remove_password(own_session(request).name)
+        await credentials.remove_password(by, own_session(request).name)
 
     @routes.delete(
         "/recovery-codes",
@@ -70,8 +71,8 @@ def public_router(
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Remove one's own recovery codes",
     )
-    async def remove_recovery_codes(request: Request) -> None:
-        await credentials.remove_recovery_codes(own_session(request).name)
+    async def remove_recovery_codes(by: By, request: Request) -> None:
+        await credentials.remove_recovery_codes(by, own_session(request).name)
 
     @routes.delete(
         "/identities/{identity_id}",
@@ -79,27 +80,27 @@ def public_router(
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Remove an account at the provider from one's own",
     )
-    async def remove_identity(identity_id: str, request: Request) -> None:
-        await credentials.remove_identity(own_session(request).name, identity_id)
+    async def remove_identity(by: By, identity_id: str, request: Request) -> None:
+        await credentials.remove_identity(by, own_session(request).name, identity_id)
 
     @routes.post("/authenticator", summary="Begin to change one's own authenticator")
-    async def begin_authenticator(asked: ProofIn, request: Request) -> NewAuthenticatorOut:
+    async def begin_authenticator(by: By, asked: ProofIn, request: Request) -> NewAuthenticatorOut:
         own = own_session(request)
-        return await account.begin_authenticator(own.name, own.hash, asked)
+        return await account.begin_authenticator(by, own.name, own.hash, asked)
 
     @routes.put("/authenticator", summary="Change one's own authenticator for the one that shows this code")
     async def confirm_authenticator(
-        asked: NewAuthenticatorIn, request: Request, response: Response
+        by: By, asked: NewAuthenticatorIn, request: Request, response: Response
     ) -> SignedInOut:
         """Ends the same credentials as a new password. The session gets a new cookie and `csrf_token`."""
         own = own_session(request)
-        return keep(response, await account.confirm_authenticator(own.name, own.hash, asked))
+        return keep(response, await account.confirm_authenticator(by, own.name, own.hash, asked))
 
     @routes.post(
         "/recovery-codes", status_code=status.HTTP_201_CREATED, summary="Make one's own recovery codes anew"
     )
-    async def make_recovery_codes(asked: ProofIn, request: Request) -> RecoveryCodesOut:
-        return await account.make_recovery_codes(own_session(request).name, asked)
+    async def make_recovery_codes(by: By, asked: ProofIn, request: Request) -> RecoveryCodesOut:
+        return await account.make_recovery_codes(by, own_session(request).name, asked)
 
     @routes.get("/sessions", summary="List one's own sessions")
     async def sessions(request: Request) -> list[SessionOut]:
@@ -111,8 +112,8 @@ def public_router(
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Sign out another of one's own sessions",
     )
-    async def end_session(session_id: str, request: Request) -> None:
-        await account.end_session(own_session(request).name, session_id)
+    async def end_session(by: By, session_id: str, request: Request) -> None:
+        await account.end_session(by, own_session(request).name, session_id)
 
     @routes.get("/notices", summary="List what one should know and has not dismissed")
     async def list_notices(request: Request) -> list[NoticeOut]:

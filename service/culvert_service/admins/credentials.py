@@ -37,7 +37,8 @@ from culvert_service.admins.schemas import (
     SessionOut,
 )
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import begin
 
 
 class OwnCredentials:
@@ -73,26 +74,29 @@ class OwnCredentials:
                 ],
             )
 
-    async def remove_password(self, name: str) -> None:
+    async def remove_password(self, by: Actor, name: str) -> None:
         """Also removes authenticator and recovery codes, which are useless without a password.
 
         Raises CulvertError LAST_SIGN_IN.
         """
-        async with self._database.begin() as session:
-            admin = await _locked(session, name)
+        async with begin(self._database, by) as transaction:
+            admin = await _locked(transaction.session, name)
             admin.password_hash, admin.secret_ciphertext = None, None
-            await repository.forget_recovery_codes(session, admin.id)
-            await check_left(session, admin)
-            await tell_owners(session, Line("admin.password.remove", f"admin/{name}"))
+            await repository.forget_recovery_codes(transaction.session, admin.id)
+            await check_left(transaction.session, admin)
+            await tell_owners(transaction, Line("admin.password.remove", f"admin/{name}"))
 
-    async def remove_recovery_codes(self, name: str) -> None:
-        async with self._database.begin() as session:
-            await repository.forget_recovery_codes(session, (await _locked(session, name)).id)
-            await tell_owners(session, Line("admin.recovery-codes.remove", f"admin/{name}"))
+    async def remove_recovery_codes(self, by: Actor, name: str) -> None:
+        async with begin(self._database, by) as transaction:
+            await repository.forget_recovery_codes(
+                transaction.session, (await _locked(transaction.session, name)).id
+            )
+            await tell_owners(transaction, Line("admin.recovery-codes.remove", f"admin/{name}"))
 
-    async def remove_identity(self, name: str, identity_id: str) -> None:
+    async def remove_identity(self, by: Actor, name: str, identity_id: str) -> None:
         """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             admin = await _locked(session, name)
             rows = await session.scalars(select(AdminIdentity).where(AdminIdentity.admin_id == admin.id))
             for row in rows:
@@ -100,7 +104,7 @@ class OwnCredentials:
                     await session.delete(row)
                     await check_left(session, admin)
                     details: dict[str, Detail] = {"issuer": row.issuer, "subject": row.subject}
-                    await tell_owners(session, Line("admin.identity.remove", f"admin/{name}", details))
+                    await tell_owners(transaction, Line("admin.identity.remove", f"admin/{name}", details))
                     return
         raise CulvertError(Reason.NOT_FOUND, what="The account at the provider")
 

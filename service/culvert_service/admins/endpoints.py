@@ -26,10 +26,9 @@ from culvert_service.admins.schemas import (
     SignInIn,
 )
 from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
-from culvert_service.audit.log import Actor, acting
+from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
-from culvert_service.rest.request import source
 from culvert_service.rest.version import IfMatch, MayMatch, tagged
 
 # Marks a browser in which an administrator has signed in: wrong guesses by a stranger at the same address do not lock it.
@@ -45,14 +44,14 @@ def public_router(api: Api, admins: Admins, access: Access) -> APIRouter:
     own = [Depends(access.own_session)]
 
     @routes.post("/setup", status_code=status.HTTP_201_CREATED, summary="Make an administrator's account")
-    async def set_up(asked: SetupIn) -> SetupOut:
-        return await admins.set_up(asked)
+    async def set_up(by: By, asked: SetupIn) -> SetupOut:
+        return await admins.set_up(by, asked)
 
     @routes.post("/session", summary="Sign in with password and code")
-    async def sign_in(asked: SignInIn, request: Request, response: Response) -> SignedInOut:
-        acting.set(Actor(ActorKind.ADMIN, asked.name, source(request)))
+    async def sign_in(by: By, asked: SignInIn, request: Request, response: Response) -> SignedInOut:
+        by = by.known_as(ActorKind.ADMIN, asked.name)
         known = admins.known_browser(asked.name, request.cookies.get(KNOWN_COOKIE))
-        signed_in = await admins.sign_in(asked, request.headers.get("User-Agent"), known)
+        signed_in = await admins.sign_in(by, asked, request.headers.get("User-Agent"), known)
         shown = keep(response, signed_in)
         if known is None:
             response.set_cookie(
@@ -70,8 +69,8 @@ def public_router(api: Api, admins: Admins, access: Access) -> APIRouter:
         return own_session(request).signed_in
 
     @routes.delete("/session", dependencies=own, status_code=status.HTTP_204_NO_CONTENT, summary="Sign out")
-    async def sign_out(request: Request, response: Response) -> None:
-        await admins.sign_out(request.cookies[COOKIE])
+    async def sign_out(by: By, request: Request, response: Response) -> None:
+        await admins.sign_out(by, request.cookies[COOKIE])
         response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
 
     _ = (set_up, sign_in, show, sign_out)
@@ -87,8 +86,8 @@ def router(api: Api, admins: Admins) -> APIRouter:
         status_code=status.HTTP_201_CREATED,
         summary="Invite an administrator",
     )
-    async def invite(asked: AdminInvitationIn) -> AdminInvitationOut:
-        return await admins.invite(asked.role)
+    async def invite(by: By, asked: AdminInvitationIn) -> AdminInvitationOut:
+        return await admins.invite(by, asked.role)
 
     @routes.get("/admins/invitations", summary="List the administrators' invitations that nobody has used")
     async def list_invitations(page: Annotated[Page, Depends()]) -> list[OpenAdminInvitationOut]:
@@ -100,8 +99,8 @@ def router(api: Api, admins: Admins) -> APIRouter:
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Withdraw an administrator's invitation",
     )
-    async def withdraw(invitation_id: str) -> None:
-        await admins.withdraw(invitation_id)
+    async def withdraw(by: By, invitation_id: str) -> None:
+        await admins.withdraw(by, invitation_id)
 
     @routes.get("/admins", summary="List the administrators")
     async def list_admins(page: Annotated[Page, Depends()]) -> list[AdminOut]:
@@ -113,10 +112,10 @@ def router(api: Api, admins: Admins) -> APIRouter:
 
     @routes.put("/admins/{name}/role", dependencies=PROVEN, summary="Give an administrator another role")
     async def change_role(
-        name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
+        by: By, name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
     ) -> AdminOut:
         """It holds from the next call of the sessions that are open."""
-        changed = await admins.change_role(name, asked.role, seen, keep_tokens=asked.keep_tokens)
+        changed = await admins.change_role(by, name, asked.role, seen, keep_tokens=asked.keep_tokens)
         return tagged(response, changed)
 
     @routes.delete(
@@ -125,15 +124,17 @@ def router(api: Api, admins: Admins) -> APIRouter:
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Delete an administrator and end their sessions",
     )
-    async def delete(name: str, seen: Annotated[MayMatch, Depends()], keep_tokens: bool = False) -> None:
+    async def delete(
+        by: By, name: str, seen: Annotated[MayMatch, Depends()], keep_tokens: bool = False
+    ) -> None:
         """Also ends the API tokens that the administrator made, unless `keep_tokens`, and always the invitations."""
-        await admins.delete(name, seen, keep_tokens=keep_tokens)
+        await admins.delete(by, name, seen, keep_tokens=keep_tokens)
 
     @routes.post(
         "/tokens", dependencies=PROVEN, status_code=status.HTTP_201_CREATED, summary="Make an API token"
     )
-    async def create_token(asked: ApiTokenIn) -> NewApiTokenOut:
-        return await admins.create_token(asked)
+    async def create_token(by: By, asked: ApiTokenIn) -> NewApiTokenOut:
+        return await admins.create_token(by, asked)
 
     @routes.get("/tokens", summary="List the API tokens")
     async def list_tokens(page: Annotated[Page, Depends()]) -> list[ApiTokenOut]:
@@ -149,8 +150,8 @@ def router(api: Api, admins: Admins) -> APIRouter:
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Revoke an API token",
     )
-    async def delete_token(token_id: uuid.UUID) -> None:
-        await admins.delete_token(token_id)
+    async def delete_token(by: By, token_id: uuid.UUID) -> None:
+        await admins.delete_token(by, token_id)
 
     _ = (list_invitations, withdraw)
     _ = (invite, list_admins, get, change_role, delete, create_token, list_tokens, list_scopes, delete_token)

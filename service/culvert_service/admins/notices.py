@@ -5,13 +5,12 @@ from __future__ import annotations
 from culvert_db import ActorKind, Admin, AdminNotice, Database, WrongCodes
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import delete, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
 from culvert_service.admins.guesses import CODE_GUESSES
 from culvert_service.admins.schemas import NoticeOut
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line, acting
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import Transaction
 from culvert_service.rest.prefix import limit_keys
 
 # The newest notices that one administrator sees; the audit log has all of them.
@@ -19,33 +18,35 @@ NOTICES_MAX = 100
 _SOURCES_SAID = 5
 
 
-async def tell_owners(session: AsyncSession, line: Line) -> None:
-    """Write the line to the audit log, and as a notice to each owner but the acting one, in the session's transaction."""
-    audit.tell(session, line)
-    actor = line.actor or acting.get()
+async def tell_owners(transaction: Transaction, line: Line) -> None:
+    """Write the line to the audit log, and as a notice to each owner but the acting one, in the transaction."""
+    transaction.audit(line)
+    actor = line.actor or transaction.actor
     own = actor.name if actor.kind is ActorKind.ADMIN else None
-    for owner in await repository.confirmed_owners(session):
+    for owner in await repository.confirmed_owners(transaction.session):
         if owner.name != own:
-            session.add(_notice(owner.id, line))
+            transaction.session.add(_notice(owner.id, line, actor))
 
 
-async def tell_of_wrong_codes(session: AsyncSession, admin: Admin) -> None:
+async def tell_of_wrong_codes(transaction: Transaction, admin: Admin) -> None:
     """Give the administrator who signs in now a notice of the wrong codes since the last sign-in.
 
     Fewer than CODE_GUESSES wrong codes from the administrator's own prefix give no notice.
     """
+    session = transaction.session
     rows = list(await session.scalars(select(WrongCodes).where(WrongCodes.admin_id == admin.id)))
     if not rows:
         return
     await session.execute(delete(WrongCodes).where(WrongCodes.admin_id == admin.id))
-    count, here = sum(row.failures for row in rows), limit_keys(acting.get().source)[0]
+    count, here = sum(row.failures for row in rows), limit_keys(transaction.actor.source)[0]
     if count < CODE_GUESSES and all(row.source == here for row in rows):
         return
     rows.sort(key=lambda row: row.failures, reverse=True)
     sources = ", ".join(row.source for row in rows[:_SOURCES_SAID])
     more = f" and {len(rows) - _SOURCES_SAID} more" if len(rows) > _SOURCES_SAID else ""
     details = {"codes": count, "from": sources + more}
-    session.add(_notice(admin.id, Line("admin.wrong-codes", f"admin/{admin.name}", details)))
+    line = Line("admin.wrong-codes", f"admin/{admin.name}", details)
+    session.add(_notice(admin.id, line, transaction.actor))
 
 
 class Notices:
@@ -69,8 +70,7 @@ class Notices:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The notice {until}")
 
 
-def _notice(admin_id: int, line: Line) -> AdminNotice:
-    actor = line.actor or acting.get()
+def _notice(admin_id: int, line: Line, actor: Actor) -> AdminNotice:
     return AdminNotice(
         admin_id=admin_id,
         actor=actor.name,

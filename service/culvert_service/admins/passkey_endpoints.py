@@ -10,6 +10,7 @@ from culvert_service.admins.access import Access, own_session
 from culvert_service.admins.endpoints import PROVEN, keep
 from culvert_service.admins.passkeys import Passkeys
 from culvert_service.admins.schemas import PasskeyIn, PasskeyOut, PasskeySignInIn, SignedInOut
+from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 
 
@@ -32,8 +33,8 @@ def public_router(api: Api, access: Access, passkeys: Passkeys) -> APIRouter:
         status_code=status.HTTP_201_CREATED,
         summary="Add a passkey to one's own account",
     )
-    async def add(asked: PasskeyIn, request: Request) -> PasskeyOut:
-        return await passkeys.add(own_session(request).name, asked.name, asked.credential)
+    async def add(by: By, asked: PasskeyIn, request: Request) -> PasskeyOut:
+        return await passkeys.add(by, own_session(request).name, asked.name, asked.credential)
 
     @routes.get("/passkeys", dependencies=own, summary="List one's own passkeys")
     async def list_all(request: Request) -> list[PasskeyOut]:
@@ -45,8 +46,8 @@ def public_router(api: Api, access: Access, passkeys: Passkeys) -> APIRouter:
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Take a passkey from one's own account",
     )
-    async def remove(passkey_id: str, request: Request) -> None:
-        await passkeys.remove(own_session(request).name, passkey_id)
+    async def remove(by: By, passkey_id: str, request: Request) -> None:
+        await passkeys.remove(by, own_session(request).name, passkey_id)
 
     @routes.post("/passkey/options", summary="Begin to sign in, or to give a proof, with a passkey")
     async def ask() -> dict[str, Any]:
@@ -54,17 +55,17 @@ def public_router(api: Api, access: Access, passkeys: Passkeys) -> APIRouter:
         return await passkeys.ask()
 
     @routes.post("/passkey", summary="Sign in with a passkey")
-    async def sign_in(asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
-        return keep(response, await passkeys.sign_in(asked.credential, request.headers.get("User-Agent")))
+    async def sign_in(by: By, asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
+        return keep(response, await passkeys.sign_in(by, asked.credential, request.headers.get("User-Agent")))
 
     @routes.post(
         "/proof/passkey",
         dependencies=own,
         summary="Prove once more to be the administrator, with a passkey of the account",
     )
-    async def prove(asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
+    async def prove(by: By, asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
         session = own_session(request)
-        return keep(response, await passkeys.prove(session.name, session.hash, asked.credential))
+        return keep(response, await passkeys.prove(by, session.name, session.hash, asked.credential))
 
     _ = (begin, add, list_all, remove, ask, sign_in, prove)
     return routes

@@ -20,9 +20,9 @@ from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.schemas import PasskeyOut
 from culvert_service.admins.service import SignedIn, open_session, renew_session
 from culvert_service.admins.webauthn_party import Credential, Party, challenge_of, id_of
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.transaction import Transaction, begin
 
 # Section 15.1 of WebAuthn recommends five to ten minutes where the user is verified.
 _CHALLENGE_LIFETIME = datetime.timedelta(minutes=5)
@@ -47,10 +47,11 @@ class Passkeys:
             known = [one.credential_id for one in await repository.passkeys(session, admin.id)]
         return self._party.creation(challenge, _handle(admin.id), name, known)
 
-    async def add(self, name: str, label: str, credential: Credential) -> PasskeyOut:
+    async def add(self, by: Actor, name: str, label: str, credential: Credential) -> PasskeyOut:
         """Raises CulvertError PASSKEY_REFUSED, or REQUEST_INVALID when there are enough of them."""
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 admin = await _admin(session, name)
                 challenge = await self._answered(session, credential, admin.id)
                 made = self._party.registered(credential, challenge)
@@ -70,7 +71,7 @@ class Passkeys:
                 await session.flush()
                 await session.refresh(row)
                 line = Line("admin.passkey.add", f"admin/{name}", {"passkey": label})
-                await tell_owners(session, line)
+                await tell_owners(transaction, line)
         except IntegrityError:
             raise CulvertError(Reason.PASSKEY_REFUSED) from None
         return passkey_out(row)
@@ -82,16 +83,17 @@ class Passkeys:
                 for row in await repository.passkeys(session, (await _admin(session, name)).id)
             ]
 
-    async def remove(self, name: str, passkey_id: str) -> None:
+    async def remove(self, by: Actor, name: str, passkey_id: str) -> None:
         """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             admin = await repository.locked(session, name)
             for row in await repository.passkeys(session, admin.id) if admin else ():
                 if admin and shown(row) == passkey_id:
                     await session.delete(row)
                     await check_left(session, admin)
                     line = Line("admin.passkey.remove", f"admin/{name}", {"passkey": row.name})
-                    await tell_owners(session, line)
+                    await tell_owners(transaction, line)
                     return
         raise CulvertError(Reason.NOT_FOUND, what="The passkey")
 
@@ -100,51 +102,52 @@ class Passkeys:
         async with self._database.begin() as session:
             return self._party.request(self._challenge(session, None))
 
-    async def sign_in(self, credential: Credential, user_agent: str | None) -> SignedIn:
+    async def sign_in(self, by: Actor, credential: Credential, user_agent: str | None) -> SignedIn:
         """Raises CulvertError PASSKEY_REFUSED, which does not say what was wrong."""
         now = self._now()
 
-        async def opened(session: AsyncSession, admin: Admin, passkey: AdminPasskey) -> SignedIn:
-            await repository.forget_expired(session, now)
+        async def opened(transaction: Transaction, admin: Admin, passkey: AdminPasskey) -> SignedIn:
+            await repository.forget_expired(transaction.session, now)
             line = Line("admin.sign-in", f"admin/{admin.name}", {"passkey": passkey.name})
-            return await open_session(session, admin, now, line, user_agent)
+            return await open_session(transaction, admin, now, line, user_agent)
 
         try:
-            return await self._signed(credential, opened)
+            return await self._signed(by, credential, opened)
         except CulvertError as error:
-            await self._refusals.of_stranger(Line("admin.sign-in", "admin/unknown"), error)
+            await self._refusals.of_stranger(by, Line("admin.sign-in", "admin/unknown"), error)
             raise
 
-    async def prove(self, name: str, session_hash: bytes, credential: Credential) -> SignedIn:
+    async def prove(self, by: Actor, name: str, session_hash: bytes, credential: Credential) -> SignedIn:
         """Raises CulvertError SESSION_INVALID, or PASSKEY_REFUSED (also for a passkey of another account)."""
         now = self._now()
 
-        async def renewed(session: AsyncSession, admin: Admin, passkey: AdminPasskey) -> SignedIn:
+        async def renewed(transaction: Transaction, admin: Admin, passkey: AdminPasskey) -> SignedIn:
             if admin.name != name:
                 raise CulvertError(Reason.PASSKEY_REFUSED)
-            found = await renew_session(session, admin, session_hash, now)
-            audit.tell(session, Line("admin.proof", f"admin/{name}", {"passkey": passkey.name}))
+            found = await renew_session(transaction.session, admin, session_hash, now)
+            transaction.audit(Line("admin.proof", f"admin/{name}", {"passkey": passkey.name}))
             return found
 
         try:
-            return await self._signed(credential, renewed)
+            return await self._signed(by, credential, renewed)
         except CulvertError as error:
-            await self._refusals.of_stranger(Line("admin.proof", f"admin/{name}"), error)
+            await self._refusals.of_stranger(by, Line("admin.proof", f"admin/{name}"), error)
             raise
 
     async def _signed(
         self,
+        by: Actor,
         credential: Credential,
-        then: Callable[[AsyncSession, Admin, AdminPasskey], Awaitable[SignedIn]],
+        then: Callable[[Transaction, Admin, AdminPasskey], Awaitable[SignedIn]],
     ) -> SignedIn:
         """Verify the credential. Returns the result of `then`, which runs in the transaction that records the use."""
         now = self._now()
         # Committed whatever comes of it: a challenge is answered once.
         async with self._database.begin() as session:
             challenge = await self._answered(session, credential, None)
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
             found = (
-                await session.execute(
+                await transaction.session.execute(
                     select(AdminPasskey, Admin)
                     .join(Admin, Admin.id == AdminPasskey.admin_id)
                     .where(AdminPasskey.credential_id == id_of(credential))
@@ -158,7 +161,7 @@ class Passkeys:
             if count is None:
                 raise CulvertError(Reason.PASSKEY_REFUSED)
             passkey.sign_count, passkey.last_used_at = count, now
-            return await then(session, admin, passkey)
+            return await then(transaction, admin, passkey)
 
     def _challenge(self, session: AsyncSession, admin_id: int | None) -> bytes:
         challenge = secrets.token_bytes(_CHALLENGE_BYTES)

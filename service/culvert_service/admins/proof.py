@@ -12,13 +12,13 @@ from typing import TypeVar
 from culvert_db import Admin, Database
 from culvert_proto import CulvertError, Reason
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
 from culvert_service.admins.guesses import CODE_GUESSES, FORGET, GUESSES, Codes, Guesses
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.password import Passwords
-from culvert_service.audit.log import Line, acting
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.prefix import limit_keys
@@ -49,10 +49,11 @@ class Proof:
 
     async def given(
         self,
+        by: Actor,
         name: str,
         password: SecretStr,
         code: SecretStr,
-        then: Callable[[AsyncSession, Admin], Awaitable[_Result]],
+        then: Callable[[Transaction, Admin], Awaitable[_Result]],
         known: str | None = None,
     ) -> _Result:
         """Check password and code. Returns the result of `then`, which runs in the transaction that uses the code up.
@@ -63,20 +64,20 @@ class Proof:
         Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED, or after the right password
         SIGN_IN_SLOWED.
         """
-        prefixes = limit_keys(acting.get().source)
+        prefixes = limit_keys(by.source)
         keys = prefixes if known is None else (f"browser {known}",)
         stored = await self._counted(name, keys)
         if not await self._passwords.match(stored, password.get_secret_value()):
             raise CulvertError(Reason.SIGN_IN_WRONG)
         # `raise wrong` stands outside: the transaction that counts the wrong code must commit.
-        async with self._database.begin() as session:
-            admin = await repository.locked(session, name)
+        async with begin(self._database, by) as transaction:
+            admin = await repository.locked(transaction.session, name)
             if admin is None or admin.password_hash != stored or _is_overdue(admin, self._now()):
                 raise CulvertError(Reason.SIGN_IN_WRONG)
-            wrong = await self._use(session, admin, code.get_secret_value(), prefixes[0])
+            wrong = await self._use(transaction, admin, code.get_secret_value(), prefixes[0])
             if wrong is None:
-                await repository.forget_guesses(session, name, keys)
-                return await then(session, admin)
+                await repository.forget_guesses(transaction.session, name, keys)
+                return await then(transaction, admin)
         raise wrong
 
     async def _counted(self, name: str, keys: Sequence[str]) -> str | None:
@@ -93,14 +94,16 @@ class Proof:
                 row.failures, row.locked_until, row.last_at = counted.failures, counted.locked_until, now
             return await repository.password_hash(session, name)
 
-    async def _use(self, session: AsyncSession, admin: Admin, code: str, source: str) -> CulvertError | None:
+    async def _use(
+        self, transaction: Transaction, admin: Admin, code: str, source: str
+    ) -> CulvertError | None:
         """Check the code and use it up. Returns the refusal, or None when the code is right."""
         now = self._now()
         if RECOVERY_CODE.fullmatch(spelled := code.strip().lower()):
             # A recovery code has 80 bits and cannot be guessed: the delay of codes neither applies to it nor grows by it.
-            if await repository.use_recovery_code(session, admin.id, recovery_hash(spelled)):
+            if await repository.use_recovery_code(transaction.session, admin.id, recovery_hash(spelled)):
                 return None
-            await repository.note_wrong_code(session, admin.id, source, now)
+            await repository.note_wrong_code(transaction.session, admin.id, source, now)
             return CulvertError(Reason.SIGN_IN_WRONG)
         if admin.secret_ciphertext is None:
             return CulvertError(Reason.SIGN_IN_WRONG)
@@ -113,23 +116,23 @@ class Proof:
                 admin.code_failures, admin.code_failed_at, admin.code_locked_until = 0, None, None
                 return None
             case totp.Wrong():
-                return await self._wrong(session, admin, source)
+                return await self._wrong(transaction, admin, source)
             case _:
                 # A code that was used already is right, and so does not count as a guess.
                 return CulvertError(Reason.SIGN_IN_WRONG)
 
-    async def _wrong(self, session: AsyncSession, admin: Admin, source: str) -> CulvertError:
+    async def _wrong(self, transaction: Transaction, admin: Admin, source: str) -> CulvertError:
         now = self._now()
         codes = _codes(admin, now).failed(now)
         admin.code_failures, admin.code_failed_at = codes.failures, now
         admin.code_locked_until = codes.locked_until
-        await repository.note_wrong_code(session, admin.id, source, now)
+        await repository.note_wrong_code(transaction.session, admin.id, source, now)
         if codes.failures == CODE_GUESSES:
             _log.warning(
                 "wrong codes after the right password", extra={"admin": admin.name, "source": source}
             )
             details = {"codes": codes.failures, "from": source}
-            await tell_owners(session, Line("admin.wrong-codes", f"admin/{admin.name}", details))
+            await tell_owners(transaction, Line("admin.wrong-codes", f"admin/{admin.name}", details))
         return CulvertError(Reason.SIGN_IN_WRONG)
 
 

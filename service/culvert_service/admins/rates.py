@@ -8,7 +8,8 @@ from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
 from fastapi import Request
 
-from culvert_service.audit.log import Actor, acting
+from culvert_service.audit.caller import set_actor
+from culvert_service.audit.log import Actor
 from culvert_service.rest.rate import AddressLimiter, Limiter, Rate
 from culvert_service.rest.request import source
 
@@ -20,9 +21,8 @@ class Rates:
         self._callers = per_caller(callers_per_second)
         self._strangers = AddressLimiter(_ten_seconds(strangers_per_second))
 
-    def caller(self) -> None:
-        """For the one that acts. Raises CulvertError RATE_LIMITED."""
-        actor = acting.get()
+    def caller(self, actor: Actor) -> None:
+        """For a caller with an account. Raises CulvertError RATE_LIMITED."""
         _refuse(self._callers.take(f"{actor.kind} {actor.name}", time.monotonic()))
 
     def stranger(self, request: Request) -> None:
@@ -34,7 +34,7 @@ class Rates:
         if getattr(request.state, "counted", False):
             return
         request.state.counted = True
-        acting.set(Actor(ActorKind.INVITATION, "unknown", source(request)))
+        set_actor(request, Actor(ActorKind.INVITATION, "unknown", source(request)))
         self.stranger(request)
 
 

@@ -34,10 +34,10 @@ from culvert_service.admins.schemas import (
     SignedInOut,
     SignInIn,
 )
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 from culvert_service.rest.field import FieldError
@@ -83,18 +83,18 @@ class Admins:
     def now(self) -> datetime.datetime:
         return self._now()
 
-    async def first_owner(self) -> str | None:
+    async def first_owner(self, by: Actor) -> str | None:
         """A setup token, in place of any earlier one; None once an owner has signed in."""
-        async with self._database.begin() as session:
-            if await repository.has_owner(session):
+        async with begin(self._database, by) as transaction:
+            if await repository.has_owner(transaction.session):
                 return None
-            await repository.forget_owner_invitations(session)
-            await repository.forget_unconfirmed_owners(session)
-            return (await self._invite(session, Role.OWNER)).token
+            await repository.forget_owner_invitations(transaction.session)
+            await repository.forget_unconfirmed_owners(transaction.session)
+            return (await self._invite(transaction, Role.OWNER)).token
 
-    async def invite(self, role: Role) -> AdminInvitationOut:
-        async with self._database.begin() as session:
-            return await self._invite(session, role)
+    async def invite(self, by: Actor, role: Role) -> AdminInvitationOut:
+        async with begin(self._database, by) as transaction:
+            return await self._invite(transaction, role)
 
     async def invitations(self, page: Page) -> list[OpenAdminInvitationOut]:
         """The open invitations, newest first."""
@@ -103,37 +103,39 @@ class Admins:
             found = await repository.invitation_page(session, self._now(), cut)
         return [invitation_out(row) for row in page.cut(found, lambda row: (row.expires_at, shown(row)))]
 
-    async def withdraw(self, invitation_id: str) -> None:
+    async def withdraw(self, by: Actor, invitation_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""
-        async with self._database.begin() as session:
-            for row in await repository.invitations(session, self._now()):
+        async with begin(self._database, by) as transaction:
+            for row in await repository.invitations(transaction.session, self._now()):
                 if shown(row) == invitation_id:
-                    await session.delete(row)
-                    audit.tell(session, Line("admin.invitation.withdraw", f"role/{row.role.value}"))
+                    await transaction.session.delete(row)
+                    transaction.audit(Line("admin.invitation.withdraw", f"role/{row.role.value}"))
                     return
         raise CulvertError(Reason.NOT_FOUND, what="The invitation")
 
-    async def set_up(self, asked: SetupIn) -> SetupOut:
+    async def set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
         """Raises CulvertError INVITATION_INVALID or ALREADY_EXISTS (the invitation stays valid).
 
         An account without a sign-in keeps its name until its own invitation would have expired.
         """
         try:
-            return await self._set_up(asked)
+            return await self._set_up(by, asked)
         except CulvertError as error:
-            await self._refusals.of_stranger(Line("admin.create", f"admin/{asked.name}"), error)
+            await self._refusals.of_stranger(by, Line("admin.create", f"admin/{asked.name}"), error)
             raise
 
-    async def sign_in(self, asked: SignInIn, user_agent: str | None, known: str | None = None) -> SignedIn:
+    async def sign_in(
+        self, by: Actor, asked: SignInIn, user_agent: str | None, known: str | None = None
+    ) -> SignedIn:
         """`known` is a result of `known_browser`.
 
         Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
         """
         line = Line("admin.sign-in", f"admin/{asked.name}")
         try:
-            signed_in = await self._sign_in(asked, line, user_agent, known)
+            signed_in = await self._sign_in(by, asked, line, user_agent, known)
         except CulvertError as error:
-            await self._refusals.of_stranger(line, error)
+            await self._refusals.of_stranger(by, line, error)
             raise
         return signed_in
 
@@ -157,10 +159,10 @@ class Admins:
                 await repository.note_use(session, found.token_hash, now)
         return _signed_in(token, found.admin, found) if found else None
 
-    async def sign_out(self, token: str) -> None:
-        async with self._database.begin() as session:
-            await repository.end_session(session, _hash(token))
-            audit.tell(session, Line("admin.sign-out", f"admin/{acting.get().name}"))
+    async def sign_out(self, by: Actor, token: str) -> None:
+        async with begin(self._database, by) as transaction:
+            await repository.end_session(transaction.session, _hash(token))
+            transaction.audit(Line("admin.sign-out", f"admin/{by.name}"))
 
     async def list(self, page: Page) -> list[AdminOut]:
         async with self._database() as session:
@@ -176,36 +178,36 @@ class Admins:
         return _admin_out(admin), admin.version
 
     async def change_role(
-        self, name: str, role: Role, seen: MayMatch, *, keep_tokens: bool
+        self, by: Actor, name: str, role: Role, seen: MayMatch, *, keep_tokens: bool
     ) -> tuple[AdminOut, int]:
         """Returns the administrator and its version. An owner's tokens and invitations end with a lesser role.
 
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
-        async with self._database.begin() as session:
-            admin = await self._taken(session, name, keeps_owner=role is Role.OWNER)
+        async with begin(self._database, by) as transaction:
+            admin = await self._taken(transaction.session, name, keeps_owner=role is Role.OWNER)
             seen.check(f"The administrator {name}", admin.version)
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
             if admin.role is Role.OWNER and role is not Role.OWNER:
-                told |= await _end_made_by(session, name, keep_tokens=keep_tokens)
+                told |= await _end_made_by(transaction.session, name, keep_tokens=keep_tokens)
             admin.role, admin.version = role, admin.version + 1
-            await tell_owners(session, Line("admin.role", f"admin/{name}", told))
+            await tell_owners(transaction, Line("admin.role", f"admin/{name}", told))
         return _admin_out(admin), admin.version
 
-    async def delete(self, name: str, seen: MayMatch, *, keep_tokens: bool) -> None:
+    async def delete(self, by: Actor, name: str, seen: MayMatch, *, keep_tokens: bool) -> None:
         """Also ends the administrator's sessions, invitations and (unless `keep_tokens`) API tokens.
 
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
-        async with self._database.begin() as session:
-            admin = await self._taken(session, name, keeps_owner=False)
+        async with begin(self._database, by) as transaction:
+            admin = await self._taken(transaction.session, name, keeps_owner=False)
             seen.check(f"The administrator {name}", admin.version)
-            await session.delete(admin)
+            await transaction.session.delete(admin)
             told: dict[str, Detail] = {"role": admin.role.value}
-            told |= await _end_made_by(session, name, keep_tokens=keep_tokens)
-            await tell_owners(session, Line("admin.delete", f"admin/{name}", told))
+            told |= await _end_made_by(transaction.session, name, keep_tokens=keep_tokens)
+            await tell_owners(transaction, Line("admin.delete", f"admin/{name}", told))
 
-    async def create_token(self, asked: ApiTokenIn) -> NewApiTokenOut:
+    async def create_token(self, by: Actor, asked: ApiTokenIn) -> NewApiTokenOut:
         if asked.name == ROOT_NAME:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}")
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -216,15 +218,15 @@ class Admins:
             token_hash=_hash(token),
             scopes=scopes,
             expires_at=self._now() + datetime.timedelta(days=asked.days),
-            created_by=acting.get().name,
+            created_by=by.name,
         )
         try:
-            async with self._database.begin() as session:
-                session.add(row)
-                await session.flush()
-                await session.refresh(row)
+            async with begin(self._database, by) as transaction:
+                transaction.session.add(row)
+                await transaction.session.flush()
+                await transaction.session.refresh(row)
                 line = Line("token.create", f"token/{row.name}", {"scopes": " ".join(scopes)})
-                await tell_owners(session, line)
+                await tell_owners(transaction, line)
         except IntegrityError:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
@@ -234,12 +236,12 @@ class Admins:
             found = await repository.tokens(session, page.by(str))
         return [_token_out(row) for row in page.cut(found, lambda row: (row.name,))]
 
-    async def delete_token(self, token_id: uuid.UUID) -> None:
-        async with self._database.begin() as session:
-            name = await repository.delete_token(session, token_id)
+    async def delete_token(self, by: Actor, token_id: uuid.UUID) -> None:
+        async with begin(self._database, by) as transaction:
+            name = await repository.delete_token(transaction.session, token_id)
             if name is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The API token {token_id}")
-            audit.tell(session, Line("token.delete", f"token/{name}"))
+            transaction.audit(Line("token.delete", f"token/{name}"))
 
     async def by_token(self, token: str) -> ByScopes | None:
         async with self._database() as session:
@@ -256,15 +258,16 @@ class Admins:
             raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
         return admin
 
-    async def _invite(self, session: AsyncSession, role: Role) -> AdminInvitationOut:
+    async def _invite(self, transaction: Transaction, role: Role) -> AdminInvitationOut:
         token, expires_at = secrets.token_urlsafe(_TOKEN_BYTES), self._now() + INVITATION_LIFETIME
-        actor = acting.get()
+        actor = transaction.actor
         by = None if actor.kind is ActorKind.SYSTEM else actor.name
-        session.add(AdminInvitation(token_hash=_hash(token), role=role, expires_at=expires_at, created_by=by))
-        await tell_owners(session, Line("admin.invite", f"role/{role.value}"))
+        invitation = AdminInvitation(token_hash=_hash(token), role=role, expires_at=expires_at, created_by=by)
+        transaction.session.add(invitation)
+        await tell_owners(transaction, Line("admin.invite", f"role/{role.value}"))
         return AdminInvitationOut(token=token, expires_at=expires_at)
 
-    async def _set_up(self, asked: SetupIn) -> SetupOut:
+    async def _set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
         token_hash, now = _hash(asked.token.get_secret_value()), self._now()
         async with self._database() as session:
             # Before a password is hashed, which costs.
@@ -274,7 +277,8 @@ class Admins:
         secret = totp.new_secret()
         hashed = await self._passwords.hash(asked.password.get_secret_value())
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 invited = await repository.use_invitation(session, token_hash, now)
                 if invited is None:
                     raise CulvertError(Reason.INVITATION_INVALID)
@@ -292,41 +296,41 @@ class Admins:
                     "role": invited.role.value,
                     "invited_by": invited.created_by or ROOT_NAME,
                 }
-                await tell_owners(session, Line("admin.create", f"admin/{asked.name}", details))
+                await tell_owners(transaction, Line("admin.create", f"admin/{asked.name}", details))
         except IntegrityError:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
 
     async def _sign_in(
-        self, asked: SignInIn, line: Line, user_agent: str | None, known: str | None
+        self, by: Actor, asked: SignInIn, line: Line, user_agent: str | None, known: str | None
     ) -> SignedIn:
-        async def opened(session: AsyncSession, admin: Admin) -> SignedIn:
+        async def opened(transaction: Transaction, admin: Admin) -> SignedIn:
             now = self._now()
             admin.confirmed_at = admin.confirmed_at or now
-            await repository.forget_expired(session, now)
-            return await open_session(session, admin, now, line, user_agent)
+            await repository.forget_expired(transaction.session, now)
+            return await open_session(transaction, admin, now, line, user_agent)
 
-        return await self._proof.given(asked.name, asked.password, asked.code, opened, known)
+        return await self._proof.given(by, asked.name, asked.password, asked.code, opened, known)
 
 
 async def open_session(
-    session: AsyncSession, admin: Admin, now: datetime.datetime, line: Line, user_agent: str | None
+    transaction: Transaction, admin: Admin, now: datetime.datetime, line: Line, user_agent: str | None
 ) -> SignedIn:
     """Open a session after a successful proof, in the transaction of the proof."""
-    token, source = secrets.token_urlsafe(_TOKEN_BYTES), acting.get().source
+    token, actor = secrets.token_urlsafe(_TOKEN_BYTES), transaction.actor
     row = AdminSession(
         token_hash=_hash(token),
         admin_id=admin.id,
         expires_at=now + SESSION_LIFETIME,
         proven_at=now,
         last_used_at=now,
-        source=source,
+        source=actor.source,
         # Postgres refuses NUL in a text.
         user_agent=user_agent and user_agent[:_USER_AGENT_MAX].replace("\0", ""),
     )
-    session.add(row)
-    await tell_of_wrong_codes(session, admin)
-    audit.tell(session, replace(line, actor=Actor(ActorKind.ADMIN, admin.name, source)))
+    transaction.session.add(row)
+    await tell_of_wrong_codes(transaction, admin)
+    transaction.audit(replace(line, actor=actor.known_as(ActorKind.ADMIN, admin.name)))
     return SignedIn(token, _signed_in(token, admin, row))
 
 

@@ -11,10 +11,9 @@ from typing import TypeVar
 from culvert_proto import CulvertError, Reason
 from google.protobuf.message import Message
 
-from culvert_service.agent.caller import Who
-from culvert_service.audit.log import acting
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
+from culvert_service.identity.denials import DeviceCaller
 
 _FINGERPRINT = 32
 
@@ -33,14 +32,19 @@ class Handover:
         standing = self._fleet.standing(elsewhere.gateway)
         return standing is None or standing.epoch == elsewhere.epoch
 
-    async def ask(self, gateway: str, who: Who, request: Message, response: type[_Response]) -> _Response:
+    async def ask(
+        self, gateway: str, caller: DeviceCaller, request: Message, response: type[_Response]
+    ) -> _Response:
         """Raises CulvertError: the owner's, or GATEWAY_DOWN."""
         standing = self._fleet.standing(gateway)
         down = CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         if standing is None or not standing.holder:
             raise down
         body = (
-            who.fingerprint + bytes([len(who.address)]) + who.address.encode() + request.SerializeToString()
+            caller.fingerprint
+            + bytes([len(caller.address)])
+            + caller.address.encode()
+            + request.SerializeToString()
         )
         try:
             answer = await self._calls.ask(standing.holder, request.DESCRIPTOR.full_name, body)
@@ -49,16 +53,17 @@ class Handover:
         return response.FromString(answer)
 
 
-def serving(kind: type[_Request], method: Callable[[Who, _Request], Awaitable[Message]]) -> dict[str, Serve]:
+def serving(
+    kind: type[_Request], method: Callable[[DeviceCaller, _Request], Awaitable[Message]]
+) -> dict[str, Serve]:
     """The method as other controllers may call it, by the name of its request."""
 
     async def serve(body: bytes) -> bytes:
         fingerprint, rest = body[:_FINGERPRINT], body[_FINGERPRINT:]
         end = 1 + rest[0]
-        who = Who(fingerprint, rest[1:end].decode())
-        acting.set(who.actor())
+        caller = DeviceCaller(fingerprint, rest[1:end].decode())
         try:
-            return (await method(who, kind.FromString(rest[end:]))).SerializeToString()
+            return (await method(caller, kind.FromString(rest[end:]))).SerializeToString()
         except ElsewhereError as error:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=error.gateway) from None
 

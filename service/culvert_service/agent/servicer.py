@@ -13,16 +13,14 @@ from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, dns_n
 from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.grpc_errors import stream, unary
 
-from culvert_service.agent import caller, messages
-from culvert_service.agent.caller import Who
+from culvert_service.agent import messages
 from culvert_service.agent.handover import Handover, serving
-from culvert_service.audit.log import acting
 from culvert_service.controllers.calls import Serve
 from culvert_service.database import repeated
 from culvert_service.dns.managed import ManagedZones
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
 from culvert_service.identity.authenticators import Authenticators
-from culvert_service.identity.denials import Denials
+from culvert_service.identity.denials import Denials, DeviceCaller
 from culvert_service.identity.renewal import Renewal
 from culvert_service.identity.service import Identity, Now
 from culvert_service.resources import repository as resources
@@ -80,8 +78,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
         # What this names lasts as long as the stream, for each of thousands.
-        who = caller.who(context)
-        device_id = await self._seen(who, request)
+        caller = _caller(context)
+        device_id = await self._seen(caller, request)
         del request
         watcher = self._hub.open(device_id)
         try:
@@ -91,7 +89,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():
-                        profile = await repeated(lambda: self._profile(who.fingerprint))
+                        profile = await repeated(lambda: self._profile(caller.fingerprint))
                         yield agent_pb2.WatchResponse(profile=profile)
                     case _:
                         yield event.message()
@@ -102,7 +100,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ProveCode(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ProveCodeRequest, context: Context
     ) -> agent_pb2.ProveCodeResponse:
-        proof = await self._authenticators.prove(caller.who(context).fingerprint, request.code)
+        caller = _caller(context)
+        proof = await self._authenticators.prove(caller.actor, caller.fingerprint, request.code)
         return agent_pb2.ProveCodeResponse(
             code_valid_until=int(proof.until.timestamp()), recovery_codes_left=proof.recovery_codes_left
         )
@@ -111,20 +110,20 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def OpenTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.OpenTunnelRequest, context: Context
     ) -> agent_pb2.OpenTunnelResponse:
-        who = caller.who(context)
-        return await repeated(lambda: self._open_anywhere(who, request))
+        caller = _caller(context)
+        return await repeated(lambda: self._open_anywhere(caller, request))
 
     async def _open_anywhere(
-        self, who: Who, request: agent_pb2.OpenTunnelRequest
+        self, caller: DeviceCaller, request: agent_pb2.OpenTunnelRequest
     ) -> agent_pb2.OpenTunnelResponse:
         failed = frozenset[str]()
         while True:
             try:
-                return await self._open(who, request, failed)
+                return await self._open(caller, request, failed)
             except ElsewhereError as elsewhere:
                 try:
                     return await self._handover.ask(
-                        elsewhere.gateway, who, request, agent_pb2.OpenTunnelResponse
+                        elsewhere.gateway, caller, request, agent_pb2.OpenTunnelResponse
                     )
                 except CulvertError as error:
                     if error.reason is not Reason.GATEWAY_DOWN:
@@ -137,49 +136,52 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def RenewSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewSaRequest, context: Context
     ) -> agent_pb2.RenewSaResponse:
-        who = caller.who(context)
+        caller = _caller(context)
         try:
-            return await repeated(lambda: self._renew(who, request))
+            return await repeated(lambda: self._renew(caller, request))
         except ElsewhereError as elsewhere:
-            return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.RenewSaResponse)
+            return await self._handover.ask(elsewhere.gateway, caller, request, agent_pb2.RenewSaResponse)
 
     @unary
     async def ActivateSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ActivateSaRequest, context: Context
     ) -> agent_pb2.ActivateSaResponse:
-        who = caller.who(context)
+        caller = _caller(context)
         try:
-            return await repeated(lambda: self._activate(who, request))
+            return await repeated(lambda: self._activate(caller, request))
         except ElsewhereError as elsewhere:
-            return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.ActivateSaResponse)
+            return await self._handover.ask(elsewhere.gateway, caller, request, agent_pb2.ActivateSaResponse)
 
     @unary
     async def SetPathMtu(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.SetPathMtuRequest, context: Context
     ) -> agent_pb2.SetPathMtuResponse:
-        who = caller.who(context)
+        caller = _caller(context)
         try:
-            return await repeated(lambda: self._set_path_mtu(who, request))
+            return await repeated(lambda: self._set_path_mtu(caller, request))
         except ElsewhereError as elsewhere:
-            return await self._handover.ask(elsewhere.gateway, who, request, agent_pb2.SetPathMtuResponse)
+            return await self._handover.ask(elsewhere.gateway, caller, request, agent_pb2.SetPathMtuResponse)
 
     @unary
     async def CloseTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.CloseTunnelRequest, context: Context
     ) -> agent_pb2.CloseTunnelResponse:
-        who, tunnel_id = caller.who(context), _tunnel_id(request.tunnel_id)
+        caller, tunnel_id = _caller(context), _tunnel_id(request.tunnel_id)
         if request.reason not in _CLOSE_REASONS:
             raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
         why = CulvertError(Reason(request.reason))
-        async with self._denials.telling(who.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"):
-            await repeated(lambda: self._tunnels.close_by_device(who.fingerprint, tunnel_id, why))
+        async with self._denials.telling(
+            caller.actor, caller.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"
+        ):
+            await repeated(lambda: self._tunnels.close_by_device(caller, tunnel_id, why))
         return agent_pb2.CloseTunnelResponse()
 
     @unary
     async def RenewCertificate(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewCertificateRequest, context: Context
     ) -> agent_pb2.RenewCertificateResponse:
-        renewed = await self._renewal.renew(caller.who(context).fingerprint, request.csr_pem)
+        caller = _caller(context)
+        renewed = await self._renewal.renew(caller.actor, caller.fingerprint, request.csr_pem)
         return agent_pb2.RenewCertificateResponse(
             certificate_pem=renewed.certificate_pem, ca_pem=renewed.ca_pem
         )
@@ -195,25 +197,23 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def limited(self, fingerprint: bytes, address: str, count: int) -> None:
         """The port refused `count` calls of the device before they came here, because the device calls too often."""
-        who = Who(fingerprint, address)
-        acting.set(who.actor())
+        caller = DeviceCaller(fingerprint, address)
         for _ in range(count):
             await self._denials.tell(
-                who.fingerprint, "device.call", CulvertError(Reason.RATE_LIMITED, seconds=1)
+                caller.actor, caller.fingerprint, "device.call", CulvertError(Reason.RATE_LIMITED, seconds=1)
             )
 
     async def _open(
-        self, who: Who, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()
+        self, caller: DeviceCaller, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()
     ) -> agent_pb2.OpenTunnelResponse:
         if not 0 < request.udp_port <= _PORT_MAX:
             raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
         name, asked = _name("fqdn", request.fqdn), _name("asked", request.asked)
         opened = await self._tunnels.open(
             OpenRequest(
-                who.fingerprint,
+                caller,
                 name,
                 request.gateway,
-                who.address,
                 request.udp_port,
                 failed,
                 messages.distances(request.distances),
@@ -228,31 +228,36 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             programmed_us=opened.timeline.programmed_us,
         )
 
-    async def _renew(self, who: Who, request: agent_pb2.RenewSaRequest) -> agent_pb2.RenewSaResponse:
-        renewed = await self._tunnels.renew(
-            who.fingerprint, _tunnel_id(request.tunnel_id), request.generation
-        )
+    async def _renew(
+        self, caller: DeviceCaller, request: agent_pb2.RenewSaRequest
+    ) -> agent_pb2.RenewSaResponse:
+        renewed = await self._tunnels.renew(caller, _tunnel_id(request.tunnel_id), request.generation)
         return agent_pb2.RenewSaResponse(
             sas=messages.sa_pair(renewed.pair, self._tunnels.drain),
             programmed_us=renewed.timeline.programmed_us,
         )
 
-    async def _activate(self, who: Who, request: agent_pb2.ActivateSaRequest) -> agent_pb2.ActivateSaResponse:
-        await self._tunnels.activate(who.fingerprint, _tunnel_id(request.tunnel_id), request.generation)
+    async def _activate(
+        self, caller: DeviceCaller, request: agent_pb2.ActivateSaRequest
+    ) -> agent_pb2.ActivateSaResponse:
+        await self._tunnels.activate(caller, _tunnel_id(request.tunnel_id), request.generation)
         return agent_pb2.ActivateSaResponse()
 
     async def _set_path_mtu(
-        self, who: Who, request: agent_pb2.SetPathMtuRequest
+        self, caller: DeviceCaller, request: agent_pb2.SetPathMtuRequest
     ) -> agent_pb2.SetPathMtuResponse:
         mtu = messages.path_mtu(request.mtu)
-        await self._tunnels.set_path_mtu(who.fingerprint, _tunnel_id(request.tunnel_id), mtu)
+        await self._tunnels.set_path_mtu(caller, _tunnel_id(request.tunnel_id), mtu)
         return agent_pb2.SetPathMtuResponse()
 
-    async def _seen(self, who: Who, request: agent_pb2.WatchRequest) -> uuid.UUID:
-        async with self._stream_turns, self._denials.telling(who.fingerprint, "device.watch"):
+    async def _seen(self, caller: DeviceCaller, request: agent_pb2.WatchRequest) -> uuid.UUID:
+        async with (
+            self._stream_turns,
+            self._denials.telling(caller.actor, caller.fingerprint, "device.watch"),
+        ):
             device = await repeated(
                 lambda: self._identity.seen(
-                    who.fingerprint, who.address, request.client_version, request.posture
+                    caller.fingerprint, caller.address, request.client_version, request.posture
                 )
             )
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
@@ -273,6 +278,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._protected_prefixes,
             self._now(),
         )
+
+
+def _caller(context: Context) -> DeviceCaller:
+    return DeviceCaller(context.fingerprint, context.address)
 
 
 def _name(field: str, text: str) -> str:

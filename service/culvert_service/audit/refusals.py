@@ -11,8 +11,9 @@ from culvert_db import Database, Outcome
 from culvert_proto import CulvertError
 
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import CONTROLLER, Line, acting, tell
+from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.repeats import Repeats, Summary
+from culvert_service.audit.transaction import begin
 from culvert_service.periodic import Periodic
 
 _SUMMARY_SECONDS = 60.0
@@ -40,20 +41,18 @@ class Refusals:
         except CulvertError as error:
             _log.warning("refusals were left out of the log", extra={"why": error.message})
 
-    async def of_stranger(self, line: Line, why: CulvertError) -> None:
+    async def of_stranger(self, by: Actor, line: Line, why: CulvertError) -> None:
         """Record the refusal of a caller that is known only by its address.
 
         Uses a transaction of its own, because the transaction of the refused request was rolled back.
         """
-        source = acting.get().source
-        left_out = self._repeats.tell_stranger(source, _what(line, why), time.monotonic())
-        await self._write(line, why, left_out)
+        left_out = self._repeats.tell_stranger(by.source, _what(line, why), time.monotonic())
+        await self._write(by, line, why, left_out)
 
-    async def of_caller(self, line: Line, why: CulvertError) -> None:
+    async def of_caller(self, by: Actor, line: Line, why: CulvertError) -> None:
         """As `of_stranger`, for a known administrator or API token."""
-        actor = acting.get()
-        who = f"{actor.kind}/{actor.name}"
-        await self._write(line, why, self._repeats.tell(who, _what(line, why), time.monotonic()))
+        who = f"{by.kind}/{by.name}"
+        await self._write(by, line, why, self._repeats.tell(who, _what(line, why), time.monotonic()))
 
     def line(self, who: str, line: Line, why: CulvertError) -> Line | None:
         """The refusal's line for the log; None when the refusal is only counted."""
@@ -68,14 +67,14 @@ class Refusals:
         until = time.monotonic() - _SUMMARY_SECONDS if until is None else until
         if summary := self._repeats.summary(until):
             details = _details(summary)
-            line = Line("audit.left-out", "log", details, outcome=Outcome.DENIED, actor=CONTROLLER)
-            async with self._database.begin() as session:
-                tell(session, line)
+            line = Line("audit.left-out", "log", details, outcome=Outcome.DENIED)
+            async with begin(self._database, CONTROLLER) as transaction:
+                transaction.audit(line)
 
-    async def _write(self, line: Line, why: CulvertError, left_out: int | None) -> None:
+    async def _write(self, by: Actor, line: Line, why: CulvertError, left_out: int | None) -> None:
         if left_out is not None:
-            async with self._database.begin() as session:
-                tell(session, refused(line, why, left_out))
+            async with begin(self._database, by) as transaction:
+                transaction.audit(refused(line, why, left_out))
 
 
 def refused(line: Line, why: CulvertError, left_out: int = 0) -> Line:

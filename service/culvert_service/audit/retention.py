@@ -22,8 +22,9 @@ from culvert_service.audit import repository, verifier
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.export import jsonl
 from culvert_service.audit.line import Broken, timestamp
-from culvert_service.audit.log import Line, acting, tell
+from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.repository import Filter
+from culvert_service.audit.transaction import begin
 from culvert_service.periodic import Periodic
 
 # The database also refuses a cut of younger lines.
@@ -86,11 +87,12 @@ class Retention:
         if oldest is None or oldest > before - datetime.timedelta(days=1) or not ends:
             return
         file = self._exports / f"audit-before-{before:%Y-%m-%dT%H-%M-%SZ}.jsonl" if self._exports else None
-        await cut(self._database, self._key, before, self._now(), file)
+        await cut(self._database, CONTROLLER, self._key, before, self._now(), file)
 
 
 async def cut(
     database: Database,
+    by: Actor,
     key: CutKey,
     before: datetime.datetime,
     now: datetime.datetime,
@@ -108,11 +110,12 @@ async def cut(
     if verified.broken is not None:
         raise LogBrokenError(verified.broken)
     export = await _export(database, ends, file) if file is not None else None
-    async with database.begin() as session:
+    async with begin(database, by) as transaction:
+        session = transaction.session
         await session.execute(_ONE_CUTS)
         cuts = await repository.cuts(session)
         made = [
-            _signed(key, cuts.get(chain, ()), (chain, *verified.ends[chain]), (before, now), export)
+            _signed(key, cuts.get(chain, ()), (chain, *verified.ends[chain]), (before, now), (by, export))
             for chain in ends
             if verified.ends[chain][0] > _end(cuts.get(chain, ()))
         ]
@@ -125,7 +128,9 @@ async def cut(
         done = Done(sum(one.lines for one in made), export)
         told = {"export": export.hex()} if export else {}
         if made:
-            tell(session, Line("audit.cut", "log", {"before": timestamp(before), "lines": done.lines} | told))
+            transaction.audit(
+                Line("audit.cut", "log", {"before": timestamp(before), "lines": done.lines} | told)
+            )
     return done
 
 
@@ -138,11 +143,12 @@ def _signed(
     earlier: Sequence[AuditCut],
     end: tuple[int, int, bytes],
     moments: tuple[datetime.datetime, datetime.datetime],
-    export: bytes | None,
+    told: tuple[Actor, bytes | None],
 ) -> AuditCut:
     """`end` has the chain, and the number and hash of its last cut line; `moments` are `before` and now."""
     chain, seq, digest = end
     before, now = moments
+    by, export = told
     made = AuditCut(
         chain=chain,
         number=len(earlier) + 1,
@@ -151,7 +157,7 @@ def _signed(
         lines=seq - _end(earlier),
         before=before,
         at=now,
-        actor=acting.get().name,
+        actor=by.name,
         export=export,
     )
     made.signature = key.sign(earlier[-1].signature if earlier else b"", made)

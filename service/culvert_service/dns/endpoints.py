@@ -7,6 +7,7 @@ from typing import Annotated
 from culvert_db import DnsState
 from fastapi import APIRouter, Body, Depends, Response, status
 
+from culvert_service.audit.caller import By
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.dns.service import Dns
 from culvert_service.rest.api import Api
@@ -27,8 +28,8 @@ def router(api: Api, dns: Dns) -> APIRouter:
     @routes.post(
         "/zones", status_code=status.HTTP_201_CREATED, summary="Publish to a zone, or to a view of one"
     )
-    async def create(asked: ZoneIn, response: Response) -> ZoneOut:
-        return tagged(response, await dns.create(asked))
+    async def create(by: By, asked: ZoneIn, response: Response) -> ZoneOut:
+        return tagged(response, await dns.create(by, asked))
 
     @routes.get("/zones", summary="List the zones and how they fare")
     async def list_zones(page: Annotated[Page, Depends()]) -> list[ZoneOut]:
@@ -40,26 +41,29 @@ def router(api: Api, dns: Dns) -> APIRouter:
 
     @routes.put("/zones/{name}", summary="Change a zone's server, key, TTL or resources")
     async def change(
+        by: By,
         name: str,
         body: Annotated[AsRead[ZoneChange, ZoneOut], Body()],
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> ZoneOut:
         await body.check(lambda: dns.get(name), seen)
-        return tagged(response, await dns.change(name, body.asked, seen))
+        return tagged(response, await dns.change(by, name, body.asked, seen))
 
     @routes.delete(
         "/zones/{name}",
         status_code=status.HTTP_202_ACCEPTED,
         summary="Withdraw a zone's records and forget it",
     )
-    async def delete(name: str, seen: Annotated[MayMatch, Depends()], keep_records: bool = False) -> None:
+    async def delete(
+        by: By, name: str, seen: Annotated[MayMatch, Depends()], keep_records: bool = False
+    ) -> None:
         """With `keep_records` it is forgotten at once, for a server that is gone."""
-        await dns.delete(name, seen, keep_records=keep_records)
+        await dns.delete(by, name, seen, keep_records=keep_records)
 
     @routes.post("/zones/{name}/check", status_code=status.HTTP_202_ACCEPTED, summary="Check a zone now")
-    async def check(name: str) -> None:
-        await dns.check(name)
+    async def check(by: By, name: str) -> None:
+        await dns.check(by, name)
 
     _ = (list_records, create, list_zones, get, change, delete, check)
     return routes

@@ -10,9 +10,9 @@ from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.dns import repository
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
 from culvert_service.rest.field import taken
@@ -30,19 +30,19 @@ class Dns:
         shown = page.cut(found, lambda record: (record.name, record.zone, record.type))
         return [DnsRecordOut.model_validate(record) for record in shown]
 
-    async def create(self, asked: ZoneIn) -> tuple[ZoneOut, int]:
+    async def create(self, by: Actor, asked: ZoneIn) -> tuple[ZoneOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
                 zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
-                session.add(zone)
-                await _describe(session, zone, asked)
+                transaction.session.add(zone)
+                await _describe(transaction.session, zone, asked)
                 told: dict[str, Detail] = {
                     "origin": asked.origin,
                     "view": asked.view,
                     "instance": asked.instance,
                 }
-                audit.tell(session, Line("zone.create", _object(asked.name), told | _described(asked)))
+                transaction.audit(Line("zone.create", _object(asked.name), told | _described(asked)))
         except IntegrityError as error:
             named = f"The zone {asked.name}"
             view = f"That view of {asked.origin}"
@@ -68,33 +68,33 @@ class Dns:
             raise _unknown(name)
         return _out(row), row.zone.version
 
-    async def change(self, name: str, asked: ZoneChange, seen: MayMatch) -> tuple[ZoneOut, int]:
+    async def change(self, by: Actor, name: str, asked: ZoneChange, seen: MayMatch) -> tuple[ZoneOut, int]:
         """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
-        async with self._database.begin() as session:
-            await _describe(session, await _locked(session, name, seen), asked)
-            audit.tell(session, Line("zone.replace", _object(name), _described(asked)))
+        async with begin(self._database, by) as transaction:
+            await _describe(transaction.session, await _locked(transaction.session, name, seen), asked)
+            transaction.audit(Line("zone.replace", _object(name), _described(asked)))
         return await self.get(name)
 
-    async def delete(self, name: str, seen: MayMatch, *, keep_records: bool) -> None:
+    async def delete(self, by: Actor, name: str, seen: MayMatch, *, keep_records: bool) -> None:
         """The zone retires: dns-updater withdraws its records and then forgets it; at once if they are to be kept.
 
         Raises CulvertError NOT_FOUND or VERSION_STALE.
         """
-        async with self._database.begin() as session:
-            zone = await _locked(session, name, seen)
+        async with begin(self._database, by) as transaction:
+            zone = await _locked(transaction.session, name, seen)
             if keep_records:
-                await repository.forget(session, zone)
+                await repository.forget(transaction.session, zone)
             else:
                 zone.retiring = True
             told: dict[str, Detail] = {"records": "kept" if keep_records else "withdrawn"}
-            audit.tell(session, Line("zone.delete", _object(name), told))
+            transaction.audit(Line("zone.delete", _object(name), told))
 
-    async def check(self, name: str) -> None:
+    async def check(self, by: Actor, name: str) -> None:
         """Raises CulvertError NOT_FOUND."""
-        async with self._database.begin() as session:
-            await _locked(session, name, MayMatch())
-            await repository.hurry(session)
-            audit.tell(session, Line("zone.check", _object(name)))
+        async with begin(self._database, by) as transaction:
+            await _locked(transaction.session, name, MayMatch())
+            await repository.hurry(transaction.session)
+            transaction.audit(Line("zone.check", _object(name)))
 
 
 async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> DnsZone:

@@ -14,9 +14,9 @@ from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.gateways import ownership_rows, repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
@@ -27,7 +27,7 @@ from culvert_service.rest.version import MayMatch
 
 class Refit(Protocol):
     async def of_gateway(
-        self, session: AsyncSession, gateway: Gateway, change: Callable[[], Awaitable[None]]
+        self, transaction: Transaction, gateway: Gateway, change: Callable[[], Awaitable[None]]
     ) -> Callable[[], Awaitable[int]]:
         """Change the locked gateway and close the tunnels that then do not fit, in the transaction. Returns a call to make
         after the commit.
@@ -48,7 +48,7 @@ class Changes:
         self._refit = refit
         self._check_fit = check_fit
 
-    async def replace(self, name: str, asked: GatewayIn, seen: MayMatch) -> None:
+    async def replace(self, by: Actor, name: str, asked: GatewayIn, seen: MayMatch) -> None:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY, ALREADY_EXISTS or
         GATEWAY_IN_USE.
         """
@@ -58,7 +58,8 @@ class Changes:
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         fields = described(asked)
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 gateway = await _locked(session, name, seen)
                 await _check_resources(session, gateway.id, Gateway(name=name, **fields))
                 await _check_site_tunnels(session, gateway, fields)
@@ -68,59 +69,60 @@ class Changes:
                         setattr(gateway, field, value)
                     await session.flush()
 
-                finish = await self._refit.of_gateway(session, gateway, change)
+                finish = await self._refit.of_gateway(transaction, gateway, change)
                 await self._check_fit(session, gateway)
-                audit.tell(session, Line("gateway.replace", f"gateway/{name}", told(asked)))
+                transaction.audit(Line("gateway.replace", f"gateway/{name}", told(asked)))
                 await ownership_rows.tell(session)
         except IntegrityError as error:
             raise exists(asked, error) from None
         await finish()
         await self._ownership.look()
 
-    async def delete(self, name: str, seen: MayMatch) -> None:
+    async def delete(self, by: Actor, name: str, seen: MayMatch) -> None:
         """What is on the switch stays there; there is no tunnel among it. Raises CulvertError NOT_FOUND, VERSION_STALE or
         GATEWAY_IN_USE.
         """
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 gateway = await _locked(session, name, seen)
                 if uses := await repository.uses(session, gateway.id):
                     raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=uses)
                 await session.delete(gateway)
                 await session.flush()
-                audit.tell(session, Line("gateway.delete", f"gateway/{name}"))
+                transaction.audit(Line("gateway.delete", f"gateway/{name}"))
                 await ownership_rows.tell(session)
         except IntegrityError:
             why = "a resource or a tunnel came while it was to be deleted"
             raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=why) from None
         await self._ownership.look()
 
-    async def drain(self, name: str, seen: MayMatch, *, anyway: bool) -> None:
+    async def drain(self, by: Actor, name: str, seen: MayMatch, *, anyway: bool) -> None:
         """From its commit on nothing opens through the gateway. Raises CulvertError NOT_FOUND, VERSION_STALE, or, unless
         `anyway`, GATEWAY_NEEDED.
         """
-        async with self._database.begin() as session:
-            gateway = await _locked(session, name, seen)
-            load = (await repository.loads(session, [gateway.id]))[gateway.id]
+        async with begin(self._database, by) as transaction:
+            gateway = await _locked(transaction.session, name, seen)
+            load = (await repository.loads(transaction.session, [gateway.id]))[gateway.id]
             if gateway.draining_since is not None:
                 return
             if load.stays and not anyway:
                 raise CulvertError(Reason.GATEWAY_NEEDED, gateway=name, what=load.stays)
             gateway.draining_since = func.now()
             told: dict[str, Detail] = {"tunnels": load.tunnels, "stays": load.stays}
-            audit.tell(session, Line("gateway.drain", f"gateway/{name}", told))
-            await ownership_rows.tell(session)
+            transaction.audit(Line("gateway.drain", f"gateway/{name}", told))
+            await ownership_rows.tell(transaction.session)
         await self._ownership.look()
 
-    async def undrain(self, name: str, seen: MayMatch) -> None:
+    async def undrain(self, by: Actor, name: str, seen: MayMatch) -> None:
         """What has moved away stays where it is. Raises CulvertError NOT_FOUND or VERSION_STALE."""
-        async with self._database.begin() as session:
-            gateway = await _locked(session, name, seen)
+        async with begin(self._database, by) as transaction:
+            gateway = await _locked(transaction.session, name, seen)
             if gateway.draining_since is None:
                 return
             gateway.draining_since = None
-            audit.tell(session, Line("gateway.undrain", f"gateway/{name}"))
-            await ownership_rows.tell(session)
+            transaction.audit(Line("gateway.undrain", f"gateway/{name}"))
+            await ownership_rows.tell(transaction.session)
         await self._ownership.look()
 
 

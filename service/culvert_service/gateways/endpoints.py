@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Depends, Query, Request, Response, status
 
 from culvert_service.admins.access import fresh_proof
+from culvert_service.audit.caller import By
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.schemas import BundleOut, EntriesOut, GatewayIn, GatewayOut, SampleOut
 from culvert_service.gateways.service import Gateways
@@ -27,8 +28,8 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
     routes = api.router("/gateways", tag="gateways")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Register a gateway")
-    async def create(asked: GatewayIn) -> GatewayOut:
-        return await gateways.create(asked)
+    async def create(by: By, asked: GatewayIn) -> GatewayOut:
+        return await gateways.create(by, asked)
 
     @routes.get("", summary="List the gateways")
     async def list_all(page: Annotated[Page, Depends()]) -> list[GatewayOut]:
@@ -45,9 +46,9 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         response_model=BundleOut,
         responses={200: {"content": {_TAR: {}}}},
     )
-    async def bundle(name: str, request: Request) -> BundleOut | Response:
+    async def bundle(by: By, name: str, request: Request) -> BundleOut | Response:
         """With `Accept: application/x-tar`, as the files that sluice reads, in one archive."""
-        made = await gateways.bundle(name)
+        made = await gateways.bundle(by, name)
         if request.headers.get("Accept") != _TAR:
             return made
         return Response(_archive(name, made), media_type=_TAR)
@@ -62,35 +63,39 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
 
     @routes.put("/{name}", summary="Change a gateway and close the tunnels that do not fit it any more")
     async def replace(
+        by: By,
         name: str,
         body: Annotated[AsRead[GatewayIn, GatewayOut], Body()],
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> GatewayOut:
         await body.check(lambda: gateways.get(name), seen)
-        await changes.replace(name, body.asked, seen)
+        await changes.replace(by, name, body.asked, seen)
         return tagged(response, await gateways.get(name))
 
     @routes.post("/{name}/drain", summary="Open nothing through a gateway any more, and move its tunnels")
     async def drain(
+        by: By,
         name: str,
         seen: Annotated[MayMatch, Depends()],
         response: Response,
         anyway: Annotated[bool, Query(description="Although some resources have no other gateway")] = False,
     ) -> GatewayOut:
-        await changes.drain(name, seen, anyway=anyway)
+        await changes.drain(by, name, seen, anyway=anyway)
         return tagged(response, await gateways.get(name))
 
     @routes.post("/{name}/undrain", summary="Let tunnels be opened through a gateway again")
-    async def undrain(name: str, seen: Annotated[MayMatch, Depends()], response: Response) -> GatewayOut:
-        await changes.undrain(name, seen)
+    async def undrain(
+        by: By, name: str, seen: Annotated[MayMatch, Depends()], response: Response
+    ) -> GatewayOut:
+        await changes.undrain(by, name, seen)
         return tagged(response, await gateways.get(name))
 
     @routes.delete(
         "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete a gateway that nothing uses"
     )
-    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
-        await changes.delete(name, seen)
+    async def delete(by: By, name: str, seen: Annotated[MayMatch, Depends()]) -> None:
+        await changes.delete(by, name, seen)
 
     _ = (create, list_all, get, bundle, entries, samples, replace, drain, undrain, delete)
     return routes

@@ -26,8 +26,8 @@ from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import CONTROLLER, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.database import clock
 from culvert_service.gateways import ownership_rows, repository
 from culvert_service.gateways.config import config_of
@@ -128,18 +128,17 @@ class KekRotation:
 
     async def _promote(self, link: Link, following: KeyWrap) -> None:
         """Make the next KEK the present one. The gateway can then open keys wrapped under either KEK."""
-        with audit.controller_acts():
-            async with self._database.begin() as session:
-                row = await self._locked(session, link)
-                now = config_of(row, self._master_key).next_key_wrap if row is not None else None
-                if row is None or now is None or now.fingerprint != following.fingerprint:
-                    return
-                assert row.next_kek_ciphertext is not None
-                row.kek_ciphertext, row.next_kek_ciphertext = row.next_kek_ciphertext, None
-                row.rekeying_since = await clock(session)
-                audit.tell(session, Line("gateway.kek", f"gateway/{link.name}", {"state": "rekeying"}))
-                await ownership_rows.tell(session)
-                changed = config_of(row, self._master_key)
+        async with begin(self._database, CONTROLLER) as transaction:
+            row = await self._locked(transaction.session, link)
+            now = config_of(row, self._master_key).next_key_wrap if row is not None else None
+            if row is None or now is None or now.fingerprint != following.fingerprint:
+                return
+            assert row.next_kek_ciphertext is not None
+            row.kek_ciphertext, row.next_kek_ciphertext = row.next_kek_ciphertext, None
+            row.rekeying_since = await clock(transaction.session)
+            transaction.audit(Line("gateway.kek", f"gateway/{link.name}", {"state": "rekeying"}))
+            await ownership_rows.tell(transaction.session)
+            changed = config_of(row, self._master_key)
         link.take_keys(changed)
         _log.info("gateway has its next key-encryption key", extra={"gateway": link.name})
 
@@ -160,16 +159,15 @@ class KekRotation:
         now = time.monotonic()
         known = self._asked.get(link.config.id, {})
         asked = self._asked[link.config.id] = {sa: known[sa] for sa in left if sa in known}
-        with audit.controller_acts():
-            late = {sa for sa, at in asked.items() if now - at.first >= PATIENCE_SECONDS}
-            if late:
-                why = CulvertError(
-                    Reason.TUNNEL_OUTDATED, what=Phrase("the gateway {gateway}", gateway=link.name)
-                )
-                await self._sas.close_sas(link, late, why)
-            for sa in _due(left, asked, now):
-                asked[sa] = _Asked(asked[sa].first if sa in asked else now, now)
-                await self._sas.soft_limit(link, sa)
+        late = {sa for sa, at in asked.items() if now - at.first >= PATIENCE_SECONDS}
+        if late:
+            why = CulvertError(
+                Reason.TUNNEL_OUTDATED, what=Phrase("the gateway {gateway}", gateway=link.name)
+            )
+            await self._sas.close_sas(link, late, why)
+        for sa in _due(left, asked, now):
+            asked[sa] = _Asked(asked[sa].first if sa in asked else now, now)
+            await self._sas.soft_limit(link, sa)
 
     async def _finish(self, link: Link) -> None:
         """Have the gateway forget all other KEKs: no controller wraps under them any more, and no entry needs them."""
@@ -177,17 +175,16 @@ class KekRotation:
         others = [one for one in await link.keks() or () if one != present]
         if others:
             await link.forget_keks(others)
-        with audit.controller_acts():
-            async with self._database.begin() as session:
-                row = await self._locked(session, link)
-                if row is None or row.rekeying_since is None:
-                    return
-                if config_of(row, self._master_key).key_wrap.fingerprint != present:
-                    return
-                row.rekeying_since = None
-                changed = config_of(row, self._master_key)
-                audit.tell(session, Line("gateway.kek", f"gateway/{link.name}", {"state": "settled"}))
-                await ownership_rows.tell(session)
+        async with begin(self._database, CONTROLLER) as transaction:
+            row = await self._locked(transaction.session, link)
+            if row is None or row.rekeying_since is None:
+                return
+            if config_of(row, self._master_key).key_wrap.fingerprint != present:
+                return
+            row.rekeying_since = None
+            changed = config_of(row, self._master_key)
+            transaction.audit(Line("gateway.kek", f"gateway/{link.name}", {"state": "settled"}))
+            await ownership_rows.tell(transaction.session)
         link.take_keys(changed)
         link.sas_to_rekey = None
         self._asked.pop(link.config.id, None)

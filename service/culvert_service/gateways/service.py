@@ -15,9 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins.notices import tell_owners
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.database import clock
 from culvert_service.gateways import ownership_rows, repository, sampling
 from culvert_service.gateways.comparison import Compared, Standing
@@ -83,7 +83,7 @@ class Gateways:
     async def stop(self) -> None:
         """The names stay reserved."""
 
-    async def create(self, asked: GatewayIn) -> GatewayOut:
+    async def create(self, by: Actor, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
         check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         async with self._database() as session:
@@ -91,11 +91,11 @@ class Gateways:
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
         gateway = Gateway(name=asked.name, kek_ciphertext=kek, **described(asked))
         try:
-            async with self._database.begin() as session:
-                session.add(gateway)
-                await session.flush()
-                await session.refresh(gateway)
-                audit.tell(session, Line("gateway.create", f"gateway/{asked.name}", told(asked)))
+            async with begin(self._database, by) as transaction:
+                transaction.session.add(gateway)
+                await transaction.session.flush()
+                await transaction.session.refresh(gateway)
+                transaction.audit(Line("gateway.create", f"gateway/{asked.name}", told(asked)))
         except IntegrityError as error:
             raise exists(asked, error) from None
         await self._ownership.look()
@@ -122,12 +122,13 @@ class Gateways:
             [shown] = await self._all_out(session, found)
         return shown, found[0].gateway.version
 
-    async def bundle(self, name: str) -> BundleOut:
+    async def bundle(self, by: Actor, name: str) -> BundleOut:
         """Make a bundle. Each bundle has a new certificate and, after the first one, a new KEK (kek_rotation.py).
 
         Raises CulvertError NOT_FOUND or GATEWAY_NAME_RESERVED.
         """
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             gateway = await repository.lock(session, name)
             if gateway is None:
                 raise _unknown(name)
@@ -140,7 +141,7 @@ class Gateways:
                 gateway.bundled_at = await clock(session)
             else:
                 gateway.next_kek_ciphertext = self._master_key.seal(kek, kek_context(name))
-            await tell_owners(session, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
+            await tell_owners(transaction, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
             await ownership_rows.tell(session)
             legacy_suites = [Suite(one) for one in gateway.legacy_suites]
         return BundleOut(

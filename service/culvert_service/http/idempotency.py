@@ -21,13 +21,13 @@ from culvert_db import Database, IdempotencyKey
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from culvert_service.admins.access import Access
-from culvert_service.audit.log import acting, effect
+from culvert_service.audit.caller import actor, set_claim
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.problem import problem
 
@@ -50,11 +50,11 @@ class _Claim:
     key: str
     at: datetime.datetime
 
-    def carry_out(self, session: Session) -> None:
+    async def carry_out(self, session: AsyncSession) -> None:
         """In the transaction of what is changed. Raises CulvertError IDEMPOTENCY_KEY_BUSY when it is another's now."""
         mine = (*_is(self.caller, self.key), IdempotencyKey.claimed_at == self.at)
         marked = update(IdempotencyKey).where(*mine).values(effect=True).returning(IdempotencyKey.key)
-        if session.scalar(marked) is None:
+        if await session.scalar(marked) is None:
             raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
 
 
@@ -92,14 +92,15 @@ class Idempotency:
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
         # The answer is for who may ask for it now, whatever they could when they asked first.
         await self._access.admit(request)
-        caller = f"{acting.get().kind} {acting.get().name}"
+        by = actor(request)
+        caller = f"{by.kind} {by.name}"
         # Admission has limited the body's size.
         body = await request.body()
         asked = f"{request.url.path}?{request.url.query}\n".encode()
         claim = await self._claim(caller, key, hashlib.sha256(asked + body).digest())
         if isinstance(claim, Response):
             return claim
-        effect.set(claim.carry_out)
+        set_claim(request, claim)
         try:
             answer = await _run(self._app, request.scope, body)
         except BaseException:

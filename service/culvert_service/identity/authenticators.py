@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from culvert_db import Database, Device, DeviceState, Totp
+from culvert_db import ActorKind, Database, Device, DeviceState, Totp
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import recovery, repository, totp
 from culvert_service.identity.authenticator import issue, secret_context
 from culvert_service.identity.denials import Denials
@@ -52,13 +52,13 @@ class Authenticators:
         self._denials = denials
         self._now = now
 
-    async def prove(self, fingerprint: bytes, code: str) -> Proof:
+    async def prove(self, by: Actor, fingerprint: bytes, code: str) -> Proof:
         """Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
         now = self._now()
-        async with self._database.begin() as session:
-            found = await repository.device_by_fingerprint(session, fingerprint)
+        async with begin(self._database, by) as transaction:
+            found = await repository.device_by_fingerprint(transaction.session, fingerprint)
             device = admitted(found, fingerprint, now)
-            judged = await self.judge(session, fingerprint, device, code, "device.prove")
+            judged = await self.judge(transaction, fingerprint, device, code, "device.prove")
         # Raised after the commit: a wrong guess counts.
         if isinstance(judged, CulvertError):
             raise judged
@@ -66,7 +66,7 @@ class Authenticators:
         return judged
 
     async def judge(
-        self, session: AsyncSession, fingerprint: bytes, device: Device, code: str, action: str
+        self, transaction: Transaction, fingerprint: bytes, device: Device, code: str, action: str
     ) -> Proof | CulvertError:
         """Within the caller's transaction, which has to be committed for a refusal too. `device` comes with its user.
 
@@ -74,11 +74,11 @@ class Authenticators:
         CERTIFICATE_UNKNOWN.
         """
         now = self._now()
-        row = await repository.totp_for_update(session, device.id)
+        row = await repository.totp_for_update(transaction.session, device.id)
         if row is None:
             raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
         told: dict[str, Detail] = {"user": device.user.name}
-        verdict, left = await self._judge(session, row, code, now)
+        verdict, left = await self._judge(transaction.session, row, code, now)
         if left is not None:
             told["recovery_codes_left"] = left
         if isinstance(verdict, totp.Proven | totp.Wrong):
@@ -88,27 +88,28 @@ class Authenticators:
         if isinstance(verdict, totp.Proven):
             device.code_proven_at, device.code_valid_until = now, until
         why = _refusal(verdict)
-        line: Line | None = Line(action, f"device/{device.id}", told, actor=audit.by_device(device.id))
+        actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
+        line: Line | None = Line(action, f"device/{device.id}", told, actor=actor)
         if why is not None:
             line = self._denials.line(fingerprint, line, why)
         if line is not None:
-            audit.tell(session, line)
+            transaction.audit(line)
         return why or Proof(until, left)
 
-    async def replace(self, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
+    async def replace(self, by: Actor, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
         """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.
 
         Raises CulvertError NOT_FOUND or DEVICE_REVOKED.
         """
-        async with self._database.begin() as session:
-            device = await repository.device(session, device_id)
+        async with begin(self._database, by) as transaction:
+            device = await repository.device(transaction.session, device_id)
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
             if device.state is DeviceState.REVOKED:
                 raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)
-            await repository.forget_authenticator(session, device_id)
-            made = issue(session, self._master_key, device)
-            audit.tell(session, Line("device.authenticator", f"device/{device_id}"))
+            await repository.forget_authenticator(transaction.session, device_id)
+            made = issue(transaction.session, self._master_key, device)
+            transaction.audit(Line("device.authenticator", f"device/{device_id}"))
         await self._pushes.tell_elsewhere(device_id, ProfileChanged())
         await enforce()
         _log.info("authenticator replaced", extra={"device": str(device_id)})

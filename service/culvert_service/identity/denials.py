@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from culvert_db import Database
+from culvert_db import ActorKind, Database
 from culvert_proto import CulvertError, Reason
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals, refused
+from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 
 # Each of them is a guess; the device is locked before they are many.
 _ALWAYS_TOLD = (Reason.CODE_WRONG,)
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceCaller:
+    """The SHA-256 of a certificate's DER, and the IP address that its call comes from (docs/decisions, 2)."""
+
+    fingerprint: bytes
+    address: str
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(ActorKind.DEVICE, f"sha256:{self.fingerprint.hex()}", self.address)
+
+
 class Denials:
-    """A device is known by its certificate's fingerprint. What is left out of the log is counted in the next line."""
+    """`by` is the device as its certificate names it. What is left out of the log is counted in the next line."""
 
     def __init__(self, database: Database, refusals: Refusals, count: Callable[[str, Reason], None]) -> None:
         """`count` is called for each, by action and reason, whether the log is told or not."""
@@ -31,6 +43,7 @@ class Denials:
     @asynccontextmanager
     async def telling(
         self,
+        by: Actor,
         fingerprint: bytes,
         action: str,
         about: str | None = None,
@@ -42,11 +55,12 @@ class Denials:
         except CulvertError as error:
             # An outage is no decision, and without the database there is no log to write to.
             if error.reason is not Reason.DATABASE_DOWN:
-                await self.tell(fingerprint, action, error, about, details)
+                await self.tell(by, fingerprint, action, error, about, details)
             raise
 
     async def tell(
         self,
+        by: Actor,
         fingerprint: bytes,
         action: str,
         why: CulvertError,
@@ -57,17 +71,17 @@ class Denials:
         line = self.line(fingerprint, Line(action, about or _certificate(fingerprint), told), why)
         if line is None:
             return
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
             # A caller with an unknown certificate is identified by that certificate alone.
-            device = await repository.device_by_fingerprint(session, fingerprint)
+            device = await repository.device_by_fingerprint(transaction.session, fingerprint)
             if device is not None:
                 line = replace(
                     line,
                     object=about or f"device/{device.id}",
                     details={"user": device.user.name} | line.details,
-                    actor=audit.by_device(device.id),
+                    actor=by.known_as(ActorKind.DEVICE, device.id),
                 )
-            audit.tell(session, line)
+            transaction.audit(line)
 
     def line(self, fingerprint: bytes, line: Line, why: CulvertError) -> Line | None:
         """As the log is told of the refusal; None when it is left out."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Depends, Path, Response, status
 
+from culvert_service.audit.caller import By
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.late_renewal import LateRenewal
@@ -51,8 +52,8 @@ def router(
     routes = api.router(tag="people and devices")
 
     @routes.post("/users", status_code=status.HTTP_201_CREATED, summary="Add a person")
-    async def create_user(asked: UserIn, response: Response) -> UserOut:
-        return tagged(response, await people.create(asked))
+    async def create_user(by: By, asked: UserIn, response: Response) -> UserOut:
+        return tagged(response, await people.create(by, asked))
 
     @routes.get("/users", summary="List the people")
     async def list_users(
@@ -66,23 +67,24 @@ def router(
 
     @routes.put("/users/{name}", summary="Change a person's address")
     async def change_user(
+        by: By,
         name: UserName,
         body: Annotated[AsRead[UserChange, UserOut], Body()],
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> UserOut:
         await body.check(lambda: people.get(name), seen)
-        return tagged(response, await people.change(name, body.asked, seen))
+        return tagged(response, await people.change(by, name, body.asked, seen))
 
     @routes.delete("/users/{name}", summary="Delete a person with their devices, policies and tunnels")
-    async def delete_user(name: UserName, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
-        return await people.delete(name, seen)
+    async def delete_user(by: By, name: UserName, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
+        return await people.delete(by, name, seen)
 
     @routes.post(
         "/invitations", status_code=status.HTTP_201_CREATED, summary="Invite a person to enrol a computer"
     )
-    async def invite(asked: InvitationIn) -> InvitationOut:
-        return await invitations.invite(asked.user)
+    async def invite(by: By, asked: InvitationIn) -> InvitationOut:
+        return await invitations.invite(by, asked.user)
 
     @routes.get("/invitations", summary="List the invitations that can still be used")
     async def list_invitations(page: Annotated[Page, Depends()], q: Search = None) -> list[OpenInvitationOut]:
@@ -93,8 +95,8 @@ def router(
         status_code=status.HTTP_204_NO_CONTENT,
         summary="Withdraw an invitation that nobody has used",
     )
-    async def withdraw(number: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> None:
-        await invitations.withdraw(number)
+    async def withdraw(by: By, number: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> None:
+        await invitations.withdraw(by, number)
 
     @routes.get("/devices", summary="List the devices")
     async def list_devices(
@@ -108,31 +110,31 @@ def router(
 
     @routes.post("/devices/{device_id}/approve", summary="Approve a device")
     async def approve(
-        device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
+        by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> DeviceOut:
-        return tagged(response, await identity.approve(device_id, seen))
+        return tagged(response, await identity.approve(by, device_id, seen))
 
     @routes.post(
         "/devices/{device_id}/unapprove",
         summary="Take the approval of a device back and close the tunnels that need it",
     )
     async def unapprove(
-        device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
+        by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> DeviceOut:
-        return tagged(response, await identity.unapprove(device_id, enforce, seen))
+        return tagged(response, await identity.unapprove(by, device_id, enforce, seen))
 
     @routes.post("/devices/{device_id}/revoke", summary="Revoke a device and close its tunnels")
-    async def revoke(device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
-        return await identity.revoke(device_id, close_tunnels, seen)
+    async def revoke(by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
+        return await identity.revoke(by, device_id, close_tunnels, seen)
 
     @routes.post(
         "/devices/{device_id}/authenticator",
         status_code=status.HTTP_201_CREATED,
         summary="Give a device a new authenticator and close the tunnels that rest on the old one's code",
     )
-    async def replace_authenticator(device_id: uuid.UUID) -> AuthenticatorOut:
+    async def replace_authenticator(by: By, device_id: uuid.UUID) -> AuthenticatorOut:
         """For a person whose authenticator is lost. Hand the answer to them alone: it is all that a code proves."""
-        return await authenticators.replace(device_id, enforce)
+        return await authenticators.replace(by, device_id, enforce)
 
     _ = (create_user, list_users, get_user, change_user, delete_user)
     _ = (
@@ -156,8 +158,8 @@ def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> AP
     @routes.post(
         "/enrolments", status_code=status.HTTP_201_CREATED, summary="Enrol a computer with an invitation"
     )
-    async def enrol(asked: EnrolmentIn) -> EnrolmentOut:
-        return await identity.enrol(asked)
+    async def enrol(by: By, asked: EnrolmentIn) -> EnrolmentOut:
+        return await identity.enrol(by, asked)
 
     @routes.post(
         "/renewals/challenge",
@@ -172,8 +174,8 @@ def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> AP
         status_code=status.HTTP_201_CREATED,
         summary="Renew a certificate that has expired, by its key and a code",
     )
-    async def renew(asked: RenewalIn) -> RenewalOut:
-        return await late_renewal.renew(asked)
+    async def renew(by: By, asked: RenewalIn) -> RenewalOut:
+        return await late_renewal.renew(by, asked)
 
     _ = (enrol, challenge, renew)
     return routes

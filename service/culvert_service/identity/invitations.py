@@ -12,8 +12,8 @@ from culvert_db import Database, Device, Invitation, User
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line, acting
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import InvitationOut, OpenInvitationOut
 from culvert_service.pki.authority import Authority
@@ -38,22 +38,22 @@ class Invitations:
         self._rest_url = rest_url
         self._now = now
 
-    async def invite(self, name: str) -> InvitationOut:
+    async def invite(self, by: Actor, name: str) -> InvitationOut:
         """Raises CulvertError NOT_FOUND."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         expires_at = self._now() + _LIFETIME
-        async with self._database.begin() as session:
-            user = await repository.user_by_name(session, name)
+        async with begin(self._database, by) as transaction:
+            user = await repository.user_by_name(transaction.session, name)
             if user is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
             made = Invitation(
                 user_id=user.id,
                 token_hash=_hash(token),
-                invited_by=acting.get().name,
+                invited_by=by.name,
                 expires_at=expires_at,
             )
-            session.add(made)
-            audit.tell(session, Line("user.invite", f"user/{name}"))
+            transaction.session.add(made)
+            transaction.audit(Line("user.invite", f"user/{name}"))
         query = {
             "controller": self._rest_url,
             "token": token,
@@ -75,13 +75,13 @@ class Invitations:
             for one in page.cut(found, lambda one: (one.id,))
         ]
 
-    async def withdraw(self, number: int) -> None:
+    async def withdraw(self, by: Actor, number: int) -> None:
         """Raises CulvertError NOT_FOUND, when it was used meanwhile too."""
-        async with self._database.begin() as session:
-            user = await repository.withdraw_invitation(session, number, self._now())
+        async with begin(self._database, by) as transaction:
+            user = await repository.withdraw_invitation(transaction.session, number, self._now())
             if user is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The open invitation {number}")
-            audit.tell(session, Line("user.withdraw-invitation", f"user/{user}", {"invitation": number}))
+            transaction.audit(Line("user.withdraw-invitation", f"user/{user}", {"invitation": number}))
 
 
 async def use(session: AsyncSession, token: str, now: datetime.datetime) -> User | None:

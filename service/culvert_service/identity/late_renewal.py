@@ -16,7 +16,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -26,8 +26,9 @@ from culvert_db import ActorKind, Database
 from culvert_proto import CulvertError, Reason
 from culvert_proto.late_renewal import statement
 
-from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 from culvert_service.identity.authenticators import Authenticators, Proof
 from culvert_service.identity.denials import Denials
@@ -114,22 +115,22 @@ class LateRenewal:
         expires_at = self._now() + _CHALLENGE_LIFE
         return RenewalChallengeOut(challenge=self._challenges.make(expires_at), expires_at=expires_at)
 
-    async def renew(self, asked: RenewalIn) -> RenewalOut:
+    async def renew(self, by: Actor, asked: RenewalIn) -> RenewalOut:
         """Raises CulvertError REQUEST_INVALID, CSR_INVALID, CERTIFICATE_UNKNOWN, DEVICE_REVOKED, RENEWAL_TOO_LATE,
         CODE_NEEDED, or as a code is refused.
         """
-        acting.set(replace(acting.get(), kind=ActorKind.DEVICE))
+        by = by.known_as(ActorKind.DEVICE, by.name)
         try:
             proven = self._proven(asked)
             async with self._database() as session:
                 if await repository.device_by_fingerprint(session, proven.fingerprint) is None:
                     raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
         except CulvertError as error:
-            await self._refusals.of_stranger(Line(_ACTION, "device/unknown"), error)
+            await self._refusals.of_stranger(by, Line(_ACTION, "device/unknown"), error)
             raise
-        acting.set(Actor(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}", acting.get().source))
-        async with self._denials.telling(proven.fingerprint, _ACTION):
-            made = await self._renew(proven, asked.code.get_secret_value())
+        by = by.known_as(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}")
+        async with self._denials.telling(by, proven.fingerprint, _ACTION):
+            made = await self._renew(by, proven, asked.code.get_secret_value())
         # Raised after the commit and told with it: a wrong guess counts.
         if isinstance(made, CulvertError):
             raise made
@@ -158,24 +159,24 @@ class LateRenewal:
             raise _invalid("the signature is not by the certificate's key") from None
         return _Proven(certificate.fingerprint(hashes.SHA256()), challenge, request.public_key(asked.csr_pem))
 
-    async def _renew(self, proven: _Proven, code: str) -> tuple[Renewed, Proof] | CulvertError:
+    async def _renew(self, by: Actor, proven: _Proven, code: str) -> tuple[Renewed, Proof] | CulvertError:
         now, fingerprint = self._now(), proven.fingerprint
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
             # A device that shows its next certificate has received it, as in a handshake.
-            await repository.take_next_certificate(session, fingerprint)
-            device = known(await repository.device_to_renew(session, fingerprint))
+            await repository.take_next_certificate(transaction.session, fingerprint)
+            device = known(await repository.device_to_renew(transaction.session, fingerprint))
             ended_at = device.expires_at(fingerprint)
             if ended_at <= now and ended_at + self._bound <= now:
                 raise CulvertError(Reason.RENEWAL_TOO_LATE, days=self._bound.days)
             if not code:
                 raise CulvertError(Reason.CODE_NEEDED)
             used = proven.challenge
-            if not await repository.use_challenge(session, used.digest, used.expires_at, now):
+            if not await repository.use_challenge(transaction.session, used.digest, used.expires_at, now):
                 raise _invalid("the challenge has been used")
-            judged = await self._authenticators.judge(session, fingerprint, device, code, _ACTION)
+            judged = await self._authenticators.judge(transaction, fingerprint, device, code, _ACTION)
             if isinstance(judged, CulvertError):
                 return judged
-            renewed = self._renewal.issue(session, device, proven.next_key)
+            renewed = self._renewal.issue(transaction, device, proven.next_key)
         _log.info("expired certificate renewed", extra={"device": str(device.id)})
         return renewed, judged
 

@@ -11,11 +11,11 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.naming import last_denials_of_people
 from culvert_service.audit.schemas import DeniedOut
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import RevokedOut, UserChange, UserIn, UserOut
 from culvert_service.rest.field import FieldError
@@ -25,7 +25,7 @@ from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.pushes import Pushes
 
 # Closes every tunnel of these devices, in the transaction that deletes them; returns what to do after its commit.
-CloseTunnels = Callable[[AsyncSession, Collection[uuid.UUID]], Awaitable[Callable[[], Awaitable[int]]]]
+CloseTunnels = Callable[[Transaction, Collection[uuid.UUID]], Awaitable[Callable[[], Awaitable[int]]]]
 
 
 class People:
@@ -35,13 +35,13 @@ class People:
         self._pushes = pushes
         self._close_tunnels = close_tunnels
 
-    async def create(self, asked: UserIn) -> tuple[UserOut, int]:
+    async def create(self, by: Actor, asked: UserIn) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError ALREADY_EXISTS."""
         try:
-            async with self._database.begin() as session:
-                session.add(User(name=asked.name, email=asked.email))
-                await session.flush()
-                audit.tell(session, Line("user.create", f"user/{asked.name}", {"email": asked.email}))
+            async with begin(self._database, by) as transaction:
+                transaction.session.add(User(name=asked.name, email=asked.email))
+                await transaction.session.flush()
+                transaction.audit(Line("user.create", f"user/{asked.name}", {"email": asked.email}))
         except IntegrityError:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return await self.get(asked.name)
@@ -62,24 +62,25 @@ class People:
             raise _unknown(name)
         return _out(*found), found[0].version
 
-    async def change(self, name: str, asked: UserChange, seen: MayMatch) -> tuple[UserOut, int]:
+    async def change(self, by: Actor, name: str, asked: UserChange, seen: MayMatch) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
-        async with self._database.begin() as session:
-            user = await self._locked(session, name, seen)
+        async with begin(self._database, by) as transaction:
+            user = await self._locked(transaction.session, name, seen)
             told: dict[str, Detail] = {"from": user.email, "to": asked.email}
             user.email = asked.email
-            audit.tell(session, Line("user.change", f"user/{name}", told))
+            transaction.audit(Line("user.change", f"user/{name}", told))
         return await self.get(name)
 
-    async def delete(self, name: str, seen: MayMatch) -> RevokedOut:
+    async def delete(self, by: Actor, name: str, seen: MayMatch) -> RevokedOut:
         """With their devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             user = await self._locked(session, name, seen)
             devices = await repository.lock_devices(session, user.id)
-            finish = await self._close_tunnels(session, devices.keys())
+            finish = await self._close_tunnels(transaction, devices.keys())
             await session.delete(user)
             told: dict[str, Detail] = {"devices": " ".join(str(device) for device in devices)}
-            audit.tell(session, Line("user.delete", f"user/{name}", told))
+            transaction.audit(Line("user.delete", f"user/{name}", told))
             ends = [(it, End(CulvertError(Reason.DEVICE_REVOKED, device=devices[it]))) for it in devices]
             await self._pushes.tell(session, ends)
         for device_id, end in ends:

@@ -10,11 +10,11 @@ from culvert_db import (
     REVOCATIONS_CHANNEL,
     Device,
     DeviceState,
-    Direct,
     Invitation,
     RecoveryCode,
     RenewalChallenge,
     Statement,
+    Statements,
     Totp,
     Tunnel,
     User,
@@ -179,9 +179,9 @@ _HELD = Statement(
 )
 
 
-async def held(session: Direct, fingerprint: bytes) -> Device | None:
+async def held(transaction: Statements, fingerprint: bytes) -> Device | None:
     """To read, with its user's name; a revocation waits until this transaction ends."""
-    row = await _HELD.row(session, fingerprint=fingerprint)
+    row = await transaction.row(_HELD, fingerprint=fingerprint)
     if row is None:
         return None
     device = from_json(Device, row[0])

@@ -11,12 +11,12 @@ from culvert_db import ActorKind, Database, Device, DeviceState
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.naming import last_denials
 from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.schemas import DeniedOut
+from culvert_service.audit.transaction import begin
 from culvert_service.identity import invitations, repository
 from culvert_service.identity.authenticator import issue
 from culvert_service.identity.schemas import (
@@ -43,7 +43,7 @@ _VERSION_LENGTH = 40
 
 Now = Callable[[], datetime.datetime]
 # Closes every tunnel of a device; says how many.
-CloseTunnels = Callable[[uuid.UUID], Awaitable[int]]
+CloseTunnels = Callable[[Actor, uuid.UUID], Awaitable[int]]
 # Closes every tunnel that is not permitted any more; says how many.
 Enforce = Callable[[], Awaitable[int]]
 
@@ -74,24 +74,25 @@ class Identity:
         self._agent_address = agent_address
         self._now = now
 
-    async def enrol(self, asked: EnrolmentIn) -> EnrolmentOut:
+    async def enrol(self, by: Actor, asked: EnrolmentIn) -> EnrolmentOut:
         """Where the answer was lost, the same device may ask again with the same key, and gets a new authenticator.
 
         Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID.
         """
         device_id = uuid.uuid4()
         try:
-            return await self._enrol(asked, device_id)
+            return await self._enrol(by, asked, device_id)
         except CulvertError as error:
-            line = Line("device.enrol", f"device/{asked.device_name}", actor=_invited("unknown"))
-            await self._refusals.of_stranger(line, error)
+            line = Line("device.enrol", f"device/{asked.device_name}", actor=_invited(by, "unknown"))
+            await self._refusals.of_stranger(by, line, error)
             raise
 
-    async def _enrol(self, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:
+    async def _enrol(self, by: Actor, asked: EnrolmentIn, device_id: uuid.UUID) -> EnrolmentOut:
         public_key = request.public_key(asked.csr_pem)
         key_hash = request.key_hash(public_key)
         token, now = asked.token.get_secret_value(), self._now()
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             user = await invitations.use(session, token, now)
             again = None if user else await invitations.enrolled_lately(session, token, key_hash, now)
             if user is None and again is None:
@@ -116,8 +117,8 @@ class Identity:
             named: dict[str, Detail] = {"name": device.name, "user": device.user.name}
             if again is not None:
                 named["again"] = True
-            actor = _invited(device.user.name)
-            audit.tell(session, Line("device.enrol", f"device/{device.id}", named, actor=actor))
+            actor = _invited(by, device.user.name)
+            transaction.audit(Line("device.enrol", f"device/{device.id}", named, actor=actor))
         _log.info("device enrolled", extra={"device": str(device.id), "user": device.user.name})
         return EnrolmentOut(
             device_id=device.id,
@@ -146,44 +147,49 @@ class Identity:
             raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
         return self._device_out(device), device.version
 
-    async def approve(self, device_id: uuid.UUID, seen: MayMatch) -> tuple[DeviceOut, int]:
+    async def approve(self, by: Actor, device_id: uuid.UUID, seen: MayMatch) -> tuple[DeviceOut, int]:
         """Raises CulvertError NOT_FOUND, VERSION_STALE, or DEVICE_REVOKED: that is for ever."""
-        return await self._judge(device_id, DeviceState.APPROVED, seen)
+        return await self._judge(by, device_id, DeviceState.APPROVED, seen)
 
     async def unapprove(
-        self, device_id: uuid.UUID, enforce: Enforce, seen: MayMatch
+        self, by: Actor, device_id: uuid.UUID, enforce: Enforce, seen: MayMatch
     ) -> tuple[DeviceOut, int]:
         """Closes what needs the approval. Raises the same."""
-        found = await self._judge(device_id, DeviceState.PENDING, seen)
+        found = await self._judge(by, device_id, DeviceState.PENDING, seen)
         await enforce()
         return found
 
-    async def _judge(self, device_id: uuid.UUID, state: DeviceState, seen: MayMatch) -> tuple[DeviceOut, int]:
-        async with self._database.begin() as session:
-            await _seen(session, device_id, seen)
-            changed = await repository.judge(session, device_id, state)
+    async def _judge(
+        self, by: Actor, device_id: uuid.UUID, state: DeviceState, seen: MayMatch
+    ) -> tuple[DeviceOut, int]:
+        async with begin(self._database, by) as transaction:
+            await _seen(transaction.session, device_id, seen)
+            changed = await repository.judge(transaction.session, device_id, state)
             if changed:
                 action = "device.approve" if state is DeviceState.APPROVED else "device.unapprove"
-                audit.tell(session, Line(action, f"device/{device_id}"))
+                transaction.audit(Line(action, f"device/{device_id}"))
         found = await self.device(device_id)
         if not changed:
             raise CulvertError(Reason.DEVICE_REVOKED, device=found[0].name)
         _log.info("device judged", extra={"device": str(device_id), "state": state.value})
         return found
 
-    async def revoke(self, device_id: uuid.UUID, close_tunnels: CloseTunnels, seen: MayMatch) -> RevokedOut:
+    async def revoke(
+        self, by: Actor, device_id: uuid.UUID, close_tunnels: CloseTunnels, seen: MayMatch
+    ) -> RevokedOut:
         """From its return on, no call of the device is served, its tunnels are closed, and its Watch has ended."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             await _seen(session, device_id, seen)
             device = await repository.revoke(session, device_id, self._now())
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
-            audit.tell(session, Line("device.revoke", f"device/{device_id}", {"name": device.name}))
+            transaction.audit(Line("device.revoke", f"device/{device_id}", {"name": device.name}))
             end = End(CulvertError(Reason.DEVICE_REVOKED, device=device.name))
             await self._pushes.tell(session, [(device_id, end)])
             await repository.tell_revocations(session)
         self._hub.tell(device_id, end)
-        closed = await close_tunnels(device_id)
+        closed = await close_tunnels(by, device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
         return RevokedOut(tunnels_closed=closed)
 
@@ -265,6 +271,6 @@ async def _seen(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> 
     seen.check(f"The device {device_id}", version)
 
 
-def _invited(user: str) -> Actor:
+def _invited(by: Actor, user: str) -> Actor:
     """The actor of a call with this person's invitation and no certificate."""
-    return Actor(ActorKind.INVITATION, user, acting.get().source)
+    return by.known_as(ActorKind.INVITATION, user)

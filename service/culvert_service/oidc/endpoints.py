@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 
 from culvert_service.admins.endpoints import keep
 from culvert_service.admins.service import SignedIn
+from culvert_service.audit.caller import By
 from culvert_service.oidc.flow import LIFETIME
 from culvert_service.oidc.schemas import OidcIn, OidcOffer, OidcOut
 from culvert_service.oidc.service import Oidc
@@ -57,6 +58,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
         summary="Come back from the provider",
     )
     async def finish(
+        by: By,
         request: Request,
         state: Annotated[str, Query(max_length=256)] = "",
         code: _Text = None,
@@ -66,6 +68,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
         """To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens."""
         try:
             done = await oidc.finish(
+                by,
                 request.cookies.get(FLOW_COOKIE),
                 state,
                 code,

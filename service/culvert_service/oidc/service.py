@@ -17,8 +17,9 @@ from sqlalchemy.exc import IntegrityError
 from culvert_service.admins import repository
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.service import SignedIn, check_name, open_session
-from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
+from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.identity.schemas import InvitationOut, canonical_email
 from culvert_service.oidc import flow as flows
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Invite = Callable[[str], Awaitable[InvitationOut]]
+Invite = Callable[[Actor, str], Awaitable[InvitationOut]]
 _Result = TypeVar("_Result")
 
 
@@ -76,6 +77,7 @@ class Oidc:
 
     async def finish(
         self,
+        by: Actor,
         cookie: str | None,
         state: str,
         code: str | None,
@@ -95,15 +97,15 @@ class Oidc:
             subject = await self._logged("finish", asking)
             match flow.purpose:
                 case "sign-in":
-                    return await self._sign_in(subject, user_agent)
+                    return await self._sign_in(by, subject, user_agent)
                 case "setup":
-                    return await self._set_up(flow, subject, user_agent)
+                    return await self._set_up(by, flow, subject, user_agent)
                 case "enrol":
-                    return await self._enrol(subject)
+                    return await self._enrol(by, subject)
         except CulvertError as refusal:
             action = {"sign-in": "admin.sign-in", "setup": "admin.create", "enrol": "user.invite"}
             line = Line(action[flow.purpose], "oidc/unknown", {"issuer": provider.issuer})
-            await self._refusals.of_stranger(line, refusal)
+            await self._refusals.of_stranger(by, line, refusal)
             raise
 
     async def _logged(self, half: str, asking: Awaitable[_Result]) -> _Result:
@@ -120,24 +122,27 @@ class Oidc:
             _log.info("the provider %s does again what a sign-in asks", self.issuer)
         return result
 
-    async def _sign_in(self, subject: Subject, user_agent: str | None) -> SignedIn:
+    async def _sign_in(self, by: Actor, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
-        async with self._database.begin() as session:
-            admin = await session.scalar(
+        async with begin(self._database, by) as transaction:
+            admin = await transaction.session.scalar(
                 select(Admin)
                 .join(AdminIdentity, AdminIdentity.admin_id == Admin.id)
                 .where(AdminIdentity.issuer == subject.issuer, AdminIdentity.subject == subject.name)
             )
             if admin is None:
                 raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
-            await repository.forget_expired(session, now)
+            await repository.forget_expired(transaction.session, now)
             line = _line("admin.sign-in", admin.name, subject)
-            return await open_session(session, admin, now, line, user_agent)
+            return await open_session(transaction, admin, now, line, user_agent)
 
-    async def _set_up(self, flow: SignInFlow, subject: Subject, user_agent: str | None) -> SignedIn:
+    async def _set_up(
+        self, by: Actor, flow: SignInFlow, subject: Subject, user_agent: str | None
+    ) -> SignedIn:
         now = self._now()
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 token_hash = hashlib.sha256(flow.token.encode()).digest()
                 invited = await repository.use_invitation(session, token_hash, now)
                 if invited is None:
@@ -150,14 +155,14 @@ class Oidc:
                 await session.flush()
                 session.add(AdminIdentity(issuer=subject.issuer, subject=subject.name, admin_id=admin.id))
                 await session.flush()
-                await tell_owners(session, _line("admin.create", flow.name, subject))
+                await tell_owners(transaction, _line("admin.create", flow.name, subject))
                 line = _line("admin.sign-in", flow.name, subject)
-                return await open_session(session, admin, now, line, user_agent)
+                return await open_session(transaction, admin, now, line, user_agent)
         except IntegrityError:
             what = f"The administrator {flow.name}, or an account of yours,"
             raise CulvertError(Reason.ALREADY_EXISTS, what=what) from None
 
-    async def _enrol(self, subject: Subject) -> InvitationOut:
+    async def _enrol(self, by: Actor, subject: Subject) -> InvitationOut:
         if subject.email is None:
             raise CulvertError(Reason.OIDC_EMAIL_UNVERIFIED, issuer=subject.issuer)
         email = canonical_email(subject.email)
@@ -167,8 +172,7 @@ class Oidc:
             raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
         if len(names) > 1:
             raise CulvertError(Reason.OIDC_EMAIL_SHARED, email=email)
-        acting.set(Actor(ActorKind.INVITATION, names[0], acting.get().source))
-        return await self._invite(names[0])
+        return await self._invite(by.known_as(ActorKind.INVITATION, names[0]), names[0])
 
     def _provider(self) -> Provider:
         if self._configured is None:

@@ -46,9 +46,9 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service import private_files
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import CONTROLLER, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.identity import totp
 from culvert_service.operation import postgres_tools
@@ -132,12 +132,13 @@ async def restore(settings: Settings, source: Path) -> Restored:
         engine = create_engine(url)
         try:
             await upgrade(engine)
-            async with bind_database(engine).begin() as session:
+            async with begin(bind_database(engine), CONTROLLER) as transaction:
+                session = transaction.session
                 restored = Restored(manifest.made_at, await _void(session), await _back(session))
                 details: dict[str, Detail] = {
                     _key(what): count for what, count in (restored.void | restored.back).items()
                 }
-                audit.tell(session, Line("controller.restore", f"backup/{manifest.made_at}", details))
+                transaction.audit(Line("controller.restore", f"backup/{manifest.made_at}", details))
         finally:
             await engine.dispose()
         for name, content in kept.items():

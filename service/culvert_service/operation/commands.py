@@ -12,10 +12,10 @@ from culvert_db import ActorKind, bind_database
 from culvert_service import private_files
 from culvert_service.admins.admin_token import AdminToken
 from culvert_service.admins.service import Admins
-from culvert_service.audit import log as audit
 from culvert_service.audit import retention, verifier
 from culvert_service.audit.cut import CutKey
-from culvert_service.audit.log import Actor, Line, acting
+from culvert_service.audit.log import CONTROLLER, Actor, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controller.database import administering, reading
 from culvert_service.controller.lifecycle import Controller, now
@@ -40,7 +40,7 @@ async def init(settings: Settings) -> None:
             Authority.load(settings.state_dir, authority)
         AdminToken.load(settings.state_dir)
         admins = Admins(database, MasterKey.load(settings.state_dir), now)
-        token = await admins.first_owner()
+        token = await admins.first_owner(CONTROLLER)
     if token is None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
         return
@@ -74,8 +74,8 @@ async def restore(settings: Settings, source: Path) -> None:
 
 async def rotate_device_ca(settings: Settings) -> None:
     # Told first: there is no rotation that the log does not know of.
-    async with reading(settings) as database, database.begin() as session:
-        audit.tell(session, Line("ca.rotate", "ca/device"))
+    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+        transaction.audit(Line("ca.rotate", "ca/device"))
     until = (now() + issuance.DEVICE.lifetime).date()
     rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
     print("There is a new device CA. Each controller takes it within seconds; tunnels stay up.")
@@ -83,8 +83,8 @@ async def rotate_device_ca(settings: Settings) -> None:
 
 
 async def rotate_infrastructure_ca(settings: Settings) -> None:
-    async with reading(settings) as database, database.begin() as session:
-        audit.tell(session, Line("ca.rotate", "ca/infrastructure"))
+    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+        transaction.audit(Line("ca.rotate", "ca/infrastructure"))
     until = (now() + issuance.SERVER.lifetime).date()
     fresh = make_authority("infrastructure")
     rotation.rotate(settings.state_dir, "infrastructure", fresh, until, cross_certify)
@@ -95,8 +95,8 @@ async def rotate_infrastructure_ca(settings: Settings) -> None:
 
 
 async def rotate_gateway_ca(settings: Settings) -> None:
-    async with reading(settings) as database, database.begin() as session:
-        audit.tell(session, Line("ca.rotate", "ca/gateway"))
+    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+        transaction.audit(Line("ca.rotate", "ca/gateway"))
     until = (now() + issuance.GATEWAY.lifetime).date()
     rotation.rotate(settings.state_dir, "gateway", make_authority("gateway"), until)
     print("There is a new gateway CA. Each controller takes it within seconds; tunnels stay up.")
@@ -105,8 +105,8 @@ async def rotate_gateway_ca(settings: Settings) -> None:
 
 async def issue_reader(settings: Settings, directory: Path) -> None:
     private_files.check_writable(directory)
-    async with reading(settings) as database, database.begin() as session:
-        audit.tell(session, Line("gateway.reader", "ca/infrastructure"))
+    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+        transaction.audit(Line("gateway.reader", "ca/infrastructure"))
     ca = Authority.load(settings.state_dir, "infrastructure")
     reader = ca.issue_p4runtime_reader()
     chain = reader.certificate.pem + ca.crossed_pem
@@ -147,10 +147,10 @@ async def verify(settings: Settings) -> bool:
 async def cut(settings: Settings, before: datetime.datetime, file: Path | None) -> None:
     """Cut old lines, and print what was done. Raises ConfigurationError when nothing was cut."""
     key = CutKey(MasterKey.load(settings.state_dir))
-    acting.set(Actor(ActorKind.SYSTEM, "command line"))
+    by = Actor(ActorKind.SYSTEM, "command line")
     async with reading(settings) as database:
         try:
-            done = await retention.cut(database, key, before, now(), file)
+            done = await retention.cut(database, by, key, before, now(), file)
         except (retention.LogBrokenError, retention.ExportRefusedError, ValueError) as error:
             raise ConfigurationError(f"nothing was cut: {error}") from None
     print(f"{done.lines} lines that were written before {before:%Y-%m-%d %H:%M %Z} are cut.")

@@ -11,6 +11,7 @@ from typing import Annotated
 from culvert_db import Database
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
+from culvert_service.audit.caller import By
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.effect import Effects
 from culvert_service.policies.repository import Sought
@@ -59,8 +60,8 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
     routes = api.router("/groups", tag="groups")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Make a group")
-    async def create(asked: GroupIn, response: Response) -> GroupOut:
-        return tagged(response, await groups.create(asked))
+    async def create(by: By, asked: GroupIn, response: Response) -> GroupOut:
+        return tagged(response, await groups.create(by, asked))
 
     @routes.get("", summary="List the groups")
     async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupOut]:
@@ -81,6 +82,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
 
     @routes.put("/{name}", summary="Change a group's name and members")
     async def replace(
+        by: By,
         name: GroupName,
         body: Annotated[AsRead[GroupIn, GroupOut], Body()],
         seen: Annotated[IfMatch, Depends()],
@@ -88,34 +90,37 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
     ) -> GroupOut:
         """The tunnels that this ends the permission of are closed."""
         await body.check(lambda: groups.get(name), seen)
-        return tagged(response, await groups.replace(name, body.asked, seen))
+        return tagged(response, await groups.replace(by, name, body.asked, seen))
 
     @routes.put("/{name}/members", summary="Replace a group's members")
     async def replace_members(
+        by: By,
         name: GroupName,
         asked: Members,
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> GroupOut:
         """The tunnels that this ends the permission of are closed."""
-        return tagged(response, await groups.replace_members(name, asked, seen))
+        return tagged(response, await groups.replace_members(by, name, asked, seen))
 
     @routes.put("/{name}/members/{user}", summary="Take a person into a group")
     async def add(
-        name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()], response: Response
+        by: By, name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> GroupOut:
-        return tagged(response, await groups.add(name, user, seen))
+        return tagged(response, await groups.add(by, name, user, seen))
 
     @routes.delete(
         "/{name}/members/{user}",
         summary="Take a person out of a group and close the tunnels that this ends the permission of",
     )
-    async def remove(name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
-        return await groups.remove(name, user, seen)
+    async def remove(
+        by: By, name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()]
+    ) -> ClosedOut:
+        return await groups.remove(by, name, user, seen)
 
     @routes.delete("/{name}", summary="Delete a group, its policies, and the tunnels that these permitted")
-    async def delete(name: GroupName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
-        return await groups.delete(name, seen)
+    async def delete(by: By, name: GroupName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
+        return await groups.delete(by, name, seen)
 
     _ = (create, list_all, preview, get, use, replace, replace_members, add, remove, delete)
     return routes
@@ -125,8 +130,8 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
     routes = api.router("/policies", tag="policies")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Let people reach resources")
-    async def create(asked: PolicyIn, response: Response) -> PolicyOut:
-        return tagged(response, await policies.create(asked))
+    async def create(by: By, asked: PolicyIn, response: Response) -> PolicyOut:
+        return tagged(response, await policies.create(by, asked))
 
     @routes.get("", summary="List the policies")
     async def list_all(
@@ -152,17 +157,18 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
 
     @routes.put("/{name}", summary="Replace a policy and close the tunnels that are not permitted any more")
     async def replace(
+        by: By,
         name: PolicyName,
         body: Annotated[AsRead[PolicyIn, PolicyOut], Body()],
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> PolicyOut:
         await body.check(lambda: policies.get(name), seen)
-        return tagged(response, await policies.replace(name, body.asked, seen))
+        return tagged(response, await policies.replace(by, name, body.asked, seen))
 
     @routes.delete("/{name}", summary="Delete a policy and close the tunnels that only it permitted")
-    async def delete(name: PolicyName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
-        return await policies.delete(name, seen)
+    async def delete(by: By, name: PolicyName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:
+        return await policies.delete(by, name, seen)
 
     _ = (create, list_all, preview, get, use, replace, delete)
     return routes

@@ -11,9 +11,9 @@ from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
 from culvert_service.policies.effect import Effects
@@ -41,20 +41,20 @@ class Groups:
         self._enforce = enforce
         self._effects = effects
 
-    async def create(self, asked: GroupIn) -> tuple[GroupOut, int]:
+    async def create(self, by: Actor, asked: GroupIn) -> tuple[GroupOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
-        async with self._database.begin() as session:
-            await _write_group(session, None, asked)
-            audit.tell(session, Line("group.create", f"group/{asked.name}", _members(asked.members)))
+        async with begin(self._database, by) as transaction:
+            await _write_group(transaction.session, None, asked)
+            transaction.audit(Line("group.create", f"group/{asked.name}", _members(asked.members)))
         return await self.get(asked.name)
 
-    async def replace(self, name: str, asked: GroupIn, seen: MayMatch) -> tuple[GroupOut, int]:
+    async def replace(self, by: Actor, name: str, asked: GroupIn, seen: MayMatch) -> tuple[GroupOut, int]:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
-        async with self._database.begin() as session:
-            await _seen_group(session, name, seen)
-            await _write_group(session, name, asked)
+        async with begin(self._database, by) as transaction:
+            await _seen_group(transaction.session, name, seen)
+            await _write_group(transaction.session, name, asked)
             told = {"name": asked.name} | _members(asked.members)
-            audit.tell(session, Line("group.replace", f"group/{name}", told))
+            transaction.audit(Line("group.replace", f"group/{name}", told))
         await self._enforce()
         return await self.get(asked.name)
 
@@ -86,38 +86,42 @@ class Groups:
             group = await _group(session, name)
         return _group_out(group), group.version
 
-    async def replace_members(self, name: str, names: Sequence[str], seen: MayMatch) -> tuple[GroupOut, int]:
+    async def replace_members(
+        self, by: Actor, name: str, names: Sequence[str], seen: MayMatch
+    ) -> tuple[GroupOut, int]:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
-        async with self._database.begin() as session:
-            await _seen_group(session, name, seen)
-            await _write_group(session, name, GroupIn(name=name, members=list(names)))
-            audit.tell(session, Line("group.members", f"group/{name}", _members(names)))
+        async with begin(self._database, by) as transaction:
+            await _seen_group(transaction.session, name, seen)
+            await _write_group(transaction.session, name, GroupIn(name=name, members=list(names)))
+            transaction.audit(Line("group.members", f"group/{name}", _members(names)))
         await self._enforce()
         return await self.get(name)
 
-    async def add(self, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
-        async with self._database.begin() as session:
+    async def add(self, by: Actor, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
-            audit.tell(session, Line("group.add", f"group/{name}", {"user": member}))
+            transaction.audit(Line("group.add", f"group/{name}", {"user": member}))
         await self._enforce()
         return await self.get(name)
 
-    async def remove(self, name: str, member: str, seen: MayMatch) -> ClosedOut:
+    async def remove(self, by: Actor, name: str, member: str, seen: MayMatch) -> ClosedOut:
         """Removes a member. A person who is not a member is no error."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             await _seen_group(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
-            audit.tell(session, Line("group.remove", f"group/{name}", {"user": member}))
+            transaction.audit(Line("group.remove", f"group/{name}", {"user": member}))
         return ClosedOut(tunnels_closed=await self._enforce())
 
-    async def delete(self, name: str, seen: MayMatch) -> ClosedOut:
-        async with self._database.begin() as session:
-            await _seen_group(session, name, seen)
-            await session.delete(await _group(session, name))
-            audit.tell(session, Line("group.delete", f"group/{name}"))
+    async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
+        async with begin(self._database, by) as transaction:
+            await _seen_group(transaction.session, name, seen)
+            await transaction.session.delete(await _group(transaction.session, name))
+            transaction.audit(Line("group.delete", f"group/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
 
 
@@ -127,13 +131,13 @@ class Policies:
         self._enforce = enforce
         self._effects = effects
 
-    async def create(self, asked: PolicyIn) -> tuple[PolicyOut, int]:
+    async def create(self, by: Actor, asked: PolicyIn) -> tuple[PolicyOut, int]:
         """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
-        return await self._write(None, asked, MayMatch())
+        return await self._write(by, None, asked, MayMatch())
 
-    async def replace(self, name: str, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
+    async def replace(self, by: Actor, name: str, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
-        return await self._write(name, asked, seen)
+        return await self._write(by, name, asked, seen)
 
     async def preview(self, name: str | None, asked: PolicyIn) -> EffectOut:
         """Raises what making it, or putting it in the place of the policy `name`, would."""
@@ -166,19 +170,21 @@ class Policies:
             policy = await _policy(session, name)
         return _policy_out(policy), policy.version
 
-    async def delete(self, name: str, seen: MayMatch) -> ClosedOut:
-        async with self._database.begin() as session:
-            await _seen_policy(session, name, seen)
-            await session.delete(await _policy(session, name))
-            audit.tell(session, Line("policy.delete", f"policy/{name}"))
+    async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
+        async with begin(self._database, by) as transaction:
+            await _seen_policy(transaction.session, name, seen)
+            await transaction.session.delete(await _policy(transaction.session, name))
+            transaction.audit(Line("policy.delete", f"policy/{name}"))
         return ClosedOut(tunnels_closed=await self._enforce())
 
-    async def _write(self, name: str | None, asked: PolicyIn, seen: MayMatch) -> tuple[PolicyOut, int]:
-        async with self._database.begin() as session:
+    async def _write(
+        self, by: Actor, name: str | None, asked: PolicyIn, seen: MayMatch
+    ) -> tuple[PolicyOut, int]:
+        async with begin(self._database, by) as transaction:
             if name is not None:
-                await _seen_policy(session, name, seen)
-            policy = await _write_policy(session, name, asked)
-            audit.tell(session, _line(name, policy, asked))
+                await _seen_policy(transaction.session, name, seen)
+            policy = await _write_policy(transaction.session, name, asked)
+            transaction.audit(_line(name, policy, asked))
         await self._enforce()
         return await self.get(asked.name)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
+from culvert_service.audit.caller import By
 from culvert_service.resources.effect import Effects
 from culvert_service.resources.schemas import DeletedOut, PreviewOut, ResourceIn, ResourceOut, UseOut
 from culvert_service.resources.service import Resources
@@ -22,8 +23,8 @@ def router(api: Api, resources: Resources, effects: Effects) -> APIRouter:
     routes = api.router("/resources", tag="resources")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Publish a resource")
-    async def create(asked: ResourceIn, response: Response) -> ResourceOut:
-        return tagged(response, await resources.create(asked))
+    async def create(by: By, asked: ResourceIn, response: Response) -> ResourceOut:
+        return tagged(response, await resources.create(by, asked))
 
     @routes.get("", summary="List the resources")
     async def list_all(
@@ -49,20 +50,21 @@ def router(api: Api, resources: Resources, effects: Effects) -> APIRouter:
 
     @routes.put("/{name}", summary="Change a resource and close the tunnels that do not fit it any more")
     async def replace(
+        by: By,
         name: str,
         body: Annotated[AsRead[ResourceIn, ResourceOut], Body()],
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> ResourceOut:
         await body.check(lambda: resources.get(name), seen)
-        return tagged(response, await resources.replace(name, body.asked, seen))
+        return tagged(response, await resources.replace(by, name, body.asked, seen))
 
     @routes.delete(
         "/{name}",
         summary="Withdraw a resource, close its tunnels, delete the policies that lead nowhere else",
     )
-    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> DeletedOut:
-        return await resources.delete(name, seen)
+    async def delete(by: By, name: str, seen: Annotated[MayMatch, Depends()]) -> DeletedOut:
+        return await resources.delete(by, name, seen)
 
     _ = (create, list_all, preview, get, use, replace, delete)
     return routes

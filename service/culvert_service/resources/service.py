@@ -14,8 +14,8 @@ from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.gateways.serving import check_serves
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
@@ -27,10 +27,10 @@ from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
 
 # Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
-CloseTunnels = Callable[[AsyncSession, int], Awaitable[Callable[[], Awaitable[int]]]]
+CloseTunnels = Callable[[Transaction, int], Awaitable[Callable[[], Awaitable[int]]]]
 # Carries out a change of the locked resource of this id and name and closes the tunnels that it leaves unfit, likewise.
 Refit = Callable[
-    [AsyncSession, int, str, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
+    [Transaction, int, str, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
 ]
 # Closes what is not permitted any more; how many tunnels.
 Enforce = Callable[[], Awaitable[int]]
@@ -39,14 +39,14 @@ _Row = TypeVar("_Row")
 
 
 class CarryingTunnels(Protocol):
-    """The site tunnels that carry a resource. Each method takes the session of the change."""
+    """The site tunnels that carry a resource. Each method runs in the transaction of the change."""
 
     async def hold(self, session: AsyncSession, resource_id: int) -> Mapping[uuid.UUID, object]:
         """Lock them; what each carries now."""
         ...
 
     async def follow(
-        self, session: AsyncSession, resource: str, before: Mapping[uuid.UUID, object]
+        self, transaction: Transaction, resource: str, before: Mapping[uuid.UUID, object]
     ) -> Callable[[], Awaitable[None]]:
         """After the change; returns what to do after its commit. Raises CulvertError RESOURCE_IN_USE."""
         ...
@@ -75,11 +75,11 @@ class Resources:
         self._enforce = enforce
         self._zones = managed_zones
 
-    async def create(self, asked: ResourceIn) -> tuple[ResourceOut, int]:
+    async def create(self, by: Actor, asked: ResourceIn) -> tuple[ResourceOut, int]:
         """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
-        async with self._database.begin() as session:
-            await self.insert(session, asked)
-            audit.tell(session, _line("resource.create", asked))
+        async with begin(self._database, by) as transaction:
+            await self.insert(transaction.session, asked)
+            transaction.audit(_line("resource.create", asked))
         self._hub.profiles_changed()
         return await self.get(asked.name)
 
@@ -94,12 +94,15 @@ class Resources:
         except IntegrityError as error:
             raise _exists(asked, error) from None
 
-    async def replace(self, name: str, asked: ResourceIn, seen: MayMatch) -> tuple[ResourceOut, int]:
+    async def replace(
+        self, by: Actor, name: str, asked: ResourceIn, seen: MayMatch
+    ) -> tuple[ResourceOut, int]:
         """Raises the same, VERSION_NEEDED, VERSION_STALE or RESOURCE_IN_USE."""
         if asked.name != name:
             raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 await self._check_zone(session, asked)
                 resource = await _locked(session, name, seen)
                 carried = await self._site_tunnels.hold(session, resource.id)
@@ -110,13 +113,13 @@ class Resources:
                         setattr(resource, field, value)
                     await repository.replace_gateways(session, resource.id, serving)
 
-                finish = await self._refit(session, resource.id, name, change)
-                follow = await self._site_tunnels.follow(session, name, carried)
+                finish = await self._refit(transaction, resource.id, name, change)
+                follow = await self._site_tunnels.follow(transaction, name, carried)
                 shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
                 await repository.withdraw(session, resource.id, shown - set(asked.users))
                 added = [person for person in asked.users if person not in shown]
                 session.add_all(await _policies(session, resource, added))
-                audit.tell(session, _line("resource.replace", asked))
+                transaction.audit(_line("resource.replace", asked))
         except IntegrityError as error:
             raise _exists(asked, error) from None
         await finish()
@@ -144,16 +147,17 @@ class Resources:
             people = await repository.people_of(session, [resource.id])
         return _out(resource, people.get(resource.id, [])), resource.version
 
-    async def delete(self, name: str, seen: MayMatch) -> DeletedOut:
+    async def delete(self, by: Actor, name: str, seen: MayMatch) -> DeletedOut:
         """Raises CulvertError NOT_FOUND, VERSION_STALE or RESOURCE_IN_USE."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             resource = await _locked(session, name, seen)
             await self._site_tunnels.check_free(session, resource.id, name)
-            finish = await self._close_tunnels(session, resource.id)
+            finish = await self._close_tunnels(transaction, resource.id)
             await session.delete(resource)
             await session.flush()
             await repository.delete_policies_without_resources(session)
-            audit.tell(session, Line("resource.delete", f"resource/{name}", {"fqdn": resource.fqdn}))
+            transaction.audit(Line("resource.delete", f"resource/{name}", {"fqdn": resource.fqdn}))
         closed = await finish()
         self._hub.profiles_changed()
         return DeletedOut(tunnels_closed=closed)

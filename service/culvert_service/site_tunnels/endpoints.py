@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Depends, Response, status
 
+from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
@@ -18,8 +19,8 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
     routes = api.router("/site-tunnels", tag="site tunnels")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Join the networks behind two gateways")
-    async def create(asked: SiteTunnelIn, response: Response) -> SiteTunnelOut:
-        return tagged(response, await tunnels.create(asked))
+    async def create(by: By, asked: SiteTunnelIn, response: Response) -> SiteTunnelOut:
+        return tagged(response, await tunnels.create(by, asked))
 
     @routes.get("", summary="List the tunnels between gateways")
     async def list_all(page: Annotated[Page, Depends()]) -> list[SiteTunnelOut]:
@@ -33,19 +34,20 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
         "/{name}", summary="Change what a tunnel between gateways carries, its owner, its suite or its limits"
     )
     async def change(
+        by: By,
         name: str,
         body: Annotated[AsRead[SiteTunnelChange, SiteTunnelOut], Body()],
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> SiteTunnelOut:
         await body.check(lambda: tunnels.get(name), seen)
-        return tagged(response, await tunnels.change(name, body.asked, seen))
+        return tagged(response, await tunnels.change(by, name, body.asked, seen))
 
     @routes.delete(
         "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel between gateways"
     )
-    async def delete(name: str, seen: Annotated[MayMatch, Depends()]) -> None:
-        await tunnels.delete(name, seen)
+    async def delete(by: By, name: str, seen: Annotated[MayMatch, Depends()]) -> None:
+        await tunnels.delete(by, name, seen)
 
     _ = (create, list_all, get, change, delete)
     return routes

@@ -13,8 +13,9 @@ from culvert_db import SiteTunnel
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
+from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
+from culvert_service.audit.transaction import Transaction
 from culvert_service.database import clock
 from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.programming import Programming
@@ -35,11 +36,12 @@ class Following:
         return {row.id: _terms(row) for row in rows}
 
     async def follow(
-        self, session: AsyncSession, resource: str, before: Carried
+        self, transaction: Transaction, resource: str, before: Carried
     ) -> Callable[[], Awaitable[None]]:
         """After the change, in its transaction; returns what to do after it. Raises CulvertError RESOURCE_IN_USE."""
         if not before:
             return _nothing
+        session = transaction.session
         rows = await repository.rows(session, None, SiteTunnel.id.in_(before))
         for row in rows:
             try:
@@ -57,10 +59,8 @@ class Following:
         rows = await repository.rows(session, None, SiteTunnel.id.in_(changed))
         for row in rows:
             carried = {it.name: " ".join(place_of(row, it).prefixes()) for it in (row.a, row.b)}
-            audit.tell(
-                session,
-                Line("site-tunnel.follow", f"site-tunnel/{row.name}", {"resource": resource, **carried}),
-            )
+            told: dict[str, Detail] = {"resource": resource, **carried}
+            transaction.audit(Line("site-tunnel.follow", f"site-tunnel/{row.name}", told))
         await repository.tell(session)
         records = [parse(row, now) for row in rows]
 

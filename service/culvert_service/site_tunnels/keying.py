@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Collection
 from culvert_db import Database, SiteTunnel, SiteTunnelState
 from culvert_proto import CulvertError, Reason
 
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import CONTROLLER, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_sa_key
 from culvert_service.metrics.instruments import Instruments
@@ -162,14 +162,14 @@ class Keying:
 
     async def _make_current(self, record: SiteTunnelRecord, generation: int) -> bool:
         """False when somebody has changed or deleted the tunnel, or taken it over, meanwhile."""
-        async with self._database.begin() as session:
-            row = await repository.locked(session, SiteTunnel.id == record.id)
+        async with begin(self._database, CONTROLLER) as transaction:
+            row = await repository.locked(transaction.session, SiteTunnel.id == record.id)
             if row is None or (row.generation, row.version) != (record.keys.current, record.version):
                 return False
             if not any(sa.generation == generation for sa in row.sas):
                 return False
             if row.state is SiteTunnelState.DOWN:
-                audit.tell(session, Line("site-tunnel.up", f"site-tunnel/{record.name}"))
+                transaction.audit(Line("site-tunnel.up", f"site-tunnel/{record.name}"))
             row.generation, row.state = generation, SiteTunnelState.SWITCHING
         return True
 

@@ -10,6 +10,7 @@ from culvert_db import (
     SITE_TUNNELS_CHANNEL,
     Direction,
     Gateway,
+    InSession,
     Resource,
     ResourceGateway,
     SecurityAssociation,
@@ -124,8 +125,8 @@ async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: in
                 "to_device_sa_id": draw().sa_id,
             }
             inserted += len(
-                await _INSERT_SAS.rows(
-                    session,
+                await InSession(session).rows(
+                    _INSERT_SAS,
                     site_tunnel_id=tunnel.id,
                     gateway_id=gateway,
                     generation=generation,

@@ -21,9 +21,9 @@ from culvert_proto.contract import Suite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import CONTROLLER, Actor, Line
+from culvert_service.audit.transaction import begin
 from culvert_service.controllers.calls import Calls
 from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
@@ -76,14 +76,15 @@ class SiteTunnels:
         self.start = self._keying.start
         self.stop = self._keying.stop
 
-    async def create(self, asked: SiteTunnelIn) -> tuple[SiteTunnelOut, int]:
+    async def create(self, by: Actor, asked: SiteTunnelIn) -> tuple[SiteTunnelOut, int]:
         """With its version. Raises CulvertError NOT_FOUND, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS."""
         try:
-            async with self._database.begin() as session:
+            async with begin(self._database, by) as transaction:
+                session = transaction.session
                 row = await _row(session, asked)
                 session.add(row)
                 await session.flush()
-                audit.tell(session, Line("site-tunnel.create", _object(asked.name), _described(asked)))
+                transaction.audit(Line("site-tunnel.create", _object(asked.name), _described(asked)))
                 await repository.tell(session)
         except IntegrityError:
             what = f"A tunnel between gateways named {asked.name}"
@@ -103,12 +104,15 @@ class SiteTunnels:
             raise _unknown(name)
         return self._out(found[0]), found[0].version
 
-    async def change(self, name: str, asked: SiteTunnelChange, seen: MayMatch) -> tuple[SiteTunnelOut, int]:
+    async def change(
+        self, by: Actor, name: str, asked: SiteTunnelChange, seen: MayMatch
+    ) -> tuple[SiteTunnelOut, int]:
         """What it carries before and after goes on, and so do its keys unless the suite is another. With its version.
 
         Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS.
         """
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             resources = await _resources(session, asked)
             row = await repository.locked(session, SiteTunnel.name == name)
             if row is None:
@@ -121,7 +125,7 @@ class SiteTunnels:
             _describe(row, asked, resources)
             await fit.check(session, row)
             await session.flush()
-            audit.tell(session, Line("site-tunnel.change", _object(name), _described(asked)))
+            transaction.audit(Line("site-tunnel.change", _object(name), _described(asked)))
             await repository.tell(session)
             # With the version that the change has made.
             [row] = await repository.rows(session, None, SiteTunnel.id == row.id)
@@ -129,16 +133,17 @@ class SiteTunnels:
         await self._programming.follow(record)
         return await self.get(name)
 
-    async def delete(self, name: str, seen: MayMatch) -> None:
+    async def delete(self, by: Actor, name: str, seen: MayMatch) -> None:
         """Raises CulvertError NOT_FOUND or VERSION_STALE."""
-        async with self._database.begin() as session:
+        async with begin(self._database, by) as transaction:
+            session = transaction.session
             row = await repository.locked(session, SiteTunnel.name == name)
             if row is None:
                 raise _unknown(name)
             seen.check(named(name), row.version)
             record = parse(row, await clock(session))
             await session.delete(row)
-            audit.tell(session, Line("site-tunnel.delete", _object(name)))
+            transaction.audit(Line("site-tunnel.delete", _object(name)))
             await repository.tell(session)
         # A cancelled call does not stop the removal half-way; the reconcilers remove the rest after a crash.
         await asyncio.shield(asyncio.create_task(self._programming.clear(record)))
@@ -167,11 +172,10 @@ class SiteTunnels:
                 await repository.tell(session, f"{tunnel_id} {generation}")
 
     async def _lose(self, record: SiteTunnelRecord, why: CulvertError) -> None:
-        with audit.controller_acts():
-            async with self._database.begin() as session:
-                if await repository.lose(session, record.id, record.keys.current, why.message):
-                    audit.tell(session, Line("site-tunnel.down", _object(record.name), why=why))
-                    await repository.tell(session)
+        async with begin(self._database, CONTROLLER) as transaction:
+            if await repository.lose(transaction.session, record.id, record.keys.current, why.message):
+                transaction.audit(Line("site-tunnel.down", _object(record.name), why=why))
+                await repository.tell(transaction.session)
 
     def _out(self, row: SiteTunnel) -> SiteTunnelOut:
         made = [sa.made_at for sa in row.sas if sa.generation == row.generation]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from culvert_proto import CulvertError
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
+from culvert_service.audit.transaction import Transaction
 from culvert_service.tunnels.record import TunnelRecord
 
 # What is left to do after a commit; returns how many tunnels were closed.
@@ -17,7 +16,7 @@ Finish = Callable[[], Awaitable[int]]
 
 
 def tell_closed(
-    session: AsyncSession,
+    transaction: Transaction,
     taken: Sequence[TunnelRecord],
     why: Callable[[TunnelRecord], CulvertError],
     actor: Actor | None,
@@ -28,4 +27,5 @@ def tell_closed(
             "name": record.fqdn,
             "gateway": record.gateway,
         }
-        audit.tell(session, Line("tunnel.close", f"tunnel/{record.id}", told, why(record), actor=actor))
+        line = Line("tunnel.close", f"tunnel/{record.id}", told, why(record), actor=actor)
+        transaction.audit(line)

@@ -10,6 +10,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, status
 
+from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.tunnels.schemas import TunnelOut
@@ -24,9 +25,9 @@ def router(api: Api, tunnels: Tunnels) -> APIRouter:
         return await tunnels.list(page)
 
     @routes.delete("/{tunnel_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel")
-    async def close(tunnel_id: uuid.UUID) -> None:
+    async def close(by: By, tunnel_id: uuid.UUID) -> None:
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("closed in the administration"))
-        if not await tunnels.close(why, Tunnel.id == tunnel_id):
+        if not await tunnels.close(by, why, Tunnel.id == tunnel_id):
             raise CulvertError(Reason.NOT_FOUND, what=f"The tunnel {tunnel_id}")
 
     _ = (list_all, close)

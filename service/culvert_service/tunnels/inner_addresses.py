@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from culvert_db import Address, Database, Gateway, Resource, ResourceGateway
+from culvert_db import Address, Database, Gateway, InSession, Resource, ResourceGateway
 from sqlalchemy import Integer, any_, bindparam, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
@@ -80,7 +80,7 @@ class InnerAddresses:
                 # In one order, and against a change of the pools meanwhile.
                 rows = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
                 for gateway in (await session.scalars(rows.with_for_update(read=True))).all():
-                    inner = await repository.assign_early(session, gateway, device_id)
+                    inner = await repository.assign_early(InSession(session), gateway, device_id)
                     if inner is not None:
                         found[gateway.name] = inner
         except IntegrityError:

@@ -15,7 +15,7 @@ from culvert_db import Database, Tunnel
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import ColumnElement, and_, or_
 
-from culvert_service.audit import log as audit
+from culvert_service.audit.log import CONTROLLER, Actor
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.periodic import Periodic
@@ -34,7 +34,7 @@ _EVERY_SECONDS = 1.0
 _KNOWN_SECONDS = 60.0
 
 # Closes the tunnels that match, and tells their devices why.
-Close = Callable[[CulvertError, ColumnElement[bool]], Awaitable[int]]
+Close = Callable[[Actor, CulvertError, ColumnElement[bool]], Awaitable[int]]
 
 
 class Liveness:
@@ -96,10 +96,11 @@ class Liveness:
             device_id = by_tunnel[tunnel_id][0].device_id
             await self._pushes.tell_elsewhere(device_id, GatewayMoved(tunnel_id, silent))
         # What was looked at may be open anew by now.
-        with audit.controller_acts():
-            for why, tunnels in ((CulvertError(Reason.CLOSED_IDLE), found.idle), (silent, found.silent)):
-                if tunnels:
-                    await self._close(why, or_(*(_as_it_was(by_tunnel[tunnel_id]) for tunnel_id in tunnels)))
+        for why, tunnels in ((CulvertError(Reason.CLOSED_IDLE), found.idle), (silent, found.silent)):
+            if tunnels:
+                await self._close(
+                    CONTROLLER, why, or_(*(_as_it_was(by_tunnel[tunnel_id]) for tunnel_id in tunnels))
+                )
 
 
 def _as_it_was(sas: Iterable[Carried]) -> ColumnElement[bool]:

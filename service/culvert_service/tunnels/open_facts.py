@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from culvert_db import (
     Address,
     Device,
-    Direct,
     Gateway,
     Resource,
     ResourceGateway,
     Statement,
+    Statements,
     Tunnel,
     User,
     as_json,
@@ -77,9 +77,9 @@ class OpenFacts:
     serving: tuple[Serving, ...] = ()
 
 
-async def open_facts(session: Direct, fingerprint: bytes, fqdn: str) -> OpenFacts:
+async def open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> OpenFacts:
     """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
-    row = await _OPEN_FACTS.row(session, fingerprint=fingerprint, names=candidates(fqdn))
+    row = await transaction.row(_OPEN_FACTS, fingerprint=fingerprint, names=candidates(fqdn))
     if row is None:
         return OpenFacts(None)
     shown, user, resource, policies, version, tunnel_id, serving = row

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
-from culvert_db import Database, Device, Direct, Tunnel, TunnelState
+from culvert_db import ActorKind, Database, Device, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
-from culvert_service.audit import log as audit
 from culvert_service.audit.line import Detail
-from culvert_service.audit.log import Line
-from culvert_service.database import direct
+from culvert_service.audit.log import CONTROLLER, Line
+from culvert_service.audit.transaction import DirectTransaction, direct
 from culvert_service.decision import facts as decision_facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
@@ -30,6 +29,7 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
+from culvert_service.identity.denials import DeviceCaller
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.tunnels import records, repository
@@ -59,10 +59,9 @@ class OpenRequest:
     `asked`: the name that a program asked for, where it stands for `fqdn`; it decides nothing.
     """
 
-    fingerprint: bytes
+    caller: DeviceCaller
     fqdn: str
     pinned: str
-    peer_address: str
     peer_port: int
     without: frozenset[str] = frozenset()
     distances: Mapping[str, Distance] = field(default_factory=dict[str, Distance], compare=False)
@@ -123,8 +122,8 @@ class Opening:
 
     async def warm_up(self) -> None:
         """The first click need not wait for statements to be compiled and a connection to be made."""
-        async with direct(self._database) as session:
-            await open_facts(session, b"", "")
+        async with direct(self._database, CONTROLLER) as transaction:
+            await open_facts(transaction, b"", "")
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
         """Tries the gateways in order. Raises CulvertError, or ElsewhereError; nothing is then left behind."""
@@ -164,27 +163,31 @@ class Opening:
         return True
 
     async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
-        async with direct(self._database) as session:
-            facts = await open_facts(session, request.fingerprint, request.fqdn)
-            device = admitted(facts.device, request.fingerprint, self._now())
+        async with direct(self._database, request.caller.actor) as transaction:
+            facts = await open_facts(transaction, request.caller.fingerprint, request.fqdn)
+            device = admitted(facts.device, request.caller.fingerprint, self._now())
             permit = self._decide(request, facts, device, failed)
             timeline.decided()
-            existing = await records.locked(session, facts.tunnel_id) if facts.tunnel_id else None
-            if existing is not None and _stays(existing, permit, request.peer_address):
+            existing = await records.locked(transaction, facts.tunnel_id) if facts.tunnel_id else None
+            if existing is not None and _stays(existing, permit, request.caller.address):
                 link = self._link(existing.gateway)
-                if restored := self._restoring.claim(existing, request.peer_address):
-                    job = await self._claimed(session, restored, permit.until, facts.version)
+                if restored := self._restoring.claim(existing, request.caller.address):
+                    job = await self._claimed(transaction, restored, permit.until, facts.version)
                 else:
-                    job = await self._reopen(session, existing, link, request, permit.until, facts.version)
+                    job = await self._reopen(
+                        transaction, existing, link, request, permit.until, facts.version
+                    )
             else:
                 chosen = _named(facts.serving, permit.gateways[0])
                 link = self._link(chosen.gateway.name)
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
-                    await repository.leave(session, existing.id, self._drain)
+                    await repository.leave(transaction, existing.id, self._drain)
                 elif existing is not None:
-                    await records.remove(session, existing.id)
-                job = await self._fresh(session, facts, device, chosen, link, request, permit.until, existing)
+                    await records.remove(transaction, existing.id)
+                job = await self._fresh(
+                    transaction, facts, device, chosen, link, request, permit.until, existing
+                )
             told: dict[str, Detail] = {
                 "name": request.fqdn,
                 "user": device.user.name,
@@ -199,10 +202,10 @@ class Opening:
                 told["replaces"] = str(job.replaced.id)
                 if job.replaced.gateway != job.tunnel.gateway:
                     told["from"] = job.replaced.gateway
-            line = Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=audit.by_device(device.id))
-            audit.tell(session, line)
+            actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
+            transaction.audit(Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=actor))
             try:
-                await program_and_commit(session, link, job.batches, timeline.programmed)
+                await program_and_commit(transaction, link, job.batches, timeline.programmed)
             except CulvertError as error:
                 if error.reason is Reason.GATEWAY_DOWN:
                     if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
@@ -215,7 +218,7 @@ class Opening:
     def _decide(self, request: OpenRequest, facts: OpenFacts, device: Device, failed: set[str]) -> Permit:
         resource = facts.resource
         decision = decide(
-            decision_facts.asker(device, device.user, request.peer_address),
+            decision_facts.asker(device, device.user, request.caller.address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
             [self._fact(one, failed, request.distances) for one in facts.serving],
@@ -249,7 +252,7 @@ class Opening:
 
     async def _fresh(
         self,
-        session: Direct,
+        transaction: DirectTransaction,
         facts: OpenFacts,
         device: Device,
         serving: Serving,
@@ -260,7 +263,7 @@ class Opening:
     ) -> _Job:
         resource, gateway = facts.resource, serving.gateway
         assert resource is not None
-        inner = serving.inner or await repository.assign_address(session, gateway, device.id)
+        inner = serving.inner or await repository.assign_address(transaction, gateway, device.id)
         tunnel = Tunnel(
             id=uuid.uuid4(),
             device_id=device.id,
@@ -268,14 +271,14 @@ class Opening:
             gateway_id=gateway.id,
             state=TunnelState.UP,
             generation=1,
-            peer_address=request.peer_address,
+            peer_address=request.caller.address,
             peer_port=request.peer_port,
             permitted_until=until,
             policy_version=facts.version,
             path_mtu=request.path_mtus.get(gateway.name),
             moved_from=replaced.gateway if replaced and replaced.gateway != gateway.name else None,
         )
-        match await repository.insert_tunnel(session, tunnel, resource.version, gateway.version):
+        match await repository.insert_tunnel(transaction, tunnel, resource.version, gateway.version):
             case Inserted.EXISTS | Inserted.CHANGED:
                 raise _RaceError
             case Inserted.NO_ENDPOINT:
@@ -284,7 +287,7 @@ class Opening:
                 )
             case Inserted.DONE:
                 pass
-        pair = await allocate_pair(session, tunnel.id, device.id, link, tunnel.generation, draw_tag())
+        pair = await allocate_pair(transaction, tunnel.id, device.id, link, tunnel.generation, draw_tag())
         path = path_of(
             tunnel.id,
             tunnel.peer_address,
@@ -319,7 +322,7 @@ class Opening:
 
     async def _claimed(
         self,
-        session: Direct,
+        transaction: DirectTransaction,
         restored: Restored,
         permitted_until: datetime.datetime,
         policy_version: int,
@@ -327,7 +330,7 @@ class Opening:
         """The gateway has its part already."""
         tunnel = restored.record
         await repository.update_tunnel(
-            session,
+            transaction,
             tunnel.id,
             permitted_until=permitted_until,
             policy_version=policy_version,
@@ -338,7 +341,7 @@ class Opening:
 
     async def _reopen(
         self,
-        session: Direct,
+        transaction: DirectTransaction,
         existing: TunnelRecord,
         link: Link,
         request: OpenRequest,
@@ -350,19 +353,21 @@ class Opening:
         assert step.install is not None
         assert step.drain is not None
         # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
-        pair = await allocate_pair(session, existing.id, existing.device_id, link, step.install, draw_tag())
+        pair = await allocate_pair(
+            transaction, existing.id, existing.device_id, link, step.install, draw_tag()
+        )
         path = replace(
-            existing.path.seen_from(request.peer_address, request.peer_port),
+            existing.path.seen_from(request.caller.address, request.peer_port),
             path_mtu=request.path_mtus.get(existing.gateway, existing.path.path_mtu),
         )
-        await repository.delete_generations(session, existing.id, step.remove)
-        await repository.drain_generation(session, existing.id, step.drain, self._drain)
+        await repository.delete_generations(transaction, existing.id, step.remove)
+        await repository.drain_generation(transaction, existing.id, step.drain, self._drain)
         await repository.update_tunnel(
-            session,
+            transaction,
             existing.id,
             generation=step.generations.current,
             state=TunnelState.UP,
-            peer_address=request.peer_address,
+            peer_address=request.caller.address,
             peer_port=request.peer_port,
             path_mtu=path.path_mtu,
             permitted_until=permitted_until,

@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from culvert_db import Direct, why_away
+from culvert_db import Statements, why_away
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.entry import Update
 from culvert_service.gateways.link import Link
@@ -53,7 +52,7 @@ async def in_turn(attempt: Callable[[], Awaitable[_Result]]) -> _Result:
 
 
 async def allocate_pair(
-    session: Direct,
+    transaction: Statements,
     tunnel_id: uuid.UUID,
     device_id: uuid.UUID,
     link: Link,
@@ -64,7 +63,7 @@ async def allocate_pair(
 ) -> Pair:
     """Raises CulvertError GATEWAY_REFUSED."""
     pair = await repository.insert_pair(
-        session, tunnel_id, device_id, link.config.id, generation, tag, renewing=renewing
+        transaction, tunnel_id, device_id, link.config.id, generation, tag, renewing=renewing
     )
     if pair is None:
         raise CulvertError(Reason.GATEWAY_REFUSED, gateway=link.name, why=Phrase("it has no free SA numbers"))
@@ -72,7 +71,7 @@ async def allocate_pair(
 
 
 async def program_and_commit(
-    session: AsyncSession | Direct,
+    transaction: Statements,
     link: Link,
     batches: Sequence[Sequence[Update]],
     programmed: Callable[[], None] = lambda: None,
@@ -87,7 +86,7 @@ async def program_and_commit(
         await link.apply(batches)
         programmed()
         try:
-            await session.commit()
+            await transaction.commit()
         except BaseException as error:
             await link.undo(batches)
             if why_away(error) is not None:

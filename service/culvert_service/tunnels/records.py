@@ -12,11 +12,12 @@ from typing import Any, cast
 from culvert_db import (
     Address,
     Device,
-    Direct,
     Gateway,
+    InSession,
     Resource,
     SecurityAssociation,
     Statement,
+    Statements,
     Tunnel,
     TunnelState,
     User,
@@ -109,26 +110,26 @@ _SHAPES_OF_GATEWAY = Statement(
 )
 
 
-async def locked(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> TunnelRecord | None:
+async def locked(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | None:
     """The tunnel, to itself until this transaction ends."""
     # The lock comes first: rows that are joined to it are read only after whoever had it is through.
-    if await _LOCK.row(session, tunnel_id=tunnel_id) is None:
+    if await transaction.row(_LOCK, tunnel_id=tunnel_id) is None:
         return None
-    row = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id)
+    row = await transaction.row(_RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
     return _record(*row) if row else None
 
 
 async def owned(
-    session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID
+    transaction: Statements, fingerprint: bytes, tunnel_id: uuid.UUID
 ) -> tuple[Device, TunnelRecord] | None:
     """A device and its tunnel, which is this transaction's alone; a revocation waits. None when they do not fit."""
-    row = await _OWNED.row(session, tunnel_id=tunnel_id, fingerprint=fingerprint)
+    row = await transaction.row(_OWNED, tunnel_id=tunnel_id, fingerprint=fingerprint)
     if row is None:
         return None
     *shown, device, user, current = row
     if not current:
         # It had to wait for whoever changed it: what is joined to it is older.
-        shown = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id)
+        shown = await transaction.row(_RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
         assert shown is not None
     found = from_json(Device, device)
     found.user = User(name=user)
@@ -139,11 +140,13 @@ def _record(shown: str, sas: str, resource: str, gateway: str, inner: str) -> Tu
     return parse(json.loads(shown), json.loads(sas), parse_shape(resource, gateway), parse_inner(inner))
 
 
-async def held(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+async def held(transaction: InSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
     """The tunnels that match, to themselves until this transaction ends."""
-    found = await session.scalars(select(Tunnel.id).where(*which).order_by(Tunnel.id).with_for_update())
+    found = await transaction.session.scalars(
+        select(Tunnel.id).where(*which).order_by(Tunnel.id).with_for_update()
+    )
     ids = found.all()
-    rows = await _RECORDS.rows(session, tunnel_ids=ids) if ids else []
+    rows = await transaction.rows(_RECORDS, tunnel_ids=ids) if ids else []
     return [_record(*row) for row in rows]
 
 
@@ -151,19 +154,19 @@ async def delete(session: AsyncSession, ids: Sequence[uuid.UUID]) -> None:
     await session.execute(sql_delete(Tunnel).where(Tunnel.id.in_(ids)))
 
 
-async def take(session: AsyncSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+async def take(transaction: InSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
     """Deletes the tunnels that match, and returns what they were."""
-    taken = await held(session, *which)
-    await delete(session, [record.id for record in taken])
+    taken = await held(transaction, *which)
+    await delete(transaction.session, [record.id for record in taken])
     return taken
 
 
-async def unfit(session: AsyncSession, before: Sequence[TunnelRecord]) -> list[TunnelRecord]:
+async def unfit(transaction: Statements, before: Sequence[TunnelRecord]) -> list[TunnelRecord]:
     """Those of the held tunnels that their gateway, resource and addresses describe otherwise by now."""
     if not before:
         return []
     by_id = {record.id: record for record in before}
-    rows = await _RECORDS.rows(session, tunnel_ids=list(by_id))
+    rows = await transaction.rows(_RECORDS, tunnel_ids=list(by_id))
     by_now = {record.id: record for row in rows if (record := _possible(*row)) is not None}
     return [was for was in by_id.values() if not was.is_like(by_now.get(was.id))]
 
@@ -179,9 +182,9 @@ def _possible(shown: str, sas: str, resource: str, gateway: str, inner: str) -> 
         return None
 
 
-async def remove(session: AsyncSession | Direct, tunnel_id: uuid.UUID) -> None:
+async def remove(transaction: Statements, tunnel_id: uuid.UUID) -> None:
     """One that is locked."""
-    await _REMOVE.run(session, tunnel_id=tunnel_id)
+    await transaction.run(_REMOVE, tunnel_id=tunnel_id)
 
 
 async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
@@ -221,13 +224,14 @@ class Portion:
 
 async def on_gateway(session: AsyncSession, gateway_id: int, after: Endpoint | None = None) -> Portion | None:
     """None after the last one."""
-    rows = await _TUNNELS_OF_GATEWAY.rows(
-        session, gateway_id=gateway_id, after=_BEFORE_ALL if after is None else after
+    statements = InSession(session)
+    rows = await statements.rows(
+        _TUNNELS_OF_GATEWAY, gateway_id=gateway_id, after=_BEFORE_ALL if after is None else after
     )
     if not rows:
         return None
     resources = sorted({resource for _, resource, *_ in rows})
-    shared = await _SHAPES_OF_GATEWAY.rows(session, gateway_id=gateway_id, resource_ids=resources)
+    shared = await statements.rows(_SHAPES_OF_GATEWAY, gateway_id=gateway_id, resource_ids=resources)
     return Portion(rows[-1][0], rows, {number: (resource, gateway) for number, resource, gateway in shared})
 
 
@@ -241,5 +245,5 @@ async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uu
 
 async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
     tunnel_id = await tunnel_of_sa(session, gateway_id, sa_id)
-    row = await _RECORD_OF_TUNNEL.row(session, tunnel_id=tunnel_id) if tunnel_id else None
+    row = await InSession(session).row(_RECORD_OF_TUNNEL, tunnel_id=tunnel_id) if tunnel_id else None
     return _record(*row) if row else None

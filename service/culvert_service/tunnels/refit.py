@@ -16,14 +16,14 @@ from culvert_db import Gateway, Tunnel
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 from sqlalchemy import ColumnElement
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.audit.transaction import Transaction
 from culvert_service.tunnels import leading, records, repository
 from culvert_service.tunnels.closing import Finish
 from culvert_service.tunnels.record import TunnelRecord
 
 # Closes these tunnels, in the transaction.
-Close = Callable[[AsyncSession, Sequence[TunnelRecord], CulvertError], Awaitable[Finish]]
+Close = Callable[[Transaction, Sequence[TunnelRecord], CulvertError], Awaitable[Finish]]
 # Writes the change, so that statements after it find it.
 Change = Callable[[], Awaitable[None]]
 
@@ -33,25 +33,27 @@ class Refit:
         self._close = close
         self._now = now
 
-    async def of_gateway(self, session: AsyncSession, gateway: Gateway, change: Change) -> Finish:
+    async def of_gateway(self, transaction: Transaction, gateway: Gateway, change: Change) -> Finish:
         """The gateway's row is locked. Devices whose addresses are not in its pools any more get others."""
         which, what = Tunnel.gateway_id == gateway.id, f"the gateway {gateway.name}"
-        finish = await self._change(session, which, what, change)
-        await repository.delete_addresses_outside(session, gateway)
+        finish = await self._change(transaction, which, what, change)
+        await repository.delete_addresses_outside(transaction.session, gateway)
         return finish
 
-    async def of_resource(self, session: AsyncSession, resource_id: int, name: str, change: Change) -> Finish:
+    async def of_resource(
+        self, transaction: Transaction, resource_id: int, name: str, change: Change
+    ) -> Finish:
         """The resource's row is locked."""
-        was = await leading.serving(session, resource_id)
+        was = await leading.serving(transaction.session, resource_id)
         which = Tunnel.resource_id == resource_id
-        finish = await self._change(session, which, Phrase("the resource {name}", name=name), change)
-        await leading.lead_away(session, resource_id, was, self._now)
+        finish = await self._change(transaction, which, Phrase("the resource {name}", name=name), change)
+        await leading.lead_away(transaction.session, resource_id, was, self._now)
         return finish
 
     async def _change(
-        self, session: AsyncSession, which: ColumnElement[bool], what: str, change: Change
+        self, transaction: Transaction, which: ColumnElement[bool], what: str, change: Change
     ) -> Finish:
-        before = await records.held(session, which)
+        before = await records.held(transaction, which)
         await change()
-        unfit = await records.unfit(session, before)
-        return await self._close(session, unfit, CulvertError(Reason.TUNNEL_OUTDATED, what=what))
+        unfit = await records.unfit(transaction, before)
+        return await self._close(transaction, unfit, CulvertError(Reason.TUNNEL_OUTDATED, what=what))

@@ -12,12 +12,12 @@ from typing import Any, cast
 from culvert_db import (
     Address,
     Device,
-    Direct,
     Direction,
     Gateway,
     Resource,
     SecurityAssociation,
     Statement,
+    Statements,
     Tunnel,
     TunnelState,
 )
@@ -171,7 +171,7 @@ class Inserted(enum.Enum):
     NO_ENDPOINT = enum.auto()
 
 
-async def assign_address(session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID) -> Inner:
+async def assign_address(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner:
     """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED.
 
     Above the highest as long as there is room, which costs the same however many there are; then what is free between.
@@ -180,42 +180,42 @@ async def assign_address(session: AsyncSession | Direct, gateway: Gateway, devic
     for lost in range(_TRIES):
         # After each lost race for an address, skip a random number of addresses, to avoid the next race.
         skip = secrets.randbelow(_SPREAD * lost + 1)
-        mine, above = await _standing(session, gateway, device_id, skip)
+        mine, above = await _standing(transaction, gateway, device_id, skip)
         if mine is not None:
             return mine
-        found = above or await _between(session, gateway, skip)
+        found = above or await _between(transaction, gateway, skip)
         if found is None:
             if released:
                 break
             # As late as can be: what a packet capture or a log says of an address holds for long.
-            await _RELEASE.run(session, at_gateway=gateway.id)
+            await transaction.run(_RELEASE, at_gateway=gateway.id)
             released = True
             continue
         # Someone may have been faster: then look again.
-        if await _assigned(session, gateway, device_id, found):
+        if await _assigned(transaction, gateway, device_id, found):
             return found
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
 
 
-async def assign_early(session: AsyncSession, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
+async def assign_early(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
     """As `assign_address`, for a device that may never open a tunnel: devices that do have the upper half of the pools."""
     for lost in range(_TRIES):
-        mine, above = await _standing(session, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1))
+        mine, above = await _standing(transaction, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1))
         if mine is not None:
             return mine
         if above is None or not above.leaves_half(gateway.pool, gateway.pool6):
             return None
-        if await _assigned(session, gateway, device_id, above):
+        if await _assigned(transaction, gateway, device_id, above):
             return above
     return None
 
 
 async def _standing(
-    session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID, skip: int
+    transaction: Statements, gateway: Gateway, device_id: uuid.UUID, skip: int
 ) -> tuple[Inner | None, Inner | None]:
     """What the device has, and what follows the highest that anybody has."""
-    [(mine, mine6, highest, highest6)] = await _STANDING.rows(
-        session, at_gateway=gateway.id, of_device=device_id
+    [(mine, mine6, highest, highest6)] = await transaction.rows(
+        _STANDING, at_gateway=gateway.id, of_device=device_id
     )
     above = _both(
         gateway,
@@ -225,16 +225,14 @@ async def _standing(
     return Inner(mine, mine6) if mine else None, above
 
 
-async def _assigned(
-    session: AsyncSession | Direct, gateway: Gateway, device_id: uuid.UUID, inner: Inner
-) -> bool:
+async def _assigned(transaction: Statements, gateway: Gateway, device_id: uuid.UUID, inner: Inner) -> bool:
     values = {"gateway_id": gateway.id, "device_id": device_id}
-    row = await _ASSIGN.row(session, **values, address=inner.address, address6=inner.address6)
+    row = await transaction.row(_ASSIGN, **values, address=inner.address, address6=inner.address6)
     return row is not None
 
 
-async def _between(session: AsyncSession | Direct, gateway: Gateway, skip: int) -> Inner | None:
-    taken = await _TAKEN.rows(session, at_gateway=gateway.id)
+async def _between(transaction: Statements, gateway: Gateway, skip: int) -> Inner | None:
+    taken = await transaction.rows(_TAKEN, at_gateway=gateway.id)
     address = free_address(gateway.pool, [row[0] for row in taken], skip)
     used6 = [row[1] for row in taken if row[1]]
     address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
@@ -259,7 +257,7 @@ async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> N
 
 
 async def insert_tunnel(
-    session: AsyncSession | Direct, tunnel: Tunnel, resource_version: int, gateway_version: int
+    transaction: Statements, tunnel: Tunnel, resource_version: int, gateway_version: int
 ) -> Inserted:
     """Gives the tunnel an endpoint that no other has on its gateway."""
     versions = {"resource_version": resource_version, "gateway_version": gateway_version}
@@ -278,19 +276,19 @@ async def insert_tunnel(
         "moved_from": tunnel.moved_from,
     }
     for _ in range(_TRIES):
-        if inserted := await _INSERT_TUNNEL.row(session, **values, **versions):
+        if inserted := await transaction.row(_INSERT_TUNNEL, **values, **versions):
             tunnel.endpoint = inserted[0]
             return Inserted.DONE
         of = {"resource_id": tunnel.resource_id, "gateway_id": tunnel.gateway_id}
-        if await _VERSIONS.row(session, **of) != (resource_version, gateway_version):
+        if await transaction.row(_VERSIONS, **of) != (resource_version, gateway_version):
             return Inserted.CHANGED
-        if await _THERE.row(session, of_device=tunnel.device_id, to_resource=tunnel.resource_id):
+        if await transaction.row(_THERE, of_device=tunnel.device_id, to_resource=tunnel.resource_id):
             return Inserted.EXISTS
     return Inserted.NO_ENDPOINT
 
 
 async def insert_pair(
-    session: AsyncSession | Direct,
+    transaction: Statements,
     tunnel_id: uuid.UUID,
     device_id: uuid.UUID,
     gateway_id: int,
@@ -306,8 +304,8 @@ async def insert_pair(
         drawn = {direction: draw() for direction in Direction}
         numbers = {f"{direction}_spi": one.spi for direction, one in drawn.items()}
         numbers |= {f"{direction}_sa_id": one.sa_id for direction, one in drawn.items()}
-        inserted = await (_INSERT_RENEWED if renewing else _INSERT_SAS).rows(
-            session,
+        inserted = await transaction.rows(
+            _INSERT_RENEWED if renewing else _INSERT_SAS,
             tunnel_id=tunnel_id,
             gateway_id=gateway_id,
             device_id=device_id,
@@ -323,31 +321,31 @@ async def insert_pair(
             )
             return Pair(generation, to_gateway, to_device, tag)
         lost = [row[0] for row in inserted]
-        await _TAKE_BACK.run(session, ids=lost)
+        await transaction.run(_TAKE_BACK, ids=lost)
     return None
 
 
 async def delete_generations(
-    session: AsyncSession | Direct, tunnel_id: uuid.UUID, generations: frozenset[int]
+    transaction: Statements, tunnel_id: uuid.UUID, generations: frozenset[int]
 ) -> None:
     if generations:
-        await _FORGET.run(session, of_tunnel=tunnel_id, generations=list(generations))
+        await transaction.run(_FORGET, of_tunnel=tunnel_id, generations=list(generations))
 
 
 async def drain_generation(
-    session: AsyncSession | Direct, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
+    transaction: Statements, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
 ) -> None:
-    await _DRAIN.run(session, of_tunnel=tunnel_id, of_generation=generation, after=after)
+    await transaction.run(_DRAIN, of_tunnel=tunnel_id, of_generation=generation, after=after)
 
 
-async def leave(session: AsyncSession | Direct, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
+async def leave(transaction: Statements, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
     """Another takes the tunnel's place; this one goes when all of its SAs have drained."""
-    await _LEAVE.run(session, tunnel_id=tunnel_id)
-    await _DRAIN_ALL.run(session, of_tunnel=tunnel_id, after=after)
+    await transaction.run(_LEAVE, tunnel_id=tunnel_id)
+    await transaction.run(_DRAIN_ALL, of_tunnel=tunnel_id, after=after)
 
 
-async def update_tunnel(session: AsyncSession | Direct, tunnel_id: uuid.UUID, **values: object) -> None:
-    await _update(frozenset(values)).run(session, tunnel_id=tunnel_id, **values)
+async def update_tunnel(transaction: Statements, tunnel_id: uuid.UUID, **values: object) -> None:
+    await transaction.run(_update(frozenset(values)), tunnel_id=tunnel_id, **values)
 
 
 @functools.cache

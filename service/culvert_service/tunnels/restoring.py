@@ -19,8 +19,8 @@ from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from culvert_service.audit import log as audit
-from culvert_service.audit.log import Line
+from culvert_service.audit.log import CONTROLLER, Line
+from culvert_service.audit.transaction import uncommitted
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import inserts
 from culvert_service.gateways.link import Link, portions
@@ -117,7 +117,8 @@ class Restoring:
 
     async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
-        async with self._database() as session:
+        async with uncommitted(self._database, CONTROLLER) as transaction:
+            session = transaction.session
             free = await rows.lock(session, [(record.id, record.generations.current) for record in records])
             restored = [_restored(record) for record in records if record.id in free]
             if not restored:
@@ -128,9 +129,8 @@ class Restoring:
                 for one in restored
             ]
             await self._pushes.tell(session, told)
-            audit.tell(
-                session, Line("gateway.restore", f"gateway/{link.name}", {"tunnels": len(restored)}, why)
-            )
+            line = Line("gateway.restore", f"gateway/{link.name}", {"tunnels": len(restored)}, why)
+            transaction.audit(line)
             pairs = [
                 update
                 for one in restored
@@ -141,7 +141,7 @@ class Restoring:
                 for one in restored
                 for entry in policy_entries(one.record.path, one.pair.to_device.sa_id)
             ]
-            await program_and_commit(session, link, [*portions(pairs), *portions(inserts(*policies))])
+            await program_and_commit(transaction, link, [*portions(pairs), *portions(inserts(*policies))])
         self._waiting |= {one.record.id: one for one in restored}
         for device_id, closed in told:
             self._hub.tell(device_id, closed)

@@ -18,6 +18,8 @@ from typing import Any
 from culvert_db import Database, doubted
 from culvert_proto import CulvertError
 
+from culvert_service.audit.log import CONTROLLER
+from culvert_service.audit.transaction import uncommitted
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
@@ -92,9 +94,9 @@ class Roaming:
             self._newest.give_up(sa)
 
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> None:
-        async with self._database() as session:
-            tunnel_id = await records.tunnel_of_sa(session, link.config.id, sa_id)
-            record = await records.locked(session, tunnel_id) if tunnel_id else None
+        async with uncommitted(self._database, CONTROLLER) as transaction:
+            tunnel_id = await records.tunnel_of_sa(transaction.session, link.config.id, sa_id)
+            record = await records.locked(transaction, tunnel_id) if tunnel_id else None
             if record is None or not _concerns(record, sa_id, peer):
                 return
             path = record.path.seen_from(peer.address, peer.port)
@@ -103,9 +105,13 @@ class Roaming:
                 return
             # Policies may ask where a device is: the tunnel is to be decided anew.
             await repository.update_tunnel(
-                session, record.id, peer_address=peer.address, peer_port=peer.port, policy_version=doubted()
+                transaction,
+                record.id,
+                peer_address=peer.address,
+                peer_port=peer.port,
+                policy_version=doubted(),
             )
-            await program_and_commit(session, link, [changes])
+            await program_and_commit(transaction, link, [changes])
         _log.info("tunnel moved", extra={"tunnel": str(record.id), "peer": peer.address, "port": peer.port})
         if path.inner_mtu != record.path.inner_mtu:
             link.reconcile_soon()

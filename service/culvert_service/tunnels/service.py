@@ -12,14 +12,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from culvert_db import Database, Direct, SecurityAssociation, Tunnel, TunnelState
+from culvert_db import ActorKind, Database, InSession, SecurityAssociation, Tunnel, TunnelState
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 from sqlalchemy import ColumnElement, and_, or_, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.audit import log as audit
-from culvert_service.database import clock, direct
+from culvert_service.audit.log import CONTROLLER, Actor
+from culvert_service.audit.transaction import DirectTransaction, Transaction, begin, direct
+from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
 from culvert_service.gateways.fleet import ElsewhereError, Fleet
@@ -28,7 +28,7 @@ from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.sa import Endpoint
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
-from culvert_service.identity.denials import Denials
+from culvert_service.identity.denials import Denials, DeviceCaller
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
@@ -117,65 +117,65 @@ class Tunnels:
         # A caller that hangs up does not stop a set-up half-way, nor take it from another caller.
         return await asyncio.shield(task)
 
-    async def renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
+    async def renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
-        renewing = partial(self._renew, fingerprint, tunnel_id, generation)
-        return await asyncio.shield(
-            self._spawn(self._telling(fingerprint, "tunnel.renew", tunnel_id, renewing))
-        )
+        renewing = partial(self._renew, caller, tunnel_id, generation)
+        return await asyncio.shield(self._spawn(self._telling(caller, "tunnel.renew", tunnel_id, renewing)))
 
-    async def activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
+    async def activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> None:
         """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
-        activating = partial(self._activate, fingerprint, tunnel_id, generation)
-        await asyncio.shield(
-            self._spawn(self._telling(fingerprint, "tunnel.activate", tunnel_id, activating))
-        )
+        activating = partial(self._activate, caller, tunnel_id, generation)
+        await asyncio.shield(self._spawn(self._telling(caller, "tunnel.activate", tunnel_id, activating)))
 
-    async def set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
+    async def set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> None:
         """The gateway's policies hold to it. Idempotent."""
-        setting = partial(self._set_path_mtu, fingerprint, tunnel_id, mtu)
-        await asyncio.shield(self._spawn(self._telling(fingerprint, "tunnel.path_mtu", tunnel_id, setting)))
+        setting = partial(self._set_path_mtu, caller, tunnel_id, mtu)
+        await asyncio.shield(self._spawn(self._telling(caller, "tunnel.path_mtu", tunnel_id, setting)))
 
-    async def close_by_device(self, fingerprint: bytes, tunnel_id: uuid.UUID, why: CulvertError) -> None:
+    async def close_by_device(self, caller: DeviceCaller, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
-        async with self._database.begin() as session:
-            found = await identity.device_by_fingerprint(session, fingerprint)
-            device = admitted(found, fingerprint, self._now())
-            record = await records.locked(session, tunnel_id)
+        async with begin(self._database, caller.actor) as transaction:
+            found = await identity.device_by_fingerprint(transaction.session, caller.fingerprint)
+            device = admitted(found, caller.fingerprint, self._now())
+            record = await records.locked(transaction, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
-            taken = await records.take(session, Tunnel.id == tunnel_id)
-            tell_closed(session, taken, lambda _: why, audit.by_device(device.id))
+            taken = await records.take(transaction, Tunnel.id == tunnel_id)
+            actor = caller.actor.known_as(ActorKind.DEVICE, device.id)
+            tell_closed(transaction, taken, lambda _: why, actor)
         await asyncio.shield(self._spawn(self._clear(taken)))
 
-    async def close(self, why: CulvertError, *which: ColumnElement[bool]) -> int:
+    async def close(self, by: Actor, why: CulvertError, *which: ColumnElement[bool]) -> int:
         """Closes the tunnels that match, and tells their devices why. How many."""
-        async with self._database.begin() as session:
-            finish = await self.close_within(session, lambda _: why, *which)
+        async with begin(self._database, by) as transaction:
+            finish = await self.close_within(transaction, lambda _: why, *which)
         return await finish()
 
     async def close_within(
-        self, session: AsyncSession, why: Callable[[TunnelRecord], CulvertError], *which: ColumnElement[bool]
+        self,
+        transaction: Transaction,
+        why: Callable[[TunnelRecord], CulvertError],
+        *which: ColumnElement[bool],
     ) -> Finish:
         """The same inside a transaction; call what it returns after the commit."""
-        return await self._close_taken(session, await records.take(session, *which), why)
+        return await self._close_taken(transaction, await records.take(transaction, *which), why)
 
     async def _close_held(
-        self, session: AsyncSession, held: Sequence[TunnelRecord], why: CulvertError
+        self, transaction: Transaction, held: Sequence[TunnelRecord], why: CulvertError
     ) -> Finish:
         """The same of tunnels that the transaction has locked, as they were then."""
-        await records.delete(session, [record.id for record in held])
-        return await self._close_taken(session, held, lambda _: why)
+        await records.delete(transaction.session, [record.id for record in held])
+        return await self._close_taken(transaction, held, lambda _: why)
 
     async def _close_taken(
         self,
-        session: AsyncSession,
+        transaction: Transaction,
         taken: Sequence[TunnelRecord],
         why: Callable[[TunnelRecord], CulvertError],
     ) -> Finish:
-        tell_closed(session, taken, why, None)
+        tell_closed(transaction, taken, why, None)
         told = [(record.device_id, TunnelClosed(record.id, why(record))) for record in taken]
-        await self._pushes.tell(session, told)
+        await self._pushes.tell(transaction.session, told)
 
         async def finish() -> int:
             for device_id, closed in told:
@@ -189,15 +189,15 @@ class Tunnels:
 
         return finish
 
-    async def close_of_device(self, device_id: uuid.UUID) -> int:
+    async def close_of_device(self, by: Actor, device_id: uuid.UUID) -> int:
         """For a revocation."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the device was revoked"))
-        return await self.close(why, Tunnel.device_id == device_id)
+        return await self.close(by, why, Tunnel.device_id == device_id)
 
-    async def close_of_devices(self, session: AsyncSession, devices: Collection[uuid.UUID]) -> Finish:
+    async def close_of_devices(self, transaction: Transaction, devices: Collection[uuid.UUID]) -> Finish:
         """For a person's deletion, in its transaction."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the person was deleted"))
-        return await self.close_within(session, lambda _: why, Tunnel.device_id.in_(devices))
+        return await self.close_within(transaction, lambda _: why, Tunnel.device_id.in_(devices))
 
     async def close_sas(self, link: Link, sas: Collection[int], why: CulvertError) -> int:
         """Close the tunnels that now use these SAs of the gateway. Tunnels that only drain these SAs stay."""
@@ -207,12 +207,12 @@ class Tunnels:
             .where(SecurityAssociation.generation == Tunnel.generation)
             .where(SecurityAssociation.gateway_id == link.config.id, SecurityAssociation.sa_id.in_(sas))
         )
-        return await self.close(why, of_tunnel.exists())
+        return await self.close(CONTROLLER, why, of_tunnel.exists())
 
-    async def close_to_resource(self, session: AsyncSession, resource_id: int) -> Finish:
+    async def close_to_resource(self, transaction: Transaction, resource_id: int) -> Finish:
         """For a resource's deletion, in its transaction."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the resource was withdrawn"))
-        return await self.close_within(session, lambda _: why, Tunnel.resource_id == resource_id)
+        return await self.close_within(transaction, lambda _: why, Tunnel.resource_id == resource_id)
 
     async def list(self, page: Page) -> list[TunnelOut]:
         async with self._database() as session:
@@ -241,16 +241,14 @@ class Tunnels:
                 if over:
                     which = or_(*(_as_it_was(record.id, record.generations.current) for record in over))
                     # Beside: whoever reconciles has the gateway to itself.
-                    with audit.controller_acts():
-                        self._spawn(self.close(CulvertError(Reason.CLOSED_IDLE), which))
+                    self._spawn(self.close(CONTROLLER, CulvertError(Reason.CLOSED_IDLE), which))
                 yield [record.desired() for record in found]
         finally:
             reading.cancel()
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """For the reconciler: these SAs are gone from the gateway."""
-        with audit.controller_acts():
-            await self._restoring.restore(link, tunnels)
+        await self._restoring.restore(link, tunnels)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """Asks the device to renew."""
@@ -282,7 +280,11 @@ class Tunnels:
         async with (
             self._turns,
             self._denials.telling(
-                request.fingerprint, "tunnel.open", f"name/{request.fqdn}", {"asked": request.asked}
+                request.caller.actor,
+                request.caller.fingerprint,
+                "tunnel.open",
+                f"name/{request.fqdn}",
+                {"asked": request.asked},
             ),
         ):
             opened = await self._opening.open(request, timeline)
@@ -310,26 +312,27 @@ class Tunnels:
         return opened
 
     async def _telling(
-        self, fingerprint: bytes, action: str, tunnel_id: uuid.UUID, work: Callable[[], Awaitable[_Result]]
+        self, caller: DeviceCaller, action: str, tunnel_id: uuid.UUID, work: Callable[[], Awaitable[_Result]]
     ) -> _Result:
-        async with self._turns, self._denials.telling(fingerprint, action, f"tunnel/{tunnel_id}"):
+        denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")
+        async with self._turns, denials:
             return await in_turn(work)
 
-    async def _renew(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> Renewed:
+    async def _renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed:
         timeline = Timeline()
-        async with direct(self._database) as session:
-            record = await self._own(session, fingerprint, tunnel_id)
+        async with direct(self._database, caller.actor) as transaction:
+            record = await self._own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Renew(generation))
             assert step.install is not None
             link = self._online(record.gateway)
             tag = record.pairs[record.generations.current].tag
             pair = await allocate_pair(
-                session, record.id, record.device_id, link, step.install, tag, renewing=True
+                transaction, record.id, record.device_id, link, step.install, tag, renewing=True
             )
-            await repository.delete_generations(session, record.id, step.remove)
+            await repository.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
-            await program_and_commit(session, link, [install], timeline.programmed)
+            await program_and_commit(transaction, link, [install], timeline.programmed)
         leftovers = [
             update for gone in step.remove for update in remove_pair(record.path, record.pairs[gone])
         ]
@@ -346,26 +349,26 @@ class Tunnels:
         )
         return Renewed(GrantedPair.of(pair, keys, record.path), timeline)
 
-    async def _activate(self, fingerprint: bytes, tunnel_id: uuid.UUID, generation: int) -> None:
-        async with direct(self._database) as session:
-            record = await self._own(session, fingerprint, tunnel_id)
+    async def _activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> None:
+        async with direct(self._database, caller.actor) as transaction:
+            record = await self._own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Activate(generation))
             if step.switch is None or step.drain is None:
                 return
             link = self._online(record.gateway)
             sa_id = record.pairs[step.switch].to_device.sa_id
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
-            await repository.drain_generation(session, record.id, step.drain, self.drain)
+            await repository.drain_generation(transaction, record.id, step.drain, self.drain)
             await repository.update_tunnel(
-                session, record.id, state=TunnelState.UP, generation=step.generations.current
+                transaction, record.id, state=TunnelState.UP, generation=step.generations.current
             )
-            await program_and_commit(session, link, [switch])
+            await program_and_commit(transaction, link, [switch])
         self._drain_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
 
-    async def _set_path_mtu(self, fingerprint: bytes, tunnel_id: uuid.UUID, mtu: int) -> None:
-        async with direct(self._database) as session:
-            record = await self._own(session, fingerprint, tunnel_id)
+    async def _set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> None:
+        async with direct(self._database, caller.actor) as transaction:
+            record = await self._own(transaction, caller.fingerprint, tunnel_id)
             path = replace(record.path, path_mtu=mtu)
             if path == record.path:
                 return
@@ -373,26 +376,27 @@ class Tunnels:
             sa_id = record.pairs[record.generations.current].to_device.sa_id
             policy = policy_entries(path, sa_id)
             changes = [*record.refitted(path), *modifies(policy, record.policy())]
-            await repository.update_tunnel(session, record.id, path_mtu=mtu)
-            await program_and_commit(session, link, [changes] if policy != record.policy() else [])
+            await repository.update_tunnel(transaction, record.id, path_mtu=mtu)
+            await program_and_commit(transaction, link, [changes] if policy != record.policy() else [])
         _log.info("tunnel refitted", extra={"tunnel": str(tunnel_id), "inner_mtu": path.inner_mtu})
 
     async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
         await asyncio.sleep(self.drain.total_seconds())
         async with self._database.begin() as session:
-            record = await records.locked(session, tunnel_id)
+            statements = InSession(session)
+            record = await records.locked(statements, tunnel_id)
             if record is None or generation not in record.generations.draining:
                 self._forgotten(gateway)
                 return
             gone = advance(record.generations, Drained(generation)).remove
-            await repository.delete_generations(session, tunnel_id, gone)
+            await repository.delete_generations(statements, tunnel_id, gone)
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
         await self._remove(gateway, [removal])
 
     async def _leave(self, tunnel: TunnelRecord) -> None:
         await asyncio.sleep(self.drain.total_seconds())
         async with self._database.begin() as session:
-            left = await records.take(session, Tunnel.id == tunnel.id)
+            left = await records.take(InSession(session), Tunnel.id == tunnel.id)
         if not left:
             self._forgotten(tunnel.gateway)
         await self._clear(left)
@@ -404,21 +408,21 @@ class Tunnels:
 
     async def _close_lost(self, link: Link, tunnels: Sequence[tuple[uuid.UUID, int]]) -> None:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
-        with audit.controller_acts():
-            await self.close(why, tuple_(Tunnel.id, Tunnel.generation).in_(tunnels))
+        await self.close(CONTROLLER, why, tuple_(Tunnel.id, Tunnel.generation).in_(tunnels))
 
     async def _close_due(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
         why = {tunnel.id: error for tunnel, error in denied}
         which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
         # The first to look closes the tunnels: the call that ended a permission, or a sweep of any controller.
-        with audit.controller_acts():
-            async with self._database.begin() as session:
-                finish = await self.close_within(session, lambda record: why[record.id], which)
+        async with begin(self._database, CONTROLLER) as transaction:
+            finish = await self.close_within(transaction, lambda record: why[record.id], which)
         return await finish()
 
-    async def _own(self, session: Direct, fingerprint: bytes, tunnel_id: uuid.UUID) -> TunnelRecord:
-        found = await records.owned(session, fingerprint, tunnel_id)
-        device = found[0] if found else await identity.held(session, fingerprint)
+    async def _own(
+        self, transaction: DirectTransaction, fingerprint: bytes, tunnel_id: uuid.UUID
+    ) -> TunnelRecord:
+        found = await records.owned(transaction, fingerprint, tunnel_id)
+        device = found[0] if found else await identity.held(transaction, fingerprint)
         admitted(device, fingerprint, self._now())
         if found is None or found[1].leaving:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)

@@ -1,0 +1,95 @@
+"""One unit of work in the database: its changes and its audit lines commit together, or not at all.
+
+Lines wait with their transaction and are written as the last thing before its commit, so that the chain's end is locked for
+the length of one commit, whatever else the transaction did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from culvert_db import AuditLine, Database, Direct, Driver, InSession, Outcome, Statement
+from sqlalchemy import Table, bindparam, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service import database as connections
+from culvert_service.audit.log import Actor, Line
+
+_LINES = cast("Table", AuditLine.__table__)
+_INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _LINES.c}))
+
+
+class Transaction(InSession):
+    """By `actor`, in a mapper's session."""
+
+    def __init__(self, actor: Actor, session: AsyncSession) -> None:
+        super().__init__(session)
+        self.actor = actor
+        self._lines: list[dict[str, Any]] = []
+        self._changes = False
+
+    def audit(self, line: Line) -> None:
+        """The line is in the log if, and only if, this transaction commits. Its actor is the transaction's by default."""
+        self._changes = self._changes or line.outcome is Outcome.DONE
+        self._lines.append(line.row(self.actor))
+
+    async def write(self) -> None:
+        """Write the session's changes and the lines, so that only the commit is left.
+
+        Raises CulvertError IDEMPOTENCY_KEY_BUSY for a request that another one has taken over.
+        """
+        if not self._lines:
+            return
+        await self.session.flush()
+        if self._changes and self.actor.claim is not None:
+            await self.actor.claim.carry_out(self.session)
+        lines, self._lines = self._lines, []
+        await self.run_all(_INSERT, lines)
+
+    async def commit(self) -> None:
+        await self.write()
+        await super().commit()
+
+
+class DirectTransaction(Direct):
+    """By `actor`, on the driver's own connection, for calls that a person waits for."""
+
+    def __init__(self, actor: Actor, driver: Driver) -> None:
+        # Only a REST call has a claim to carry out, and no REST call uses the driver's connection.
+        assert actor.claim is None
+        super().__init__(driver)
+        self.actor = actor
+        self._lines: list[dict[str, Any]] = []
+
+    def audit(self, line: Line) -> None:
+        """As Transaction.audit."""
+        self._lines.append(line.row(self.actor))
+
+    async def commit(self) -> None:
+        await self.run_all(_INSERT, self._lines)
+        await super().commit()
+
+
+@asynccontextmanager
+async def begin(database: Database, actor: Actor) -> AsyncGenerator[Transaction]:
+    """It commits at the end of the block, or is rolled back when the block raises."""
+    async with database.begin() as session:
+        transaction = Transaction(actor, session)
+        yield transaction
+        await transaction.write()
+
+
+@asynccontextmanager
+async def uncommitted(database: Database, actor: Actor) -> AsyncGenerator[Transaction]:
+    """It ends without effect unless the block commits it."""
+    async with database() as session:
+        yield Transaction(actor, session)
+
+
+@asynccontextmanager
+async def direct(database: Database, actor: Actor) -> AsyncGenerator[DirectTransaction]:
+    """As `uncommitted`, on the driver's own connection. An outage raises DatabaseDownError."""
+    async with connections.direct(database) as begun:
+        yield DirectTransaction(actor, begun.driver)
