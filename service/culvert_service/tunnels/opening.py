@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
@@ -37,7 +37,7 @@ from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, 
 from culvert_service.tunnels.lifecycle import Reopen, advance
 from culvert_service.tunnels.open_facts import OpenFacts, Serving, open_facts
 from culvert_service.tunnels.pool import Inner
-from culvert_service.tunnels.programming import NoTurnError, allocate_pair, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit
 from culvert_service.tunnels.record import Shape, TunnelRecord, path_of
 from culvert_service.tunnels.repository import Inserted
 from culvert_service.tunnels.restoring import Restored, Restoring
@@ -91,12 +91,23 @@ class _Job:
     leftovers: tuple[Update, ...] = field(default=())
 
 
-class _RaceError(Exception):
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """For the owners of these gateways, which would serve, had their owner reached them."""
+
+    gateways: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _NextGateway:
+    """Nothing could be written to this one."""
+
+    failed: str
+    why: CulvertError
+
+
+class _Retry:
     """Another request for the same tunnel was faster, or a change of what it rests on."""
-
-
-class _ComingError(Exception):
-    """Its arguments: gateways that would serve, had their owner reached them."""
 
 
 class Opening:
@@ -130,31 +141,30 @@ class Opening:
         failed = set(request.without)
         races = 0
         while True:
-            tried = len(failed)
             try:
-                return await self._attempt(request, timeline, failed)
-            except CulvertError as error:
-                if error.reason is not Reason.GATEWAY_DOWN or len(failed) == tried:
-                    raise
-                _log.warning("trying the next gateway", extra={"fqdn": request.fqdn, "why": error.message})
-            except NoTurnError as none:
-                races += 1
-                if not await self._has_turn(none) or races == _RACES:
-                    failed.add(none.link.name)
-            except _ComingError as coming:
-                await self._fleet.wait(coming.args, _COMING_SECONDS)
-                failed.update(filter(self._fleet.is_coming, coming.args))
+                outcome = await self._attempt(request, timeline, failed)
             except IntegrityConstraintViolationError:
                 # The only row that can go away while this transaction holds the others.
                 raise CulvertError(Reason.NAME_UNKNOWN, name=request.fqdn) from None
-            except _RaceError:
-                races += 1
-                if races == _RACES:
-                    raise CulvertError(
-                        Reason.TIMEOUT, what=Phrase("Opening {name}", name=request.fqdn)
-                    ) from None
+            match outcome:
+                case Opened():
+                    return outcome
+                case _Wait(gateways):
+                    await self._fleet.wait(gateways, _COMING_SECONDS)
+                    failed.update(filter(self._fleet.is_coming, gateways))
+                case _NextGateway(gateway, why):
+                    failed.add(gateway)
+                    _log.warning("trying the next gateway", extra={"fqdn": request.fqdn, "why": why.message})
+                case NoTurn():
+                    races += 1
+                    if not await self._has_turn(outcome) or races == _RACES:
+                        failed.add(outcome.link.name)
+                case _Retry():
+                    races += 1
+                    if races == _RACES:
+                        raise CulvertError(Reason.TIMEOUT, what=Phrase("Opening {name}", name=request.fqdn))
 
-    async def _has_turn(self, none: NoTurnError) -> bool:
+    async def _has_turn(self, none: NoTurn) -> bool:
         try:
             await none.turn()
         except CulvertError:
@@ -162,15 +172,21 @@ class Opening:
             return self._fleet.get(none.link.name) is not none.link
         return True
 
-    async def _attempt(self, request: OpenRequest, timeline: Timeline, failed: set[str]) -> Opened:
+    async def _attempt(
+        self, request: OpenRequest, timeline: Timeline, failed: Set[str]
+    ) -> Opened | _Wait | _NextGateway | NoTurn | _Retry:
+        """In one transaction, which ends without effect unless the tunnel is opened. Raises CulvertError."""
         async with direct(self._database, request.caller.actor) as transaction:
             facts = await open_facts(transaction, request.caller.fingerprint, request.fqdn)
             device = admitted(facts.device, request.caller.fingerprint, self._now())
             permit = self._decide(request, facts, device, failed)
+            if isinstance(permit, _Wait):
+                return permit
             timeline.decided()
             existing = await records.locked(transaction, facts.tunnel_id) if facts.tunnel_id else None
             if existing is not None and _stays(existing, permit, request.caller.address):
-                link = self._link(existing.gateway)
+                if (link := self._link(existing.gateway)) is None:
+                    return _Retry()
                 if restored := self._restoring.claim(existing, request.caller.address):
                     job = await self._claimed(transaction, restored, permit.until, facts.version)
                 else:
@@ -179,7 +195,8 @@ class Opening:
                     )
             else:
                 chosen = _named(facts.serving, permit.gateways[0])
-                link = self._link(chosen.gateway.name)
+                if (link := self._link(chosen.gateway.name)) is None:
+                    return _Retry()
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
                     await repository.leave(transaction, existing.id, self._drain)
@@ -188,6 +205,8 @@ class Opening:
                 job = await self._fresh(
                     transaction, facts, device, chosen, link, request, permit.until, existing
                 )
+            if isinstance(job, _Retry):
+                return job
             told: dict[str, Detail] = {
                 "name": request.fqdn,
                 "user": device.user.name,
@@ -205,17 +224,21 @@ class Opening:
             actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
             transaction.audit(Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=actor))
             try:
-                await program_and_commit(transaction, link, job.batches, timeline.programmed)
+                if none := await program_and_commit(transaction, link, job.batches, timeline.programmed):
+                    return none
             except CulvertError as error:
-                if error.reason is Reason.GATEWAY_DOWN:
-                    if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
-                        # It has changed hands meanwhile.
-                        raise _RaceError from None
-                    failed.add(link.name)
-                raise
+                if error.reason is not Reason.GATEWAY_DOWN:
+                    raise
+                if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
+                    # It has changed hands meanwhile.
+                    return _Retry()
+                return _NextGateway(link.name, error)
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
 
-    def _decide(self, request: OpenRequest, facts: OpenFacts, device: Device, failed: set[str]) -> Permit:
+    def _decide(
+        self, request: OpenRequest, facts: OpenFacts, device: Device, failed: Set[str]
+    ) -> Permit | _Wait:
+        """Raises CulvertError for a denial."""
         resource = facts.resource
         decision = decide(
             decision_facts.asker(device, device.user, request.caller.address),
@@ -228,23 +251,23 @@ class Opening:
         if isinstance(decision.verdict, Denial):
             reason = decision.verdict.reason
             if reason in _NO_GATEWAY and (coming := self._coming(facts.serving, failed)):
-                raise _ComingError(*coming)
+                return _Wait(coming)
             self._instruments.policy_denials.labels(decision.policy or "", reason.name).inc()
             raise decision.verdict.error()
         return decision.verdict
 
-    def _coming(self, serving: Sequence[Serving], failed: set[str]) -> list[str]:
+    def _coming(self, serving: Sequence[Serving], failed: Set[str]) -> list[str]:
         able = (it.gateway.name for it in serving if it.gateway.draining_since is None)
         return [name for name in able if name not in failed and self._fleet.is_coming(name)]
 
-    def _link(self, permitted: str) -> Link:
-        """Raises ElsewhereError, or _RaceError when it has gone offline since the decision."""
+    def _link(self, permitted: str) -> Link | None:
+        """None when it has gone offline since the decision. Raises ElsewhereError."""
         try:
             return self._fleet.ours(permitted)
         except CulvertError:
-            raise _RaceError from None
+            return None
 
-    def _fact(self, serving: Serving, failed: set[str], distances: Mapping[str, Distance]) -> GatewayFact:
+    def _fact(self, serving: Serving, failed: Set[str], distances: Mapping[str, Distance]) -> GatewayFact:
         name = serving.gateway.name
         usable = name not in failed and self._fleet.is_online(name)
         draining = serving.gateway.draining_since is not None
@@ -260,7 +283,7 @@ class Opening:
         request: OpenRequest,
         until: datetime.datetime,
         replaced: TunnelRecord | None,
-    ) -> _Job:
+    ) -> _Job | _Retry:
         resource, gateway = facts.resource, serving.gateway
         assert resource is not None
         inner = serving.inner or await repository.assign_address(transaction, gateway, device.id)
@@ -280,7 +303,7 @@ class Opening:
         )
         match await repository.insert_tunnel(transaction, tunnel, resource.version, gateway.version):
             case Inserted.EXISTS | Inserted.CHANGED:
-                raise _RaceError
+                return _Retry()
             case Inserted.NO_ENDPOINT:
                 raise CulvertError(
                     Reason.GATEWAY_REFUSED, gateway=gateway.name, why=Phrase("it has no free endpoints")

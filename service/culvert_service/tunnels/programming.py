@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from culvert_db import Statements, why_away
@@ -26,12 +27,11 @@ _TURNS = 5
 _Result = TypeVar("_Result")
 
 
-class NoTurnError(Exception):
+@dataclass(frozen=True, slots=True)
+class NoTurn:
     """A reconciliation has the gateway. The transaction has to end without effect before `turn` is waited for."""
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link.name)
-        self.link = link
+    link: Link
 
     async def turn(self) -> None:
         """Raises CulvertError GATEWAY_DOWN when it does not come."""
@@ -39,15 +39,15 @@ class NoTurnError(Exception):
             pass
 
 
-async def in_turn(attempt: Callable[[], Awaitable[_Result]]) -> _Result:
+async def in_turn(attempt: Callable[[], Awaitable[_Result | NoTurn]]) -> _Result:
     """Makes a transaction again after each reconciliation that it meets. Raises CulvertError GATEWAY_DOWN, too."""
     gateway = ""
     for _ in range(_TURNS):
-        try:
-            return await attempt()
-        except NoTurnError as none:
-            await none.turn()
-            gateway = none.link.name
+        outcome = await attempt()
+        if not isinstance(outcome, NoTurn):
+            return outcome
+        await outcome.turn()
+        gateway = outcome.link.name
     raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
 
 
@@ -75,13 +75,13 @@ async def program_and_commit(
     link: Link,
     batches: Sequence[Sequence[Update]],
     programmed: Callable[[], None] = lambda: None,
-) -> None:
+) -> NoTurn | None:
     """Either both the gateway and the database have it, or neither.
 
-    Raises NoTurnError before anything is written, CulvertError, or the database's error.
+    Returns NoTurn when nothing is written and nothing is committed. Raises CulvertError, or the database's error.
     """
     if not link.guard.free:
-        raise NoTurnError(link)
+        return NoTurn(link)
     async with link.writing():
         await link.apply(batches)
         programmed()
@@ -93,3 +93,4 @@ async def program_and_commit(
                 # The commit may have succeeded before the connection broke.
                 link.reconcile_soon()
             raise
+    return None

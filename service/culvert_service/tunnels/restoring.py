@@ -28,7 +28,7 @@ from culvert_service.gateways.sa import draw_spi, draw_tag
 from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
 from culvert_service.tunnels import restoring_rows as rows
 from culvert_service.tunnels.grant import PairKeys
-from culvert_service.tunnels.programming import in_turn, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.watch.hub import Hub, TunnelClosed
 from culvert_service.watch.pushes import Pushes
@@ -115,7 +115,7 @@ class Restoring:
                 return await in_turn(partial(self._restore, link, records))
         return await in_turn(partial(self._restore, link, records))
 
-    async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
+    async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored] | NoTurn:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         async with uncommitted(self._database, CONTROLLER) as transaction:
             session = transaction.session
@@ -141,7 +141,9 @@ class Restoring:
                 for one in restored
                 for entry in policy_entries(one.record.path, one.pair.to_device.sa_id)
             ]
-            await program_and_commit(transaction, link, [*portions(pairs), *portions(inserts(*policies))])
+            batches = [*portions(pairs), *portions(inserts(*policies))]
+            if none := await program_and_commit(transaction, link, batches):
+                return none
         self._waiting |= {one.record.id: one for one in restored}
         for device_id, closed in told:
             self._hub.tell(device_id, closed)

@@ -24,7 +24,7 @@ from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
 from culvert_service.tunnels import records, repository
-from culvert_service.tunnels.programming import in_turn, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 
 _log = logging.getLogger(__name__)
@@ -93,16 +93,16 @@ class Roaming:
         finally:
             self._newest.give_up(sa)
 
-    async def _carry(self, link: Link, sa_id: int, peer: Peer) -> None:
+    async def _carry(self, link: Link, sa_id: int, peer: Peer) -> NoTurn | None:
         async with uncommitted(self._database, CONTROLLER) as transaction:
             tunnel_id = await records.tunnel_of_sa(transaction.session, link.config.id, sa_id)
             record = await records.locked(transaction, tunnel_id) if tunnel_id else None
             if record is None or not _concerns(record, sa_id, peer):
-                return
+                return None
             path = record.path.seen_from(peer.address, peer.port)
             changes = await _changes(link, record, path)
             if path == record.path and not changes:
-                return
+                return None
             # Policies may ask where a device is: the tunnel is to be decided anew.
             await repository.update_tunnel(
                 transaction,
@@ -111,10 +111,12 @@ class Roaming:
                 peer_port=peer.port,
                 policy_version=doubted(),
             )
-            await program_and_commit(transaction, link, [changes])
+            if none := await program_and_commit(transaction, link, [changes]):
+                return none
         _log.info("tunnel moved", extra={"tunnel": str(record.id), "peer": peer.address, "port": peer.port})
         if path.inner_mtu != record.path.inner_mtu:
             link.reconcile_soon()
+        return None
 
 
 def _concerns(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:

@@ -41,7 +41,7 @@ from culvert_service.tunnels.grant import GrantedPair, PairKeys, Renewed, Timeli
 from culvert_service.tunnels.lifecycle import Activate, Drained, Renew, advance
 from culvert_service.tunnels.liveness import Liveness
 from culvert_service.tunnels.opening import Now, Opened, Opening, OpenRequest
-from culvert_service.tunnels.programming import allocate_pair, in_turn, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, allocate_pair, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.tunnels.refit import Refit
 from culvert_service.tunnels.restoring import Restoring
@@ -312,13 +312,17 @@ class Tunnels:
         return opened
 
     async def _telling(
-        self, caller: DeviceCaller, action: str, tunnel_id: uuid.UUID, work: Callable[[], Awaitable[_Result]]
+        self,
+        caller: DeviceCaller,
+        action: str,
+        tunnel_id: uuid.UUID,
+        work: Callable[[], Awaitable[_Result | NoTurn]],
     ) -> _Result:
         denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")
         async with self._turns, denials:
             return await in_turn(work)
 
-    async def _renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed:
+    async def _renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed | NoTurn:
         timeline = Timeline()
         async with direct(self._database, caller.actor) as transaction:
             record = await self._own(transaction, caller.fingerprint, tunnel_id)
@@ -332,7 +336,8 @@ class Tunnels:
             await repository.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
-            await program_and_commit(transaction, link, [install], timeline.programmed)
+            if none := await program_and_commit(transaction, link, [install], timeline.programmed):
+                return none
         leftovers = [
             update for gone in step.remove for update in remove_pair(record.path, record.pairs[gone])
         ]
@@ -349,12 +354,12 @@ class Tunnels:
         )
         return Renewed(GrantedPair.of(pair, keys, record.path), timeline)
 
-    async def _activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> None:
+    async def _activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
             record = await self._own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Activate(generation))
             if step.switch is None or step.drain is None:
-                return
+                return None
             link = self._online(record.gateway)
             sa_id = record.pairs[step.switch].to_device.sa_id
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
@@ -362,23 +367,28 @@ class Tunnels:
             await repository.update_tunnel(
                 transaction, record.id, state=TunnelState.UP, generation=step.generations.current
             )
-            await program_and_commit(transaction, link, [switch])
+            if none := await program_and_commit(transaction, link, [switch]):
+                return none
         self._drain_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
+        return None
 
-    async def _set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> None:
+    async def _set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
             record = await self._own(transaction, caller.fingerprint, tunnel_id)
             path = replace(record.path, path_mtu=mtu)
             if path == record.path:
-                return
+                return None
             link = self._online(record.gateway)
             sa_id = record.pairs[record.generations.current].to_device.sa_id
             policy = policy_entries(path, sa_id)
             changes = [*record.refitted(path), *modifies(policy, record.policy())]
             await repository.update_tunnel(transaction, record.id, path_mtu=mtu)
-            await program_and_commit(transaction, link, [changes] if policy != record.policy() else [])
+            batches = [changes] if policy != record.policy() else []
+            if none := await program_and_commit(transaction, link, batches):
+                return none
         _log.info("tunnel refitted", extra={"tunnel": str(tunnel_id), "inner_mtu": path.inner_mtu})
+        return None
 
     async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
         await asyncio.sleep(self.drain.total_seconds())
