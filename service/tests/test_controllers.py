@@ -345,7 +345,7 @@ async def test_what_was_not_notified_is_found_by_its_number(
     await device.prove()
     await next_event(events, "profile")
     opened = (await device.open()).tunnel
-    monkeypatch.setattr("culvert_service.watch.pushes.PUSHES_CHANNEL", "nobody_listens")
+    monkeypatch.setattr("culvert_service.watch.repository.PUSHES_CHANNEL", "nobody_listens")
     await one.rest("DELETE", f"/tunnels/{opened.tunnel_id}")
     assert (await next_event(events, "tunnel_closed")).tunnel_closed.tunnel_id == opened.tunnel_id
 

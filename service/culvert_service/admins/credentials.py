@@ -12,18 +12,13 @@ from collections.abc import Callable, Collection
 
 from culvert_db import (
     Admin,
-    AdminChallenge,
     AdminIdentity,
     AdminInvitation,
     AdminPasskey,
-    AdminRecoveryCode,
     AdminSession,
-    ApiToken,
     Database,
 )
-from culvert_db.text import by_code_point
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
@@ -52,20 +47,17 @@ class OwnCredentials:
             admin = await repository.by_name(session, name)
             if admin is None:
                 raise CulvertError(Reason.SESSION_INVALID)
-            codes = select(func.count()).where(AdminRecoveryCode.admin_id == admin.id)
-            identities = select(AdminIdentity).where(AdminIdentity.admin_id == admin.id)
-            tokens = select(ApiToken).where(ApiToken.created_by == name, ApiToken.expires_at > now)
             return CredentialsOut(
                 has_password=admin.password_hash is not None,
-                recovery_codes=await session.scalar(codes) or 0,
+                recovery_codes=await repository.recovery_codes_left(session, admin.id),
                 passkeys=[passkey_out(row) for row in await repository.passkeys(session, admin.id)],
-                identities=[_identity_out(row) for row in await session.scalars(identities)],
+                identities=[_identity_out(row) for row in await repository.identities(session, admin.id)],
                 sessions=[
                     session_out(row, session_hash) for row in await repository.sessions_of(session, name, now)
                 ],
                 tokens=[
                     ApiTokenOut.model_validate(row, from_attributes=True)
-                    for row in await session.scalars(tokens.order_by(by_code_point(ApiToken.name)))
+                    for row in await repository.tokens_by(session, name, now)
                 ],
                 invitations=[
                     invitation_out(row)
@@ -98,8 +90,7 @@ class OwnCredentials:
         async with begin(self._database, by) as transaction:
             session = transaction.session
             admin = await _locked(session, name)
-            rows = await session.scalars(select(AdminIdentity).where(AdminIdentity.admin_id == admin.id))
-            for row in rows:
+            for row in await repository.identities(session, admin.id):
                 if _identity_id(row) == identity_id:
                     await session.delete(row)
                     await check_left(session, admin)
@@ -115,11 +106,8 @@ async def check_left(session: AsyncSession, admin: Admin) -> None:
     Raises CulvertError LAST_SIGN_IN.
     """
     await session.flush()
-    if admin.password_hash is not None:
+    if admin.password_hash is not None or await repository.has_passkey_or_identity(session, admin.id):
         return
-    for table in (AdminPasskey, AdminIdentity):
-        if await session.scalar(select(func.count()).where(table.admin_id == admin.id)):
-            return
     raise CulvertError(Reason.LAST_SIGN_IN, who=admin.name)
 
 
@@ -136,7 +124,7 @@ async def end_others(
         "invitations": await repository.forget_invitations_by(session, admin.name),
     }
     # Without its challenge, a passkey whose registration has begun cannot be added.
-    await session.execute(delete(AdminChallenge).where(AdminChallenge.admin_id == admin.id))
+    await repository.forget_challenges(session, admin.id)
     gone = [one for one in await repository.passkeys(session, admin.id) if shown(one) not in keep_passkeys]
     for passkey in gone:
         await session.delete(passkey)

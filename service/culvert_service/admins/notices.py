@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from culvert_db import ActorKind, Admin, AdminNotice, Database, WrongCodes
+from culvert_db import ActorKind, Admin, AdminNotice, Database
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import delete, select
 
 from culvert_service.admins import repository
 from culvert_service.admins.guesses import CODE_GUESSES
@@ -34,10 +33,9 @@ async def tell_of_wrong_codes(transaction: Transaction, admin: Admin) -> None:
     Fewer than CODE_GUESSES wrong codes from the administrator's own prefix give no notice.
     """
     session = transaction.session
-    rows = list(await session.scalars(select(WrongCodes).where(WrongCodes.admin_id == admin.id)))
+    rows = await repository.take_wrong_codes(session, admin.id)
     if not rows:
         return
-    await session.execute(delete(WrongCodes).where(WrongCodes.admin_id == admin.id))
     count, here = sum(row.failures for row in rows), limit_keys(transaction.actor.source)[0]
     if count < CODE_GUESSES and all(row.source == here for row in rows):
         return
@@ -55,18 +53,14 @@ class Notices:
 
     async def list(self, name: str) -> list[NoticeOut]:
         """Newest first."""
-        query = select(AdminNotice).join(Admin, Admin.id == AdminNotice.admin_id).where(Admin.name == name)
         async with self._database() as session:
-            rows = await session.scalars(query.order_by(AdminNotice.id.desc()).limit(NOTICES_MAX))
+            rows = await repository.notices(session, name, NOTICES_MAX)
             return [NoticeOut.model_validate(row, from_attributes=True) for row in rows]
 
     async def dismiss(self, name: str, until: int) -> None:
         """Dismiss the notice `until` and all older ones. Raises CulvertError NOT_FOUND."""
-        whose = select(Admin.id).where(Admin.name == name).scalar_subquery()
-        which = (AdminNotice.admin_id == whose, AdminNotice.id <= until)
         async with self._database.begin() as session:
-            gone = await session.scalars(delete(AdminNotice).where(*which).returning(AdminNotice.id))
-            if until not in gone.all():
+            if not await repository.dismiss(session, name, until):
                 raise CulvertError(Reason.NOT_FOUND, what=f"The notice {until}")
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from culvert_db import Admin, AdminChallenge, AdminPasskey, Database
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import delete, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -146,14 +145,7 @@ class Passkeys:
         async with self._database.begin() as session:
             challenge = await self._answered(session, credential, None)
         async with begin(self._database, by) as transaction:
-            found = (
-                await transaction.session.execute(
-                    select(AdminPasskey, Admin)
-                    .join(Admin, Admin.id == AdminPasskey.admin_id)
-                    .where(AdminPasskey.credential_id == id_of(credential))
-                    .with_for_update()
-                )
-            ).one_or_none()
+            found = await repository.passkey_for_update(transaction.session, id_of(credential))
             if found is None:
                 raise CulvertError(Reason.PASSKEY_REFUSED)
             passkey, admin = found
@@ -172,13 +164,7 @@ class Passkeys:
     async def _answered(self, session: AsyncSession, credential: Credential, admin_id: int | None) -> bytes:
         """The challenge, which is used up. Raises CulvertError PASSKEY_REFUSED."""
         challenge, now = challenge_of(credential), self._now()
-        waiting = AdminChallenge.hash == _hash(challenge)
-        used = await session.execute(
-            delete(AdminChallenge)
-            .where(or_(waiting, AdminChallenge.expires_at <= now))
-            .returning(AdminChallenge.hash, AdminChallenge.admin_id, AdminChallenge.expires_at)
-        )
-        for found, whose, expires_at in used:
+        for found, whose, expires_at in await repository.use_challenges(session, _hash(challenge), now):
             if found == _hash(challenge) and whose == admin_id and expires_at > now:
                 return challenge
         raise CulvertError(Reason.PASSKEY_REFUSED)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from culvert_db import (
     Admin,
+    AdminChallenge,
+    AdminIdentity,
     AdminInvitation,
     AdminNotice,
     AdminPasskey,
@@ -18,7 +20,8 @@ from culvert_db import (
     SignInGuesses,
     WrongCodes,
 )
-from sqlalchemy import delete, exists, func, select, update
+from culvert_db.text import by_code_point
+from sqlalchemy import delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
@@ -228,3 +231,82 @@ async def token_of(session: AsyncSession, token_hash: bytes, now: datetime.datet
 async def delete_token(session: AsyncSession, token_id: uuid.UUID) -> str | None:
     """Its name, when there was one."""
     return await session.scalar(delete(ApiToken).where(ApiToken.id == token_id).returning(ApiToken.name))
+
+
+async def take_wrong_codes(session: AsyncSession, admin_id: int) -> list[WrongCodes]:
+    """The counts of the administrator's wrong codes, by prefix. They begin anew."""
+    rows = list(await session.scalars(select(WrongCodes).where(WrongCodes.admin_id == admin_id)))
+    await session.execute(delete(WrongCodes).where(WrongCodes.admin_id == admin_id))
+    return rows
+
+
+async def notices(session: AsyncSession, name: str, most: int) -> Sequence[AdminNotice]:
+    """The administrator's newest notices, newest first."""
+    query = select(AdminNotice).join(Admin, Admin.id == AdminNotice.admin_id).where(Admin.name == name)
+    return (await session.scalars(query.order_by(AdminNotice.id.desc()).limit(most))).all()
+
+
+async def dismiss(session: AsyncSession, name: str, until: int) -> bool:
+    """Delete the administrator's notice `until` and all older ones. False when there is no such notice."""
+    whose = select(Admin.id).where(Admin.name == name).scalar_subquery()
+    which = (AdminNotice.admin_id == whose, AdminNotice.id <= until)
+    gone = await session.scalars(delete(AdminNotice).where(*which).returning(AdminNotice.id))
+    return until in gone.all()
+
+
+async def passkey_for_update(
+    session: AsyncSession, credential_id: bytes
+) -> tuple[AdminPasskey, Admin] | None:
+    query = select(AdminPasskey, Admin).join(Admin, Admin.id == AdminPasskey.admin_id)
+    found = await session.execute(query.where(AdminPasskey.credential_id == credential_id).with_for_update())
+    row = found.one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+async def use_challenges(
+    session: AsyncSession, digest: bytes, now: datetime.datetime
+) -> Sequence[tuple[bytes, int | None, datetime.datetime]]:
+    """Delete the challenge with this hash and those that have expired. Returns hash, administrator's id and end of each."""
+    waiting = AdminChallenge.hash == digest
+    used = await session.execute(
+        delete(AdminChallenge)
+        .where(or_(waiting, AdminChallenge.expires_at <= now))
+        .returning(AdminChallenge.hash, AdminChallenge.admin_id, AdminChallenge.expires_at)
+    )
+    return [(found, whose, expires_at) for found, whose, expires_at in used]
+
+
+async def forget_challenges(session: AsyncSession, admin_id: int) -> None:
+    await session.execute(delete(AdminChallenge).where(AdminChallenge.admin_id == admin_id))
+
+
+async def recovery_codes_left(session: AsyncSession, admin_id: int) -> int:
+    codes = select(func.count()).where(AdminRecoveryCode.admin_id == admin_id)
+    return await session.scalar(codes) or 0
+
+
+async def identities(session: AsyncSession, admin_id: int) -> Sequence[AdminIdentity]:
+    """The administrator's accounts at providers."""
+    return (await session.scalars(select(AdminIdentity).where(AdminIdentity.admin_id == admin_id))).all()
+
+
+async def tokens_by(session: AsyncSession, name: str, now: datetime.datetime) -> Sequence[ApiToken]:
+    """The valid API tokens that the administrator made."""
+    tokens = select(ApiToken).where(ApiToken.created_by == name, ApiToken.expires_at > now)
+    return (await session.scalars(tokens.order_by(by_code_point(ApiToken.name)))).all()
+
+
+async def has_passkey_or_identity(session: AsyncSession, admin_id: int) -> bool:
+    for table in (AdminPasskey, AdminIdentity):
+        if await session.scalar(select(func.count()).where(table.admin_id == admin_id)):
+            return True
+    return False
+
+
+async def by_identity(session: AsyncSession, issuer: str, subject: str) -> Admin | None:
+    """The administrator with this account at a provider."""
+    return await session.scalar(
+        select(Admin)
+        .join(AdminIdentity, AdminIdentity.admin_id == Admin.id)
+        .where(AdminIdentity.issuer == issuer, AdminIdentity.subject == subject)
+    )

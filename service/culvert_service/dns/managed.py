@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from culvert_db import DNS_ZONES_CHANNEL, Database, DnsZone
-from culvert_db.text import by_code_point
-from sqlalchemy import select
+from culvert_db import DNS_ZONES_CHANNEL, Database
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.dns import repository
 from culvert_service.periodic import Periodic
 
 _LOOK_SECONDS = 30.0
@@ -39,13 +38,7 @@ class ManagedZones:
 
     async def of(self, session: AsyncSession) -> tuple[str, ...]:
         """As they are in the session's transaction; those of the settings first."""
-        kept = (
-            select(DnsZone.origin)
-            .where(~DnsZone.retiring)
-            .group_by(DnsZone.origin)
-            .order_by(by_code_point(DnsZone.origin))
-        )
-        return tuple(dict.fromkeys([*self._configured, *await session.scalars(kept)]))
+        return tuple(dict.fromkeys([*self._configured, *await repository.origins(session)]))
 
     async def _look(self) -> None:
         async with self._database() as session:

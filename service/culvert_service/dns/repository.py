@@ -103,3 +103,9 @@ async def _rows(session: AsyncSession, query: Select[DnsZone, DnsZoneStatus, str
         ZoneRow(zone, status, keeper, chosen.get(zone.id, []), counts.get(zone.name, {}), now)
         for zone, status, keeper, now in rows
     ]
+
+
+async def origins(session: AsyncSession) -> Sequence[str]:
+    """The origins of the zones that Culvert keeps."""
+    kept = select(DnsZone.origin).where(~DnsZone.retiring).group_by(DnsZone.origin)
+    return (await session.scalars(kept.order_by(by_code_point(DnsZone.origin)))).all()

@@ -278,3 +278,8 @@ async def forget_authenticator(session: AsyncSession, device_id: uuid.UUID) -> N
         update(Device).where(Device.id == device_id).values(code_proven_at=None, code_valid_until=None)
     )
     await doubt_tunnels(session, device_id)
+
+
+async def names_with_email(session: AsyncSession, email: str, *, most: int) -> Sequence[str]:
+    """The names of people with this address."""
+    return (await session.scalars(select(User.name).where(User.email == email).limit(most))).all()

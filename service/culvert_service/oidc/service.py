@@ -8,10 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from culvert_db import ActorKind, Admin, AdminIdentity, Database, User
+from culvert_db import ActorKind, Admin, AdminIdentity, Database
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
-from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from culvert_service.admins import repository
@@ -21,6 +20,7 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
+from culvert_service.identity import repository as identity
 from culvert_service.identity.schemas import InvitationOut, canonical_email
 from culvert_service.oidc import flow as flows
 from culvert_service.oidc.flow import SignInFlow
@@ -125,11 +125,7 @@ class Oidc:
     async def _sign_in(self, by: Actor, subject: Subject, user_agent: str | None) -> SignedIn:
         now = self._now()
         async with begin(self._database, by) as transaction:
-            admin = await transaction.session.scalar(
-                select(Admin)
-                .join(AdminIdentity, AdminIdentity.admin_id == Admin.id)
-                .where(AdminIdentity.issuer == subject.issuer, AdminIdentity.subject == subject.name)
-            )
+            admin = await repository.by_identity(transaction.session, subject.issuer, subject.name)
             if admin is None:
                 raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
             await repository.forget_expired(transaction.session, now)
@@ -167,7 +163,7 @@ class Oidc:
             raise CulvertError(Reason.OIDC_EMAIL_UNVERIFIED, issuer=subject.issuer)
         email = canonical_email(subject.email)
         async with self._database() as session:
-            names = list(await session.scalars(select(User.name).where(User.email == email).limit(2)))
+            names = await identity.names_with_email(session, email, most=2)
         if not names:
             raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
         if len(names) > 1:

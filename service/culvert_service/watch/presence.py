@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Callable, Collection
 
 from culvert_db import Database, Device
-from sqlalchemy import select, update
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.periodic import Periodic
+from culvert_service.watch import repository
 from culvert_service.watch.hub import Hub
 
 HOLDS = datetime.timedelta(minutes=3)
@@ -68,21 +68,14 @@ class Presence:
             return
         at = self._now()
         async with self._database.begin() as session:
-            # Skips devices that are opening a tunnel; a later pass updates them.
-            free = select(Device.id).where(Device.id.in_(due), Device.watched_by == self._me.holder)
-            free = free.with_for_update(skip_locked=True, key_share=True)
-            told = update(Device).where(Device.id.in_(free.scalar_subquery()))
-            values = {"last_seen_at": at, "watched_until": at + HOLDS}
-            found = await session.scalars(told.values(values).returning(Device.id))
-            written = set(found)
+            written = await repository.keep_watched(session, due, self._me.holder, at, at + HOLDS)
         for device in due:
             self._told[device] = now if device in written else now - _TELL_SECONDS + _LOOK_SECONDS
 
     async def _leave(self, gone: Collection[uuid.UUID]) -> None:
         if not gone:
             return
-        which = Device.id.in_(gone), Device.watched_by == self._me.holder
         async with self._database.begin() as session:
-            await session.execute(update(Device).where(*which).values(watched_by=None, watched_until=None))
+            await repository.end_watched(session, gone, self._me.holder)
         for device in gone:
             self._told.pop(device, None)

@@ -12,25 +12,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from culvert_db import PUSHES_CHANNEL, Database, Push, PushKind
+from culvert_db import PUSHES_CHANNEL, Database, PushKind
 from culvert_proto import CulvertError, agent_pb2, error_pb2
-from sqlalchemy import func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.periodic import Periodic
+from culvert_service.watch import repository
 from culvert_service.watch.hub import End, Event, Hub, Message, ProfileChanged
 
 _LOOK_SECONDS = 1.0
 _CLEAN_EVERY_LOOKS = 60
-# Half a minute is longer than any transaction that tells something.
-_SETTLED = text("SELECT max(id) FROM pushes WHERE at < now() - interval '30 seconds'")
-_NEWS = text("""
-SELECT id, device_id, kind, body FROM pushes
-WHERE id > :low AND holder <> :holder AND id <> ALL (CAST(:seen AS bigint[])) ORDER BY id
-""")
-# A device that is away for longer finds out by itself: its packets are not answered, or its keys are over.
-_CLEAN = text("DELETE FROM pushes WHERE at < now() - interval '1 hour'")
 
 
 class Pushes:
@@ -47,7 +39,7 @@ class Pushes:
 
     async def start(self) -> None:
         async with self._database() as session:
-            self._low = await session.scalar(_SETTLED) or 0
+            self._low = await repository.settled(session) or 0
         self.looking.start()
 
     async def stop(self) -> None:
@@ -62,9 +54,9 @@ class Pushes:
         if not told:
             return
         rows = [{"device_id": device, "holder": self._me.holder} | _row(event) for device, event in told]
-        await session.execute(insert(Push), rows)
+        await repository.add_pushes(session, rows)
         if not all(self._hub.watches(device) for device, _ in told):
-            await session.execute(select(func.pg_notify(PUSHES_CHANNEL, "")))
+            await repository.tell_controllers(session)
 
     async def tell_elsewhere(self, device_id: uuid.UUID, event: Event) -> None:
         """What needs no telling when the device has its stream here, or none at all."""
@@ -76,16 +68,14 @@ class Pushes:
 
     async def missed(self, device_id: uuid.UUID) -> list[Message]:
         """What a stream that begins has to hear: which tunnels have been closed. The gateway repeats the rest."""
-        query = select(Push.body).where(Push.device_id == device_id, Push.kind == PushKind.EVENT)
         async with self._database() as session:
-            found = [_message(body) for body in await session.scalars(query.order_by(Push.id))]
+            found = [_message(body) for body in await repository.events(session, device_id)]
         return [message for message in found if message.response.HasField("tunnel_closed")]
 
     async def _look(self) -> None:
-        asked = {"low": self._low, "holder": self._me.holder, "seen": list(self._seen)}
         async with self._database() as session:
-            low = await session.scalar(_SETTLED)
-            news = (await session.execute(_NEWS, asked)).all()
+            low = await repository.settled(session)
+            news = await repository.news(session, self._low, self._me.holder, self._seen)
         for number, device_id, kind, body in news:
             self._seen.add(number)
             self._hub.tell(device_id, _event(PushKind(kind), body))
@@ -98,7 +88,7 @@ class Pushes:
 
     async def _clean(self) -> None:
         async with self._database.begin() as session:
-            await session.execute(_CLEAN)
+            await repository.clean_pushes(session)
 
 
 def _row(event: Event | End) -> dict[str, object]:

@@ -1,0 +1,73 @@
+"""SQL about pushes to devices, and about which controller a device's stream is at."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from culvert_db import PUSHES_CHANNEL, Device, Push, PushKind
+from sqlalchemy import func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+# Half a minute is longer than any transaction that tells something.
+_SETTLED = text("SELECT max(id) FROM pushes WHERE at < now() - interval '30 seconds'")
+_NEWS = text("""
+SELECT id, device_id, kind, body FROM pushes
+WHERE id > :low AND holder <> :holder AND id <> ALL (CAST(:seen AS bigint[])) ORDER BY id
+""")
+# A device that is away for longer finds out by itself: its packets are not answered, or its keys are over.
+_CLEAN = text("DELETE FROM pushes WHERE at < now() - interval '1 hour'")
+
+
+async def settled(session: AsyncSession) -> int | None:
+    """An id below which no push can appear any more; None without pushes that old."""
+    return await session.scalar(_SETTLED)
+
+
+async def news(
+    session: AsyncSession, low: int, holder: str, seen: Collection[int]
+) -> Sequence[tuple[int, uuid.UUID, str, bytes]]:
+    """Id, device, kind and body of the pushes by other controllers above `low` that are not `seen`."""
+    rows = await session.execute(_NEWS, {"low": low, "holder": holder, "seen": list(seen)})
+    return [tuple(row) for row in rows]
+
+
+async def add_pushes(session: AsyncSession, rows: Sequence[Mapping[str, Any]]) -> None:
+    await session.execute(insert(Push), rows)
+
+
+async def tell_controllers(session: AsyncSession) -> None:
+    """There are pushes, once this commits."""
+    await session.execute(select(func.pg_notify(PUSHES_CHANNEL, "")))
+
+
+async def events(session: AsyncSession, device_id: uuid.UUID) -> Sequence[bytes]:
+    """The bodies of the device's events, oldest first."""
+    query = select(Push.body).where(Push.device_id == device_id, Push.kind == PushKind.EVENT)
+    return (await session.scalars(query.order_by(Push.id))).all()
+
+
+async def clean_pushes(session: AsyncSession) -> None:
+    await session.execute(_CLEAN)
+
+
+async def keep_watched(
+    session: AsyncSession,
+    devices: Collection[uuid.UUID],
+    holder: str,
+    at: datetime.datetime,
+    until: datetime.datetime,
+) -> set[uuid.UUID]:
+    """Those that were written. Skips devices that are opening a tunnel; a later pass updates them."""
+    free = select(Device.id).where(Device.id.in_(devices), Device.watched_by == holder)
+    free = free.with_for_update(skip_locked=True, key_share=True)
+    told = update(Device).where(Device.id.in_(free.scalar_subquery()))
+    values = {"last_seen_at": at, "watched_until": until}
+    return set(await session.scalars(told.values(values).returning(Device.id)))
+
+
+async def end_watched(session: AsyncSession, devices: Collection[uuid.UUID], holder: str) -> None:
+    which = Device.id.in_(devices), Device.watched_by == holder
+    await session.execute(update(Device).where(*which).values(watched_by=None, watched_until=None))
