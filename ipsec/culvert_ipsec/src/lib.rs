@@ -30,3 +30,12 @@ pub mod udp;
 mod packets;
 #[cfg(feature = "python")]
 mod python;
+
+#[cfg(feature = "python")]
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::packets::{EspError, Inbound, Outbound};
+    #[pymodule_export]
+    use crate::python::Datapath;
+}

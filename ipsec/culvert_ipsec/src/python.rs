@@ -209,14 +209,6 @@ impl Datapath {
     }
 }
 
-#[pymodule]
-mod _native {
-    #[pymodule_export]
-    use super::Datapath;
-    #[pymodule_export]
-    use crate::packets::{EspError, Inbound, Outbound};
-}
-
 fn desired(tunnel: PyTunnel, allowed: AllowedSuites) -> PyResult<Desired> {
     let prefix = |text: &String| {
         Prefix::parse(text)

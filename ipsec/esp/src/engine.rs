@@ -20,24 +20,12 @@ use crate::contract::Suite;
 pub use crate::contract::Verdict;
 use crate::inbound::{InboundSa, OpenError};
 use crate::kek_ring::KekRing;
-use crate::key::{KeyMaterial, WrappedKey};
-use crate::limits::Limits;
+use crate::key::KeyMaterial;
 use crate::outbound::{OutboundSa, SealError, Sealed};
+pub use crate::slots::SaEntry;
 use crate::slots::{Identity, Slots};
 use crate::suite::AllowedSuites;
 use crate::wire::Spi;
-
-/// What a table entry says of an SA, as it stands there.
-#[derive(Clone, Copy)]
-pub struct SaEntry<'a> {
-    pub slot: u32,
-    pub suite: u8,
-    pub wrapped_key: &'a WrappedKey,
-    pub spi: u32,
-    pub esn: bool,
-    pub soft: Limits,
-    pub hard: Limits,
-}
 
 /// The ESP packet stands in the first `len` bytes of the buffer; 0 unless the verdict is `Ok` or `SoftLimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,22 @@ use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::contract::Suite;
-use crate::engine::SaEntry;
 use crate::key::WrappedKey;
+use crate::limits::Limits;
 use crate::retired::{Resumable, Retired, Spent};
 use crate::wire::Spi;
+
+/// What a table entry says of an SA, as it stands there.
+#[derive(Clone, Copy)]
+pub struct SaEntry<'a> {
+    pub slot: u32,
+    pub suite: u8,
+    pub wrapped_key: &'a WrappedKey,
+    pub spi: u32,
+    pub esn: bool,
+    pub soft: Limits,
+    pub hard: Limits,
+}
 
 /// What makes an SA another one. The wrapped key alone names the key.
 #[derive(PartialEq)]

@@ -33,17 +33,6 @@ impl Suite {
         self.shape().material()
     }
 
-    /// Length of the ESP packet around an inner packet of `inner_len` bytes, without traffic flow padding.
-    pub const fn sealed_len(self, inner_len: usize) -> usize {
-        let shape = self.shape();
-        crate::wire::sealed_len(&shape, inner_len)
-    }
-
-    /// Where in an ESP packet the encrypted part begins, and with it the inner packet.
-    pub const fn inner_at(self) -> usize {
-        self.shape().header()
-    }
-
     /// Of a legacy suite: all their numbers differ in the last three bits.
     const fn bit(self) -> u8 {
         1 << (self as u8 & 7)

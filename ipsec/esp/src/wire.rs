@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::contract::{FIRST_SPI, Shape};
+use crate::contract::{FIRST_SPI, Shape, Suite};
 
 pub(crate) const SEQUENCE: usize = 4;
 pub(crate) const IV: usize = 8;
@@ -80,6 +80,18 @@ impl Shape {
     pub(crate) fn plausible_len(&self, len: usize) -> bool {
         let around = self.header() + self.icv;
         len >= around + self.block && (len - around) & (self.block - 1) == 0
+    }
+}
+
+impl Suite {
+    /// Length of the ESP packet around an inner packet of `inner_len` bytes, without traffic flow padding.
+    pub const fn sealed_len(self, inner_len: usize) -> usize {
+        sealed_len(&self.shape(), inner_len)
+    }
+
+    /// Where in an ESP packet the encrypted part begins, and with it the inner packet.
+    pub const fn inner_at(self) -> usize {
+        self.shape().header()
     }
 }
 
@@ -162,7 +174,7 @@ pub(crate) fn split_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::contract::{SUITES, Suite};
+    use crate::contract::SUITES;
 
     #[test]
     fn padding_fills_the_block_and_no_more() {

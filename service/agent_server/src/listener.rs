@@ -17,8 +17,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::call::{self, Called};
 use crate::devices::{Seat, fingerprint};
-use crate::news::{Device, News};
-use crate::port::{self, Condition, Place, Port, SILENCE};
+use crate::news::{Condition, Device, News};
+use crate::port::{self, Place, Port, SILENCE};
 
 /// How often a device that says nothing is asked whether it is there; it asks as well, every five minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(600);

@@ -7,11 +7,47 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use culvert_admission::Report;
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::devices::{Fingerprint, Limited};
-use crate::port::Told;
+
+/// Events that get one line in the log with a count, not a line each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// At a limit: a connection was refused, or an older one was closed for it.
+    Connections,
+    /// A client did not finish the TLS handshake.
+    Handshakes,
+    /// The operating system refused a connection.
+    Descriptors,
+    /// A source exceeded its rate of requests.
+    Requests,
+}
+
+impl Condition {
+    pub const ALL: [Self; 4] = [
+        Self::Connections,
+        Self::Handshakes,
+        Self::Descriptors,
+        Self::Requests,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connection limit reached",
+            Self::Handshakes => "handshakes failed",
+            Self::Descriptors => "connections not accepted by the system",
+            Self::Requests => "requests limited",
+        }
+    }
+}
+
+pub struct Told {
+    pub condition: Condition,
+    pub report: Report,
+}
 
 pub enum News {
     Asked(Asked),

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use crate::news::Board;
+use crate::news::{Board, Condition, Told};
 
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -21,42 +21,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub const SILENCE: Duration = Duration::from_secs(20);
 /// Connections that the kernel completes before we take them; it has a limit of its own.
 const BACKLOG: i32 = 4096;
-
-/// Events that get one line in the log with a count, not a line each.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
-    /// At a limit: a connection was refused, or an older one was closed for it.
-    Connections,
-    /// A client did not finish the TLS handshake.
-    Handshakes,
-    /// The operating system refused a connection.
-    Descriptors,
-    /// A source exceeded its rate of requests.
-    Requests,
-}
-
-impl Condition {
-    const ALL: [Self; 4] = [
-        Self::Connections,
-        Self::Handshakes,
-        Self::Descriptors,
-        Self::Requests,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Connections => "connection limit reached",
-            Self::Handshakes => "handshakes failed",
-            Self::Descriptors => "connections not accepted by the system",
-            Self::Requests => "requests limited",
-        }
-    }
-}
-
-pub struct Told {
-    pub condition: Condition,
-    pub report: Report,
-}
 
 pub struct Port<N> {
     admission: Mutex<Admission<oneshot::Sender<()>>>,

@@ -18,8 +18,8 @@ use tonic::{Code, Status};
 
 use crate::call::{self, Called, Refusal};
 use crate::devices::{Devices, Fingerprint};
-use crate::news::{Asked, Board, News, Reply};
-use crate::port::{self, Port, Told};
+use crate::news::{Asked, Board, News, Reply, Told};
+use crate::port::{self, Port};
 use crate::rest::{self, Front, Problems, Times};
 use crate::{listener, tls};
 

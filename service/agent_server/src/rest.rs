@@ -37,8 +37,8 @@ use tokio::time::Sleep;
 use tokio::time::error::Elapsed;
 use tokio_rustls::TlsAcceptor;
 
-use crate::news::Board;
-use crate::port::{self, Condition, Place, Port, Told};
+use crate::news::{Board, Condition, Told};
+use crate::port::{self, Place, Port};
 use crate::wire::{Inward, Wire};
 
 /// Bytes of a request's line and headers together, and the number of headers. uvicorn's own limits are a little higher.
