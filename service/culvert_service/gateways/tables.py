@@ -18,7 +18,7 @@ from culvert_service.gateways.p4runtime import P4RuntimeError, Session
 DIGESTS = ("soft_limit_t", "moved_t", "bad_spi_t", "acquire_t")
 
 _EVERYTHING = p4r.Entity(table_entry=p4r.TableEntry())
-# sluice reports the fingerprints of its KEKs as entries of this extern (switch-targets/sluice/src/kek.rs).
+# sluice reports the fingerprints of its KEKs as entries of this extern (switch-targets/sluice/src/p4runtime/kek.rs).
 _KEK_TYPE, _KEK_ID = 0x81, 0x8100_0001
 # A switch without extern entries answers a read of them with one of these; bmv2's answer is UNKNOWN.
 _NO_SUCH_ENTITY = {

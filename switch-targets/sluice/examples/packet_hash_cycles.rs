@@ -13,7 +13,7 @@ mod cycles {
 
     use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
     use esp::Kek;
-    use sluice::packet_hash::{HashKey, PacketHash};
+    use sluice::dataplane::packet_hash::{HashKey, PacketHash};
     use sluice_pipeline::{Bits, Extern as _, ExternArg, Packet, Payload};
 
     const KEK: [u8; 32] = [7; 32];

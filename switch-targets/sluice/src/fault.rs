@@ -1,5 +1,8 @@
 //! Why an operation failed, and how that travels: as one gRPC status, or per update in a batch's status details.
 
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
 use prost::Message as _;
 use tonic::{Code, Status};
 
@@ -89,6 +92,39 @@ pub fn batch_status(operation: &str, results: &[Result<(), Fault>]) -> Result<()
         message,
         status.encode_to_vec().into(),
     ))
+}
+
+/// Requests that change the switch, by what they were answered.
+#[derive(Default)]
+pub struct Requests(pub Mutex<BTreeMap<&'static str, u64>>);
+
+impl Requests {
+    pub fn answered(&self, code: Code) {
+        *self.0.lock().entry(name(code)).or_default() += 1;
+    }
+}
+
+/// As the specification of gRPC writes it.
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrapPadded as _};
 use esp::Kek;
 use proptest::prelude::*;
-use sluice::packet_hash::{self, HashKey};
+use sluice::dataplane::packet_hash::{self, HashKey};
 use sluice_pipeline::{
     ActionCall, Bits, Entry, ExternRegistry, MatchValue, Outcome, Program, Switch,
 };

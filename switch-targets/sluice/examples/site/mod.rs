@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use esp::{AllowedSuites, Kek, KeyMaterial, Suite};
-use sluice::{esp_engine, payload_tail};
+use sluice::dataplane::{esp_engine, payload_tail};
 use sluice_pipeline::{
     ActionCall, Bits, Entry, ExternRegistry, MatchKind, MatchValue, Program, Switch,
 };

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use esp::{AllowedSuites, Kek, Suite};
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
+use sluice::dataplane::{esp_engine, packet_hash, payload_tail};
 use sluice::proto::{DESCRIPTORS, info::P4Info};
-use sluice::{esp_engine, packet_hash, payload_tail};
 use sluice_pipeline::{ExternRegistry, Program, Switch};
 
 /// Cells of an array, and entries of a table: the gateway has many, and is made as often as there are inputs.

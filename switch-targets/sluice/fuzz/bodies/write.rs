@@ -4,16 +4,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prost::Message as _;
-use sluice::dataplane::{DataPlane, Running};
-use sluice::device::{Device, Installed};
+use sluice::dataplane::cpu_port::PacketIo;
+use sluice::dataplane::plane::{DataPlane, Running};
 use sluice::fault::Fault;
-use sluice::packet_io::PacketIo;
+use sluice::p4runtime::read;
+use sluice::p4runtime::replication::Replication;
+use sluice::p4runtime::state::{Device, Installed};
+use sluice::p4runtime::write::{batch, everything_of};
 use sluice::proto::p4rt::write_request::Atomicity;
 use sluice::proto::p4rt::{self, entity::Entity, field_match, table_action, update::Type};
-use sluice::read;
-use sluice::role::Access;
 use sluice::schema::Schema;
-use sluice::write::{Replication, batch, everything_of};
+use sluice::schema::role::Access;
 use sluice_pipeline::{ExternRegistry, Outcome};
 use tokio::sync::mpsc;
 

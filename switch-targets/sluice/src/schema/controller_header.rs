@@ -12,7 +12,7 @@ use sluice_pipeline::Bits;
 use crate::fault::Fault;
 use crate::proto::info::{ControllerPacketMetadata, P4Info};
 use crate::proto::p4rt::PacketMetadata;
-use crate::role::owner;
+use crate::schema::role::owner;
 
 /// Bits of a whole header at most.
 const MAX_BITS: u32 = 4096;

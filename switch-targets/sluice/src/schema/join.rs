@@ -1,322 +1,225 @@
-//! One table, action or counter of the P4Info beside the program's of the same name.
-//!
-//! Sizes are the program's, as on bmv2: p4c writes the two files by different defaults.
+//! Joins a P4Info with a program, object by object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use sluice_pipeline::{MatchKind, Program, TableId, TableSpec};
+use sluice_pipeline::Program;
 
-use super::distinct::distinct;
-use super::scalar::Scalar;
-use super::{Action, Counter, Field, Param, Register, Table, ValueSet};
+use super::distinct::Preambles;
+use super::join_one::{
+    join_counter, join_direct_counter, join_direct_meter, join_meter, join_register, join_table,
+    join_value_set,
+};
+use super::join_profile::join_profile;
+use super::role::owners;
+use super::sdn::Types;
+use super::shape::digest_shape;
+use super::{ControllerHeader, Digest, Schema};
 use crate::fault::Fault;
-use crate::proto::info::{self, action_ref::Scope, match_field, table::IdleTimeoutBehavior};
-use crate::sdn::{Sdn, Types};
+use crate::proto::info;
 
-type Actions<'a> = BTreeMap<u32, &'a info::Action>;
-
-pub fn join_table(
-    name: String,
-    table: &info::Table,
-    actions: &Actions,
-    types: &Types,
-    program: &Program,
-) -> Result<Table, Fault> {
-    let index = program
-        .table(&name)
-        .ok_or_else(|| Fault::invalid("the program has no such table"))?;
-    let spec = &program.tables()[index.0];
-    if spec.profile.is_some() != (table.implementation_id != 0) {
-        return Err(Fault::invalid(
-            "the P4Info and the program differ on whether it has an action profile",
-        ));
-    }
-    if spec.keys.len() != table.match_fields.len() {
-        let (info, program) = (table.match_fields.len(), spec.keys.len());
-        return Err(Fault::invalid(format!(
-            "the P4Info has {info} match fields, the program {program}"
-        )));
-    }
-    distinct("match field", table.match_fields.iter().map(|it| it.id))?;
-    distinct("action", table.action_refs.iter().map(|it| it.id))?;
-    let idle_timeout = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
-    if idle_timeout && !spec.idle_timeout {
-        let text = "the P4Info has an idle timeout for it, the program has none";
-        return Err(Fault::invalid(text));
-    }
-    let mut fields = Vec::new();
-    for key in &spec.keys {
-        let field = table
-            .match_fields
-            .iter()
-            .find(|field| field.name == key.name);
-        let field = field.ok_or_else(|| {
-            Fault::invalid(format!("match field '{}' is not in the P4Info", key.name))
-        })?;
-        let place = format!("match field '{}'", field.name);
-        let sdn = types.sdn(field.type_name.as_ref());
-        same_width(&place, field.bitwidth, sdn.info_width(key.width))?;
-        let kind = match (match_kind(field), key.kind) {
-            // p4c's bmv2 back end writes an optional field as a ternary one.
-            (Some(MatchKind::Optional), MatchKind::Ternary) => MatchKind::Optional,
-            (Some(info), program) if info == program => program,
-            (_, program) => {
-                let text =
-                    format!("{place}: the program matches it as {program:?}, the P4Info does not");
-                return Err(Fault::invalid(text));
-            }
-        };
-        named_once(&place, &sdn, kind)?;
-        fields.push(Field {
-            id: field.id,
-            name: field.name.clone(),
-            width: key.width,
-            kind,
-            sdn,
-        });
-    }
-    let mut joined = BTreeMap::new();
-    for action_ref in &table.action_refs {
-        let action = actions.get(&action_ref.id);
-        let action = action.ok_or_else(|| {
-            Fault::invalid(format!("action id {} is not in the P4Info", action_ref.id))
-        })?;
-        joined.insert(
-            action_ref.id,
-            join_action(action, action_ref.scope(), index, types, program)?,
-        );
-    }
-    const_default(table, &joined, spec)?;
-    Ok(Table {
-        index,
-        fields,
-        actions: joined,
-        is_const: table.is_const_table || spec.is_const,
-        // The default entry of a table with an action profile is NoAction (section 9.1.3).
-        const_default: table.const_default_action_id != 0
-            || spec.profile.is_some()
-            || spec.default.as_ref().is_some_and(|it| it.is_const),
-        direct_counter: false,
-        idle_timeout,
-        direct_meter: None,
-        profile: spec.profile.map(|_| table.implementation_id),
-        prioritised: spec.prioritised,
-        name,
-    })
-}
-
-/// A default action that the P4Info fixes is the one that the program begins with. p4c leaves it out of the program for a table
-/// with an action profile, and warns that it never runs.
-fn const_default(
-    table: &info::Table,
-    actions: &BTreeMap<u32, Action>,
-    spec: &TableSpec,
-) -> Result<(), Fault> {
-    let place = |fault: Fault| fault.at("const_default_action_id");
-    let id = match table.const_default_action_id {
-        0 => return Ok(()),
-        id => id,
-    };
-    let action = actions
-        .get(&id)
-        .ok_or_else(|| place(Fault::invalid(format!("{id} is not one of its actions"))))?;
-    match &spec.default {
-        None if spec.profile.is_some() => Ok(()),
-        Some(default) if default.action == action.index => Ok(()),
-        _ => {
-            let text = format!("action '{}' is not the program's default", action.name);
-            Err(place(Fault::invalid(text)))
+impl Schema {
+    /// # Errors
+    /// `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for what this switch lacks, with the place in the P4Info.
+    pub fn new(p4info: &info::P4Info, program: &Program) -> Result<Self, Fault> {
+        if *p4info == info::P4Info::default()
+            && let Some(table) = program.tables().iter().find(|it| !it.keys.is_empty())
+        {
+            let text = format!("it is empty, the program has table '{}'", table.name);
+            return Err(Fault::invalid(text));
         }
-    }
-}
-
-/// Makes the table's entries counted.
-pub fn join_direct_counter(table: Option<&mut Table>, program: &Program) -> Result<(), Fault> {
-    let table = table.ok_or_else(|| Fault::invalid("it belongs to no table of the P4Info"))?;
-    if !program.tables()[table.index.0].direct_counter {
-        return Err(Fault::invalid("the program has no counter at its table"));
-    }
-    table.direct_counter = true;
-    Ok(())
-}
-
-fn join_action(
-    action: &info::Action,
-    scope: Scope,
-    table: TableId,
-    types: &Types,
-    program: &Program,
-) -> Result<Action, Fault> {
-    let name = action
-        .preamble
-        .as_ref()
-        .map(|preamble| preamble.name.clone())
-        .unwrap_or_default();
-    let place = format!("action '{name}'");
-    let index = program.action(table, &name);
-    let index = index.ok_or_else(|| {
-        Fault::invalid(format!(
-            "{place} is not one of the program's for this table"
-        ))
-    })?;
-    let spec = &program.actions()[index.0];
-    if spec.params.len() != action.params.len() {
-        let (info, program) = (action.params.len(), spec.params.len());
-        return Err(Fault::invalid(format!(
-            "{place}: the P4Info has {info} parameters, the program {program}"
-        )));
-    }
-    distinct("parameter", action.params.iter().map(|it| it.id))
-        .map_err(|fault| fault.at(&place))?;
-    let mut params = Vec::new();
-    for expected in &spec.params {
-        let param = action
-            .params
-            .iter()
-            .find(|param| param.name == expected.name);
-        let missing = || {
-            Fault::invalid(format!(
-                "{place}: parameter '{}' is not in the P4Info",
-                expected.name
-            ))
+        let mut schema = Self {
+            types: Types::new(p4info.type_info.as_ref())?,
+            ..Self::default()
         };
-        let param = param.ok_or_else(missing)?;
-        let sdn = types.sdn(param.type_name.as_ref());
-        same_width(
-            &format!("{place}: parameter '{}'", param.name),
-            param.bitwidth,
-            sdn.info_width(expected.width),
-        )?;
-        params.push(Param {
-            id: param.id,
-            name: param.name.clone(),
-            width: expected.width,
-            sdn,
-        });
+        let mut preambles = Preambles::default();
+        let mut named = |kind, preamble: &Option<_>| preambles.take(kind, preamble.as_ref());
+        let mut actions = BTreeMap::new();
+        for action in &p4info.actions {
+            actions.insert(named("action", &action.preamble)?.0, action);
+        }
+        for table in &p4info.tables {
+            let (id, name) = named("table", &table.preamble)?;
+            let place = format!("table '{name}'");
+            if schema.lacks(id, &place, program.table(&name).is_none()) {
+                continue;
+            }
+            schema.tables.insert(
+                id,
+                join_table(name, table, &actions, &schema.types, program)
+                    .map_err(|fault| fault.at(&place))?,
+            );
+        }
+        // p4c may have removed all tables that there are, if they have no key.
+        let keyed = p4info.tables.iter().any(|it| !it.match_fields.is_empty())
+            || program.tables().iter().any(|it| !it.keys.is_empty());
+        if let (true, true, Some(first)) = (
+            schema.tables.is_empty(),
+            keyed,
+            schema.absent.values().next(),
+        ) {
+            let text = format!(
+                "it is another program's: the JSON has none of its tables, {first} for one"
+            );
+            return Err(Fault::invalid(text));
+        }
+        for counter in &p4info.counters {
+            let (id, name) = named("counter", &counter.preamble)?;
+            let place = format!("counter '{name}'");
+            if schema.lacks(id, &place, program.counter(&name).is_none()) {
+                continue;
+            }
+            schema.counters.insert(
+                id,
+                join_counter(name, program).map_err(|fault| fault.at(&place))?,
+            );
+        }
+        for register in &p4info.registers {
+            let (id, name) = named("register", &register.preamble)?;
+            let place = format!("register '{name}'");
+            if schema.lacks(id, &place, program.register(&name).is_none()) {
+                continue;
+            }
+            let joined = join_register(name, register, p4info, &schema.types, program);
+            let joined = joined.map_err(|fault| fault.at(&place))?;
+            schema.registers.insert(id, joined);
+        }
+        for set in &p4info.value_sets {
+            let (id, name) = named("value set", &set.preamble)?;
+            let place = format!("value set '{name}'");
+            if schema.lacks(id, &place, program.value_set(&name).is_none()) {
+                continue;
+            }
+            let joined = join_value_set(name, set, &schema.types, program);
+            schema
+                .value_sets
+                .insert(id, joined.map_err(|fault| fault.at(&place))?);
+        }
+        for counter in &p4info.direct_counters {
+            let (id, name) = named("direct counter", &counter.preamble)?;
+            if schema.absent.contains_key(&counter.direct_table_id) {
+                continue;
+            }
+            let table = schema.tables.get_mut(&counter.direct_table_id);
+            join_direct_counter(table, program)
+                .map_err(|fault| fault.at(&format!("direct counter '{name}'")))?;
+            schema.direct_counters.insert(id, counter.direct_table_id);
+        }
+        for meter in &p4info.meters {
+            let (id, name) = named("meter", &meter.preamble)?;
+            let place = format!("meter '{name}'");
+            if schema.lacks(id, &place, program.meter(&name).is_none()) {
+                continue;
+            }
+            schema.meters.insert(
+                id,
+                join_meter(name, meter, program).map_err(|fault| fault.at(&place))?,
+            );
+        }
+        for meter in &p4info.direct_meters {
+            let place = format!(
+                "direct meter '{}'",
+                named("direct meter", &meter.preamble)?.1
+            );
+            if schema.absent.contains_key(&meter.direct_table_id) {
+                continue;
+            }
+            let table = schema.tables.get_mut(&meter.direct_table_id);
+            let table = table
+                .ok_or_else(|| Fault::invalid("it belongs to no table of the P4Info").at(&place))?;
+            let kind = join_direct_meter(meter, table, program);
+            table.direct_meter = Some(kind.map_err(|fault| fault.at(&place))?);
+        }
+        for profile in &p4info.action_profiles {
+            let (id, name) = named("action profile", &profile.preamble)?;
+            let place = format!("action profile '{name}'");
+            let mut tables = profile.table_ids.iter();
+            let lacks = program.profile(&name).is_none()
+                && tables.all(|table| schema.absent.contains_key(table));
+            if schema.lacks(id, &place, lacks) {
+                continue;
+            }
+            let joined = join_profile(name, id, profile, &schema.tables, program);
+            if let Some(profile) = joined.map_err(|fault| fault.at(&place))? {
+                schema.profiles.insert(id, profile);
+            }
+        }
+        if let Some(table) = schema.tables.values().find(|table| {
+            table
+                .profile
+                .is_some_and(|id| !schema.profiles.contains_key(&id))
+        }) {
+            return Err(Fault::invalid(format!(
+                "table '{}': its action profile is not in the P4Info",
+                table.name
+            )));
+        }
+        for header in &p4info.controller_packet_metadata {
+            named("controller header", &header.preamble)?;
+        }
+        for digest in &p4info.digests {
+            let (id, name) = named("digest", &digest.preamble)?;
+            let shape = digest_shape(digest, p4info, &schema.types)
+                .map_err(|fault| fault.at(&format!("digest '{name}'")))?;
+            schema.digests.insert(id, Digest { name, shape });
+        }
+        schema.join_digests(program)?;
+        schema.check_direct_resources(p4info)?;
+        schema.owners = owners(p4info);
+        schema.packet_in = ControllerHeader::new("packet_in", p4info)?.map(Arc::new);
+        schema.packet_out = ControllerHeader::new("packet_out", p4info)?;
+        Ok(schema)
     }
-    Ok(Action {
-        name,
-        index,
-        scope,
-        params,
-    })
-}
 
-pub fn join_counter(name: String, program: &Program) -> Result<Counter, Fault> {
-    let index = program
-        .counter(&name)
-        .ok_or_else(|| Fault::invalid("the program has no such counter"))?;
-    let size = program.counters()[index.0].size;
-    Ok(Counter { name, index, size })
-}
-
-pub fn join_register(
-    name: String,
-    register: &info::Register,
-    p4info: &info::P4Info,
-    types: &Types,
-    program: &Program,
-) -> Result<Register, Fault> {
-    let index = program
-        .register(&name)
-        .ok_or_else(|| Fault::invalid("the program has no such register"))?;
-    let spec = &program.registers()[index.0];
-    let cell = Scalar::new(
-        register.type_spec.as_ref(),
-        p4info.type_info.as_ref(),
-        types,
-    )
-    .map_err(|fault| fault.at("type_spec"))?;
-    if !cell.fits(spec.width) {
-        let text = format!("the P4Info has {cell:?}, the program {} bits", spec.width);
-        return Err(Fault::invalid(text).at("type_spec"));
+    /// Notes an object of the P4Info that the program lacks.
+    fn lacks(&mut self, id: u32, name: &str, lacks: bool) -> bool {
+        if lacks {
+            self.absent.insert(id, name.to_owned());
+        }
+        lacks
     }
-    Ok(Register {
-        name,
-        index,
-        size: spec.size,
-        width: spec.width,
-        cell,
-    })
-}
 
-/// The JSON tells the widths alone; what kinds of members there are is the P4Info's to say.
-pub fn join_value_set(
-    name: String,
-    set: &info::ValueSet,
-    types: &Types,
-    program: &Program,
-) -> Result<ValueSet, Fault> {
-    let index = program
-        .value_set(&name)
-        .ok_or_else(|| Fault::invalid("the program has no such value set"))?;
-    let spec = &program.value_sets()[index.0];
-    if !spec.widths.is_empty() && spec.widths.len() != set.r#match.len() {
-        let (info, program) = (set.r#match.len(), spec.widths.len());
-        return Err(Fault::invalid(format!(
-            "the P4Info has {info} match fields, the program selects by {program}"
-        )));
+    /// What a table of the P4Info lists as its own belongs to it.
+    fn check_direct_resources(&self, p4info: &info::P4Info) -> Result<(), Fault> {
+        let counters = p4info.direct_counters.iter();
+        let counters = counters.map(|it| (&it.preamble, it.direct_table_id));
+        let meters = p4info.direct_meters.iter();
+        let meters = meters.map(|it| (&it.preamble, it.direct_table_id));
+        let id = |preamble: &Option<info::Preamble>| preamble.as_ref().map_or(0, |it| it.id);
+        let owned: BTreeSet<_> = counters
+            .chain(meters)
+            .map(|(preamble, table)| (table, id(preamble)))
+            .collect();
+        for table in &p4info.tables {
+            let table_id = id(&table.preamble);
+            let mut listed = table.direct_resource_ids.iter();
+            if let Some(other) = listed.find(|resource| !owned.contains(&(table_id, **resource))) {
+                let name = &self.table(table_id)?.name;
+                let text = format!("direct resource {other} is not one of its counters or meters");
+                return Err(Fault::invalid(text).at(&format!("table '{name}'")));
+            }
+        }
+        Ok(())
     }
-    distinct("match field", set.r#match.iter().map(|it| it.id))?;
-    let mut fields = Vec::new();
-    for (at, field) in set.r#match.iter().enumerate() {
-        let place = format!("match field {} '{}'", field.id, field.name);
-        let sdn = types.sdn(field.type_name.as_ref());
-        // A set that no state selects by has no width of its own.
-        let unused = field.bitwidth.unsigned_abs();
-        let width = spec.widths.get(at).copied().unwrap_or(unused);
-        same_width(&place, field.bitwidth, sdn.info_width(width))?;
-        let kind = match_kind(field).ok_or_else(|| {
-            Fault::unsupported(format!("{place}: its match kind is not supported"))
-        })?;
-        named_once(&place, &sdn, kind)?;
-        fields.push(Field {
-            id: field.id,
-            name: field.name.clone(),
-            width,
-            kind,
-            sdn,
-        });
-    }
-    Ok(ValueSet {
-        name,
-        index,
-        size: spec.size,
-        fields,
-    })
-}
 
-/// p4c writes no width, which is 0, where a field's type is an error.
-fn same_width(place: &str, info: i32, expected: u32) -> Result<(), Fault> {
-    match info == 0 || u32::try_from(info) == Ok(expected) {
-        true => Ok(()),
-        false => Err(Fault::invalid(format!(
-            "{place}: the P4Info has {info} bits, not {expected}"
-        ))),
-    }
-}
-
-/// A name has no bits to mask and no order.
-fn named_once(place: &str, sdn: &Sdn, kind: MatchKind) -> Result<(), Fault> {
-    match (sdn, kind) {
-        (Sdn::Plain | Sdn::Bits(_), _) | (_, MatchKind::Exact | MatchKind::Optional) => Ok(()),
-        (Sdn::Name(_), kind) => Err(Fault::unsupported(format!(
-            "{place}: it is translated to a string, which can't be matched as {kind:?}"
-        ))),
-    }
-}
-
-fn match_kind(field: &info::MatchField) -> Option<MatchKind> {
-    use match_field::MatchType;
-    let Some(match_field::Match::MatchType(kind)) = field.r#match else {
-        return None;
-    };
-    match MatchType::try_from(kind).ok()? {
-        MatchType::Exact => Some(MatchKind::Exact),
-        MatchType::Lpm => Some(MatchKind::Lpm),
-        MatchType::Ternary => Some(MatchKind::Ternary),
-        MatchType::Range => Some(MatchKind::Range),
-        MatchType::Optional => Some(MatchKind::Optional),
-        MatchType::Unspecified => None,
+    fn join_digests(&mut self, program: &Program) -> Result<(), Fault> {
+        for spec in program.digests() {
+            let found = self
+                .digests
+                .iter()
+                .find(|(_, digest)| digest.name == spec.name);
+            if let Some((_, digest)) = found {
+                let widths: Vec<u32> = spec.fields.iter().map(|field| field.width).collect();
+                if !digest.shape.fits(&widths) {
+                    return Err(Fault::invalid(format!(
+                        "digest '{}': the P4Info has members {:?}, the program fields of {widths:?} bits",
+                        spec.name,
+                        digest.shape.members()
+                    )));
+                }
+            }
+            self.digest_ids.push(found.map(|(id, _)| *id));
+        }
+        Ok(())
     }
 }

@@ -6,33 +6,32 @@
 mod controller_header;
 mod distinct;
 mod join;
-mod meter;
-mod profile;
+mod join_one;
+mod join_profile;
+pub mod role;
 pub mod scalar;
+pub mod sdn;
 mod shape;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sluice_pipeline::{ActionId, CounterId, MatchKind, Program, RegisterId, TableId, ValueSetId};
+use sluice_pipeline::{
+    ActionId, CounterId, MatchKind, MeterId, ProfileId, ProfileLimits, RegisterId, Switch, TableId,
+    ValueSetId,
+};
 
 use crate::fault::Fault;
-use crate::proto::info::{self, action_ref::Scope};
+use crate::proto::info::action_ref::Scope;
 use crate::proto::p4rt;
-use crate::role::{Owners, owners};
-use crate::sdn::{Sdn, Types};
-
-pub use controller_header::ControllerHeader;
-use distinct::Preambles;
-use join::{join_counter, join_direct_counter, join_register, join_table, join_value_set};
-pub use meter::{Meter, MeterKind};
-use meter::{join_direct_meter, join_meter};
-pub use profile::Profile;
-use profile::join_profile;
+use role::Owners;
 use scalar::Scalar;
+use sdn::{Sdn, Types};
+
+pub use crate::proto::info::meter_spec::Type as MeterKind;
+pub use controller_header::ControllerHeader;
 pub use shape::Shape;
-use shape::digest_shape;
 
 /// Everything a request can name, by P4Runtime id.
 #[derive(Debug, Default)]
@@ -138,159 +137,24 @@ pub struct Digest {
     pub shape: Shape,
 }
 
-impl Schema {
-    /// # Errors
-    /// `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for what this switch lacks, with the place in the P4Info.
-    pub fn new(p4info: &info::P4Info, program: &Program) -> Result<Self, Fault> {
-        if *p4info == info::P4Info::default()
-            && let Some(table) = program.tables().iter().find(|it| !it.keys.is_empty())
-        {
-            let text = format!("it is empty, the program has table '{}'", table.name);
-            return Err(Fault::invalid(text));
-        }
-        let mut schema = Self {
-            types: Types::new(p4info.type_info.as_ref())?,
-            ..Self::default()
-        };
-        let mut preambles = Preambles::default();
-        let mut named = |kind, preamble: &Option<_>| preambles.take(kind, preamble.as_ref());
-        let mut actions = BTreeMap::new();
-        for action in &p4info.actions {
-            actions.insert(named("action", &action.preamble)?.0, action);
-        }
-        for table in &p4info.tables {
-            let (id, name) = named("table", &table.preamble)?;
-            let place = format!("table '{name}'");
-            if schema.lacks(id, &place, program.table(&name).is_none()) {
-                continue;
-            }
-            schema.tables.insert(
-                id,
-                join_table(name, table, &actions, &schema.types, program)
-                    .map_err(|fault| fault.at(&place))?,
-            );
-        }
-        // p4c may have removed all tables that there are, if they have no key.
-        let keyed = p4info.tables.iter().any(|it| !it.match_fields.is_empty())
-            || program.tables().iter().any(|it| !it.keys.is_empty());
-        if let (true, true, Some(first)) = (
-            schema.tables.is_empty(),
-            keyed,
-            schema.absent.values().next(),
-        ) {
-            let text = format!(
-                "it is another program's: the JSON has none of its tables, {first} for one"
-            );
-            return Err(Fault::invalid(text));
-        }
-        for counter in &p4info.counters {
-            let (id, name) = named("counter", &counter.preamble)?;
-            let place = format!("counter '{name}'");
-            if schema.lacks(id, &place, program.counter(&name).is_none()) {
-                continue;
-            }
-            schema.counters.insert(
-                id,
-                join_counter(name, program).map_err(|fault| fault.at(&place))?,
-            );
-        }
-        for register in &p4info.registers {
-            let (id, name) = named("register", &register.preamble)?;
-            let place = format!("register '{name}'");
-            if schema.lacks(id, &place, program.register(&name).is_none()) {
-                continue;
-            }
-            let joined = join_register(name, register, p4info, &schema.types, program);
-            let joined = joined.map_err(|fault| fault.at(&place))?;
-            schema.registers.insert(id, joined);
-        }
-        for set in &p4info.value_sets {
-            let (id, name) = named("value set", &set.preamble)?;
-            let place = format!("value set '{name}'");
-            if schema.lacks(id, &place, program.value_set(&name).is_none()) {
-                continue;
-            }
-            let joined = join_value_set(name, set, &schema.types, program);
-            schema
-                .value_sets
-                .insert(id, joined.map_err(|fault| fault.at(&place))?);
-        }
-        for counter in &p4info.direct_counters {
-            let (id, name) = named("direct counter", &counter.preamble)?;
-            if schema.absent.contains_key(&counter.direct_table_id) {
-                continue;
-            }
-            let table = schema.tables.get_mut(&counter.direct_table_id);
-            join_direct_counter(table, program)
-                .map_err(|fault| fault.at(&format!("direct counter '{name}'")))?;
-            schema.direct_counters.insert(id, counter.direct_table_id);
-        }
-        for meter in &p4info.meters {
-            let (id, name) = named("meter", &meter.preamble)?;
-            let place = format!("meter '{name}'");
-            if schema.lacks(id, &place, program.meter(&name).is_none()) {
-                continue;
-            }
-            schema.meters.insert(
-                id,
-                join_meter(name, meter, program).map_err(|fault| fault.at(&place))?,
-            );
-        }
-        for meter in &p4info.direct_meters {
-            let place = format!(
-                "direct meter '{}'",
-                named("direct meter", &meter.preamble)?.1
-            );
-            if schema.absent.contains_key(&meter.direct_table_id) {
-                continue;
-            }
-            let table = schema.tables.get_mut(&meter.direct_table_id);
-            let table = table
-                .ok_or_else(|| Fault::invalid("it belongs to no table of the P4Info").at(&place))?;
-            let kind = join_direct_meter(meter, table, program);
-            table.direct_meter = Some(kind.map_err(|fault| fault.at(&place))?);
-        }
-        for profile in &p4info.action_profiles {
-            let (id, name) = named("action profile", &profile.preamble)?;
-            let place = format!("action profile '{name}'");
-            let mut tables = profile.table_ids.iter();
-            let lacks = program.profile(&name).is_none()
-                && tables.all(|table| schema.absent.contains_key(table));
-            if schema.lacks(id, &place, lacks) {
-                continue;
-            }
-            let joined = join_profile(name, id, profile, &schema.tables, program);
-            if let Some(profile) = joined.map_err(|fault| fault.at(&place))? {
-                schema.profiles.insert(id, profile);
-            }
-        }
-        if let Some(table) = schema.tables.values().find(|table| {
-            table
-                .profile
-                .is_some_and(|id| !schema.profiles.contains_key(&id))
-        }) {
-            return Err(Fault::invalid(format!(
-                "table '{}': its action profile is not in the P4Info",
-                table.name
-            )));
-        }
-        for header in &p4info.controller_packet_metadata {
-            named("controller header", &header.preamble)?;
-        }
-        for digest in &p4info.digests {
-            let (id, name) = named("digest", &digest.preamble)?;
-            let shape = digest_shape(digest, p4info, &schema.types)
-                .map_err(|fault| fault.at(&format!("digest '{name}'")))?;
-            schema.digests.insert(id, Digest { name, shape });
-        }
-        schema.join_digests(program)?;
-        schema.check_direct_resources(p4info)?;
-        schema.owners = owners(p4info);
-        schema.packet_in = ControllerHeader::new("packet_in", p4info)?.map(Arc::new);
-        schema.packet_out = ControllerHeader::new("packet_out", p4info)?;
-        Ok(schema)
-    }
+#[derive(Debug)]
+pub struct Meter {
+    pub name: String,
+    pub index: MeterId,
+    pub size: usize,
+    pub kind: MeterKind,
+}
 
+#[derive(Debug)]
+pub struct Profile {
+    pub name: String,
+    pub index: ProfileId,
+    /// What members may do.
+    pub actions: BTreeMap<u32, Action>,
+    pub limits: ProfileLimits,
+}
+
+impl Schema {
     /// # Errors
     /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
     pub fn table(&self, id: u32) -> Result<&Table, Fault> {
@@ -321,12 +185,28 @@ impl Schema {
         self.known(&self.digests, id, "digest")
     }
 
-    /// Notes an object of the P4Info that the program lacks.
-    fn lacks(&mut self, id: u32, name: &str, lacks: bool) -> bool {
-        if lacks {
-            self.absent.insert(id, name.to_owned());
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
+    pub fn meter(&self, id: u32) -> Result<&Meter, Fault> {
+        self.known(&self.meters, id, "meter")
+    }
+
+    /// # Errors
+    /// `NOT_FOUND` for an id that is not in the P4Info, `INVALID_ARGUMENT` for 0.
+    pub fn profile(&self, id: u32) -> Result<&Profile, Fault> {
+        self.known(&self.profiles, id, "action profile")
+    }
+
+    /// Tells a new switch what its profiles hold at most.
+    ///
+    /// # Errors
+    /// The switch runs another program.
+    pub fn limit_profiles(&self, switch: &mut Switch) -> Result<(), Fault> {
+        for profile in self.profiles.values() {
+            let limited = switch.limit_profile(profile.index, profile.limits);
+            limited.map_err(|error| Fault::invalid(error.to_string()))?;
         }
-        lacks
+        Ok(())
     }
 
     /// The object of that id. 0 stands for an id that is not set (section 7.1.1).
@@ -345,50 +225,6 @@ impl Schema {
             )),
             None => Fault::not_found(format!("no {kind} has the id {id}")),
         })
-    }
-
-    /// What a table of the P4Info lists as its own belongs to it.
-    fn check_direct_resources(&self, p4info: &info::P4Info) -> Result<(), Fault> {
-        let counters = p4info.direct_counters.iter();
-        let counters = counters.map(|it| (&it.preamble, it.direct_table_id));
-        let meters = p4info.direct_meters.iter();
-        let meters = meters.map(|it| (&it.preamble, it.direct_table_id));
-        let id = |preamble: &Option<info::Preamble>| preamble.as_ref().map_or(0, |it| it.id);
-        let owned: BTreeSet<_> = counters
-            .chain(meters)
-            .map(|(preamble, table)| (table, id(preamble)))
-            .collect();
-        for table in &p4info.tables {
-            let table_id = id(&table.preamble);
-            let mut listed = table.direct_resource_ids.iter();
-            if let Some(other) = listed.find(|resource| !owned.contains(&(table_id, **resource))) {
-                let name = &self.table(table_id)?.name;
-                let text = format!("direct resource {other} is not one of its counters or meters");
-                return Err(Fault::invalid(text).at(&format!("table '{name}'")));
-            }
-        }
-        Ok(())
-    }
-
-    fn join_digests(&mut self, program: &Program) -> Result<(), Fault> {
-        for spec in program.digests() {
-            let found = self
-                .digests
-                .iter()
-                .find(|(_, digest)| digest.name == spec.name);
-            if let Some((_, digest)) = found {
-                let widths: Vec<u32> = spec.fields.iter().map(|field| field.width).collect();
-                if !digest.shape.fits(&widths) {
-                    return Err(Fault::invalid(format!(
-                        "digest '{}': the P4Info has members {:?}, the program fields of {widths:?} bits",
-                        spec.name,
-                        digest.shape.members()
-                    )));
-                }
-            }
-            self.digest_ids.push(found.map(|(id, _)| *id));
-        }
-        Ok(())
     }
 }
 
@@ -409,6 +245,16 @@ impl Register {
     /// As there.
     pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
         cells(self.size, index).map_err(|fault| fault.at(&format!("register '{}'", self.name)))
+    }
+}
+
+impl Meter {
+    /// The cells that an index names; without one, all of them.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a negative index, `OUT_OF_RANGE` for one beyond the array.
+    pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
+        cells(self.size, index).map_err(|fault| fault.at(&format!("meter '{}'", self.name)))
     }
 }
 

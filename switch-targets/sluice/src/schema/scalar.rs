@@ -8,7 +8,7 @@ use crate::proto::info::p4_data_type_spec::TypeSpec;
 use crate::proto::info::p4_new_type_spec::Representation;
 use crate::proto::info::{P4DataTypeSpec, P4TypeInfo};
 use crate::proto::p4rt::{P4Data, p4_data::Data};
-use crate::sdn::{Sdn, Types, Unknown};
+use crate::schema::sdn::{Sdn, Types, Unknown};
 
 /// Widths are in bits.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::proto::info::p4_data_type_spec::TypeSpec;
 use crate::proto::info::{self, P4DataTypeSpec};
 use crate::proto::p4rt::{P4Data, P4StructLike, p4_data::Data};
-use crate::sdn::Types;
+use crate::schema::sdn::Types;
 
 #[derive(Clone, Debug)]
 pub enum Shape {

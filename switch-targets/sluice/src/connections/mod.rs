@@ -1,0 +1,5 @@
+//! Connections of P4Runtime clients: accepted over TLS, limited, each with its kind of certificate.
+
+pub mod admission;
+pub mod listener;
+pub mod tls;

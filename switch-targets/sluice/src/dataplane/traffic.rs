@@ -1,0 +1,116 @@
+//! What the data plane counts, for whoever reads it from another thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::info;
+
+use crate::dataplane::ports::PortStats;
+
+/// Every port number of v1model but "drop".
+const PORTS: usize = 511;
+
+/// All data-plane threads add to it; readers see each number whole, and the numbers of one batch not always together.
+pub struct Traffic {
+    ports: Box<[PortTraffic]>,
+    pub to_no_port: AtomicU64,
+    /// Packets that came while there was no program.
+    pub without_program: AtomicU64,
+    pub digests_lost: AtomicU64,
+    /// Rounds of each thread since it started: one a second at least.
+    pub beats: Box<[AtomicU64]>,
+}
+
+#[derive(Default)]
+pub struct PortTraffic {
+    pub received_bytes: AtomicU64,
+    pub sent_bytes: AtomicU64,
+    pub received: AtomicU64,
+    pub sent: AtomicU64,
+    pub missed: AtomicU64,
+    pub oversize: AtomicU64,
+    pub without_checksum: AtomicU64,
+    pub too_long: AtomicU64,
+    pub refused: AtomicU64,
+    pub malformed: AtomicU64,
+    pub received_super_frames: AtomicU64,
+    pub sent_super_frames: AtomicU64,
+}
+
+impl Traffic {
+    pub fn new(threads: usize) -> Self {
+        Self {
+            ports: (0..PORTS).map(|_| PortTraffic::default()).collect(),
+            to_no_port: AtomicU64::new(0),
+            without_program: AtomicU64::new(0),
+            digests_lost: AtomicU64::new(0),
+            beats: (0..threads).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    pub fn port(&self, number: u16) -> Option<&PortTraffic> {
+        self.ports.get(usize::from(number))
+    }
+
+    pub fn beat(&self, thread: usize) {
+        add(&self.beats[thread], 1);
+    }
+
+    pub fn sent_to_no_port(&self) {
+        add(&self.to_no_port, 1);
+    }
+
+    pub fn had_no_program(&self) {
+        add(&self.without_program, 1);
+    }
+
+    /// What a thread's part of a port has counted since it was last asked.
+    pub fn publish(&self, number: u16, more: &PortStats) {
+        let Some(port) = self.port(number) else {
+            return;
+        };
+        for (counter, more) in [
+            (&port.received, more.received),
+            (&port.received_bytes, more.received_bytes),
+            (&port.sent, more.sent.frames),
+            (&port.sent_bytes, more.sent_bytes),
+            (&port.missed, more.missed),
+            (&port.oversize, more.oversize),
+            (&port.without_checksum, more.unfinished),
+            (&port.too_long, more.sent.too_long),
+            (&port.refused, more.sent.refused),
+            (&port.malformed, more.malformed),
+            (&port.received_super_frames, more.received_super_frames),
+            (&port.sent_super_frames, more.sent.super_frames),
+        ] {
+            if more > 0 {
+                add(counter, more);
+            }
+        }
+    }
+
+    /// Logs what a port has counted in all, when no thread has it any longer.
+    pub fn log_closed(&self, number: u16) {
+        let Some(port) = self.port(number) else {
+            return;
+        };
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        info!(
+            port = number,
+            received = read(&port.received),
+            missed = read(&port.missed),
+            oversize = read(&port.oversize),
+            received_super_frames = read(&port.received_super_frames),
+            malformed = read(&port.malformed),
+            without_checksum = read(&port.without_checksum),
+            sent = read(&port.sent),
+            sent_super_frames = read(&port.sent_super_frames),
+            too_long = read(&port.too_long),
+            refused = read(&port.refused),
+            "port closed"
+        );
+    }
+}
+
+fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
