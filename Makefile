@@ -77,6 +77,7 @@ check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/ruff format --check
 	docs/check
 	$(VENV)/python client/draw-states --check
+	docs/circles
 	$(VENV)/basedpyright
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/buf lint proto
