@@ -17,15 +17,13 @@ use sluice::connections::listener::{Connection, Port, accept_local};
 use sluice::dataplane::cpu_port::{PacketIo, Punted};
 use sluice::dataplane::forwarder::Forwarder;
 use sluice::dataplane::plane::{DataPlane, Learned};
-use sluice::dataplane::ports;
-use sluice::dataplane::ports::PortArg;
-use sluice::dataplane::trace::render;
+use sluice::dataplane::ports::{self, PortArg};
+use sluice::dataplane::trace::{render, unhex};
 use sluice::dataplane::{esp_engine, packet_hash, payload_tail};
-use sluice::p4runtime::kek::{KEK_LEN, read_kek};
-use sluice::p4runtime::packet_io;
+use sluice::p4runtime::kek::{self, KEK_LEN, read_kek};
 use sluice::p4runtime::state::Device;
-use sluice::p4runtime::{digest_pump, idle_pump, kek, pipeline_config, server};
-use sluice::process::command::{Command, CommandLine, ProgramArgs, TraceArgs, unhex};
+use sluice::p4runtime::{digest_pump, idle_pump, packet_io, pipeline_config, server};
+use sluice::process::command::{Command, CommandLine, ProgramArgs, TraceArgs};
 use sluice::process::config::{Args, ProcessArgs};
 use sluice::process::dev::DevArgs;
 use sluice::process::metrics::{self, Source};
@@ -50,7 +48,10 @@ const BACKLOG: u32 = 64;
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let line = match CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(error) => return shown(&error),
+    };
     let done = match (line.command, line.run) {
         (Some(Command::Trace(args)), _) => trace(&args),
         (Some(Command::Check(args)), _) => check(&args),
@@ -74,6 +75,17 @@ fn main() -> ExitCode {
             eprintln!("sluice: {fault}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Shows help, the version, or a wrong use.
+fn shown(error: &clap::Error) -> ExitCode {
+    match error.print().and_then(|()| std::io::stdout().flush()) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("sluice: standard output: {cause}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)),
     }
 }
 
@@ -141,11 +153,11 @@ fn trace(args: &TraceArgs) -> Result<(), Fault> {
                 control.display()
             )
         })?;
-        stream.write_all(control::request(&args.filter(), args.format).as_bytes())?;
+        stream.write_all(trace_control::request(&args.filter(), args.format).as_bytes())?;
         let mut stream = BufReader::new(stream);
         let mut answer = String::new();
         stream.read_line(&mut answer)?;
-        if answer.trim_end() != control::TAKEN {
+        if answer.trim_end() != trace_control::TAKEN {
             return Err(answer.trim_end().into());
         }
         std::io::copy(&mut stream, &mut out)?;
@@ -298,9 +310,9 @@ async fn dev(args: &DevArgs) -> Result<(), Fault> {
     })
     .await?;
     if let (Some(json), Some(p4info)) = (&args.json, &args.p4info) {
-        let mut program = offline::load(&switch.device, json, p4info)?;
+        let mut program = trace_offline::load(&switch.device, json, p4info)?;
         if let Some(entries) = &args.entries {
-            offline::write(&mut program, entries)?;
+            trace_offline::write(&mut program, entries)?;
         }
         pipeline_config::install(&switch.device, program)
             .await
