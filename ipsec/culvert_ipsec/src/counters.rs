@@ -28,13 +28,13 @@ impl Drops {
 
 /// One direction of one tunnel. `last` is in seconds of the monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flow {
+pub struct FlowCount {
     pub packets: u64,
     pub bytes: u64,
     pub last: Option<f64>,
 }
 
-impl Flow {
+impl FlowCount {
     pub fn count(&mut self, bytes: usize, now: f64) {
         self.packets += 1;
         self.bytes += bytes as u64;
@@ -45,8 +45,8 @@ impl Flow {
 /// Inner packets of one tunnel, over all its SAs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
-    pub inbound: Flow,
-    pub outbound: Flow,
+    pub inbound: FlowCount,
+    pub outbound: FlowCount,
     pub drops: Drops,
 }
 

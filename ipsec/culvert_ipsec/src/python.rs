@@ -10,7 +10,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::address::Prefix;
-use crate::counters::{Drops, Flow};
+use crate::counters::{Drops, FlowCount};
 use crate::pump::Pump;
 use crate::selector::Selector;
 use crate::tun::Tun;
@@ -133,7 +133,7 @@ impl Datapath {
             Py<PyDict>,
         )>,
     > {
-        let row = |flow: Flow| (flow.packets, flow.bytes, flow.last);
+        let row = |flow: FlowCount| (flow.packets, flow.bytes, flow.last);
         let rows: Vec<_> = self.with_pump(py, |pump| {
             pump.inspect(|tunnels| {
                 tunnels

@@ -204,7 +204,8 @@ impl Tunnels {
                     }
                     tunnel.traffic.outbound.count(len, now);
                     tunnel.last_sent = now;
-                    out.depart(sealed.len, tunnel.outer, class.encapsulate());
+                    // The outer header copies the class (RFC 6040 section 4.1, RFC 4301 section 5.1.2).
+                    out.depart(sealed.len, tunnel.outer, class);
                 }
                 Err(SealError::HardLimit) => drops.count(Cause::HardLimit, 1),
                 Err(SealError::NoRandomness) => drops.count(Cause::SendFailed, 1),

@@ -22,11 +22,6 @@ const CE: u8 = 0b11;
 pub struct Congested;
 
 impl TrafficClass {
-    /// The outer header's, on encapsulation: a copy (RFC 6040 section 4.1, RFC 4301 section 5.1.2).
-    pub const fn encapsulate(self) -> Self {
-        self
-    }
-
     /// The inner header's, on decapsulation: its own DSCP, and the combined ECN (RFC 6040 section 4.2).
     pub const fn decapsulate(self, outer: Self) -> Result<Self, Congested> {
         let ecn = match (self.0 & ECN, outer.0 & ECN) {
@@ -114,9 +109,6 @@ mod tests {
                 let expected = expected.map(|ecn| TrafficClass(46 << 2 | ecn));
                 assert_eq!(inner.decapsulate(outer), expected, "{inner:?} in {outer:?}");
             }
-        }
-        for bits in 0..=255 {
-            assert_eq!(TrafficClass(bits).encapsulate(), TrafficClass(bits));
         }
     }
 

@@ -17,7 +17,7 @@ use hyper::{Request, Response};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
-use crate::devices::{Call, Devices};
+use crate::devices::{CallPermit, Devices};
 use crate::news::{Asked, Board, Device, News, Reply};
 
 /// Bytes of the longest request: a certificate's, or what a device tells of itself, is a few thousand.
@@ -183,7 +183,7 @@ pub struct Replies {
     board: Arc<Board<News>>,
     first: Option<Bytes>,
     ended: bool,
-    _call: Call,
+    _call: CallPermit,
 }
 
 impl Body for Replies {

@@ -36,10 +36,10 @@ pub struct Limited {
 #[derive(Debug)]
 pub struct Devices {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<DeviceTable>,
 }
 
-struct State {
+struct DeviceTable {
     rates: Buckets<Fingerprint>,
     next: u64,
     connections: usize,
@@ -48,7 +48,7 @@ struct State {
     limited: HashMap<Fingerprint, (IpAddr, u64)>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for DeviceTable {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.debug_struct("State").finish_non_exhaustive()
     }
@@ -72,7 +72,7 @@ impl Devices {
     pub fn new(most: usize, rate: Rate) -> Self {
         Self {
             most,
-            state: Mutex::new(State {
+            state: Mutex::new(DeviceTable {
                 rates: Buckets::new(rate),
                 next: 0,
                 connections: 0,
@@ -98,7 +98,7 @@ impl Devices {
     pub fn cut_denied(&self) {
         let now = Instant::now();
         let mut state = self.state();
-        let State {
+        let DeviceTable {
             denied,
             devices,
             connections,
@@ -152,14 +152,14 @@ impl Devices {
     }
 
     /// Takes a call of that device. None when the device calls too often, or has too many calls under way.
-    pub fn call(self: &Arc<Self>, fingerprint: Fingerprint, address: IpAddr) -> Option<Call> {
+    pub fn call(self: &Arc<Self>, fingerprint: Fingerprint, address: IpAddr) -> Option<CallPermit> {
         let now = Instant::now();
         let mut state = self.state();
         let under_way = state.devices.get(&fingerprint).map_or(0, |it| it.calls);
         if under_way < CALLS && state.rates.take(fingerprint, 1.0, now) {
             let device = state.devices.get_mut(&fingerprint)?;
             device.calls += 1;
-            return Some(Call {
+            return Some(CallPermit {
                 devices: Arc::clone(self),
                 fingerprint,
                 turns: Arc::clone(&device.turns),
@@ -181,7 +181,7 @@ impl Devices {
         .collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeviceTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -212,20 +212,20 @@ impl Drop for Seat {
 }
 
 /// A call that is under way until this is dropped.
-pub struct Call {
+pub struct CallPermit {
     devices: Arc<Devices>,
     fingerprint: Fingerprint,
     turns: Arc<Semaphore>,
 }
 
-impl Call {
+impl CallPermit {
     /// Waits until Python may handle this call.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 }
 
-impl Drop for Call {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         let mut state = self.devices.state();
         if let Some(device) = state.devices.get_mut(&self.fingerprint) {

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use culvert_admission::{Admission, Forwarded, Id, Limits, Log, Rate, Report};
+use culvert_admission::{Admission, ConnectionLimits, Forwarded, Id, Log, Rate, Report};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -30,7 +30,12 @@ pub struct Port<N> {
 }
 
 impl<N: From<Told> + Send + 'static> Port<N> {
-    pub fn new(limits: Limits, rate: Rate, forwarded: Forwarded, board: Arc<Board<N>>) -> Self {
+    pub fn new(
+        limits: ConnectionLimits,
+        rate: Rate,
+        forwarded: Forwarded,
+        board: Arc<Board<N>>,
+    ) -> Self {
         Self {
             admission: Mutex::new(Admission::new(limits, rate)),
             logs: Mutex::default(),

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use culvert_admission::{Forwarded, Limits, Prefix, Rate, shares};
+use culvert_admission::{ConnectionLimits, Forwarded, Prefix, Rate, shares};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -82,7 +82,7 @@ impl Server {
             too_often: refusal(too_often),
         });
         let strangers = Port::new(
-            Limits::of(shares.handshakes),
+            ConnectionLimits::of(shares.handshakes),
             CONNECTING,
             Forwarded::default(),
             Arc::clone(&board),
@@ -199,7 +199,7 @@ impl RestServer {
         let rate = rate(strangers_calls_per_second)?;
         let front = Arc::new(Front::new(Arc::clone(&board), problems, times, rate));
         let connections = Port::new(
-            Limits::of(shares(files).rest),
+            ConnectionLimits::of(shares(files).rest),
             CONNECTING,
             Forwarded::by(trusted?),
             Arc::clone(&board),

@@ -24,7 +24,7 @@ pub use source::{Forwarded, Key, Keys, Prefix, keys};
 
 /// How many connections may be open at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     pub all: usize,
     /// For each IPv4 address or IPv6 /64.
     pub each: usize,
@@ -40,7 +40,7 @@ pub struct Refused;
 
 /// The connections of one port. `H` is a handle with which the port closes a connection.
 pub struct Admission<H> {
-    limits: Limits,
+    limits: ConnectionLimits,
     rates: Buckets<Key>,
     next: u64,
     connections: HashMap<Id, Connection<H>>,
@@ -63,7 +63,7 @@ struct Group {
 
 impl<H> Admission<H> {
     /// `rate` limits the connections of each IPv4 address or IPv6 /64; an IPv6 /48 has four times that rate.
-    pub fn new(limits: Limits, rate: Rate) -> Self {
+    pub fn new(limits: ConnectionLimits, rate: Rate) -> Self {
         Self {
             limits,
             rates: Buckets::new(rate),
@@ -242,7 +242,7 @@ pub fn shares(files: usize) -> Shares {
     }
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// The limits of a port that is open to strangers and has `all` places.
     pub fn of(all: usize) -> Self {
         Self {

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use culvert_admission::{
-    Admission, Buckets, Forwarded, Limits, Log, Prefix, Rate, Refused, Report, Shares, keys, shares,
+    Admission, Buckets, ConnectionLimits, Forwarded, Log, Prefix, Rate, Refused, Report, Shares,
+    keys, shares,
 };
 
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     all: 10,
     each: 3,
     site: 5,

@@ -28,7 +28,7 @@ pub struct Prefix {
 
 /// How many connections a [`Crowd`] keeps.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ClientLimits {
     pub all: usize,
     /// For each IPv4 address or IPv6 /64.
     pub address: usize,
@@ -39,7 +39,7 @@ pub struct Limits {
 /// Connections in the order of arrival. `H` closes its connection when it is dropped.
 #[derive(Debug)]
 pub struct Crowd<H> {
-    limits: Limits,
+    limits: ClientLimits,
     members: BTreeMap<u64, Member<H>>,
     arrived: u64,
 }
@@ -111,7 +111,7 @@ fn network(address: IpAddr, length: u8) -> Option<IpAddr> {
 }
 
 impl<H> Crowd<H> {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: ClientLimits) -> Self {
         Self {
             limits,
             members: BTreeMap::new(),
@@ -198,7 +198,7 @@ struct Activity {
 }
 
 /// A call that is under way until this is dropped.
-pub struct Call(Arc<Calls>);
+pub struct OpenCall(Arc<Calls>);
 
 impl Calls {
     fn new(now: Instant) -> Self {
@@ -208,9 +208,9 @@ impl Calls {
         }))
     }
 
-    pub fn begin(self: &Arc<Self>) -> Call {
+    pub fn begin(self: &Arc<Self>) -> OpenCall {
         self.0.lock().under_way += 1;
-        Call(Arc::clone(self))
+        OpenCall(Arc::clone(self))
     }
 
     fn idle_since(&self) -> Option<Instant> {
@@ -219,7 +219,7 @@ impl Calls {
     }
 }
 
-impl Drop for Call {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         let mut activity = self.0.0.lock();
         activity.under_way -= 1;
@@ -228,13 +228,13 @@ impl Drop for Call {
 }
 
 /// Connections of strangers, before the end of their handshake.
-const STRANGERS: Limits = Limits {
+const STRANGERS: ClientLimits = ClientLimits {
     all: 384,
     address: 48,
     site: 192,
 };
 /// Connections from known addresses, before the end of their handshake.
-const KNOWN: Limits = Limits {
+const KNOWN: ClientLimits = ClientLimits {
     all: 96,
     address: 48,
     site: 96,
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn at_each_limit_the_oldest_of_the_network_goes() {
-        let mut crowd = Crowd::new(Limits {
+        let mut crowd = Crowd::new(ClientLimits {
             all: 6,
             address: 2,
             site: 4,
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn neither_silent_nor_speaking_connections_crowd_the_others_out() {
-        let mut crowd = Crowd::new(Limits {
+        let mut crowd = Crowd::new(ClientLimits {
             all: 4,
             address: 4,
             site: 4,

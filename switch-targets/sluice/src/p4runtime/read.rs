@@ -4,7 +4,6 @@ mod cells;
 mod direct;
 mod profile;
 mod table;
-mod value_set;
 mod values;
 
 use tonic::{Code, Status};
@@ -13,6 +12,7 @@ use crate::fault::{Fault, batch_status};
 use crate::p4runtime::access::unknown_role;
 use crate::p4runtime::kek;
 use crate::p4runtime::state::{Device, Installed, no_program};
+use crate::p4runtime::translate::shown_matches;
 use crate::proto::p4rt::{self, entity::Entity};
 use crate::schema::role::Access;
 
@@ -135,7 +135,7 @@ pub fn one(
         Entity::DirectCounterEntry(asked) => direct_counters(device, installed, asked, found)?,
         Entity::CounterEntry(asked) => cells::counters(device, installed, &asked, found)?,
         Entity::RegisterEntry(asked) => cells::registers(device, installed, &asked, found)?,
-        Entity::ValueSetEntry(asked) => value_set::value_sets(device, installed, &asked, found)?,
+        Entity::ValueSetEntry(asked) => value_sets(device, installed, &asked, found)?,
         Entity::ActionProfileMember(asked) => profile::members(device, installed, &asked, found)?,
         Entity::ActionProfileGroup(asked) => profile::groups(device, installed, &asked, found)?,
         Entity::MeterEntry(asked) => cells::meters(device, installed, &asked, found)?,
@@ -161,6 +161,34 @@ pub fn one(
         }
         Entity::PacketReplicationEngineEntry(asked) => installed.replication.read(&asked, found),
         Entity::ExternEntry(asked) => kek::read(device.keks.as_deref(), &asked, found)?,
+    }
+    Ok(())
+}
+
+/// Parser value sets, each with all its members (section 9.6).
+fn value_sets(
+    device: &Device,
+    installed: &Installed,
+    asked: &p4rt::ValueSetEntry,
+    found: &mut Vec<Entity>,
+) -> Result<(), Fault> {
+    let schema = &installed.schema;
+    let sets: Vec<_> = match asked.value_set_id {
+        0 => schema.value_sets.iter().map(|(id, it)| (*id, it)).collect(),
+        id => vec![(id, schema.value_set(id)?)],
+    };
+    for (value_set_id, set) in sets {
+        let running = device.plane.lock();
+        let switch = &running.as_ref().ok_or_else(no_program)?.switch;
+        let members = switch.value_set(set.index).to_vec();
+        drop(running);
+        let shown = |member: &Vec<_>| p4rt::ValueSetMember {
+            r#match: shown_matches(&set.fields, member),
+        };
+        found.push(Entity::ValueSetEntry(p4rt::ValueSetEntry {
+            value_set_id,
+            members: members.iter().map(shown).collect(),
+        }));
     }
     Ok(())
 }

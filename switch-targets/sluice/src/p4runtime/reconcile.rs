@@ -133,13 +133,13 @@ struct Renaming {
 struct Object {
     id: u32,
     /// Match fields or parameters: name, and shape.
-    parts: BTreeMap<String, (Shape, u32)>,
+    parts: BTreeMap<String, (FieldShape, u32)>,
     /// Of a digest's data.
     widths: Vec<u32>,
 }
 
 /// Bits, and how it is matched.
-type Shape = (i32, Option<match_field::Match>);
+type FieldShape = (i32, Option<match_field::Match>);
 
 impl Renaming {
     fn new(old: &Installed, new: &Installed) -> Self {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use sluice_pipeline::Program;
 
-use super::distinct::Preambles;
 use super::join_one::{
     join_counter, join_direct_counter, join_direct_meter, join_meter, join_register, join_table,
     join_value_set,
@@ -16,7 +15,7 @@ use super::sdn::Types;
 use super::shape::digest_shape;
 use super::{ControllerHeader, Digest, Schema};
 use crate::fault::Fault;
-use crate::proto::info;
+use crate::proto::info::{self, Preamble};
 
 impl Schema {
     /// # Errors
@@ -221,5 +220,36 @@ impl Schema {
             self.digest_ids.push(found.map(|(id, _)| *id));
         }
         Ok(())
+    }
+}
+
+/// Ids and names of a P4Info so far, none of which may stand for two things (section 6.2).
+#[derive(Default)]
+struct Preambles {
+    ids: BTreeSet<u32>,
+    names: BTreeSet<(&'static str, String)>,
+}
+
+impl Preambles {
+    /// The id and the name of the next object of this kind.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for an object without them, and when another has the same.
+    fn take(
+        &mut self,
+        kind: &'static str,
+        preamble: Option<&Preamble>,
+    ) -> Result<(u32, String), Fault> {
+        let preamble = preamble
+            .ok_or_else(|| Fault::invalid(format!("a {kind} of the P4Info has no preamble")))?;
+        let Preamble { id, name, .. } = preamble;
+        let place = format!("{kind} '{name}'");
+        if *id == 0 || !self.ids.insert(*id) {
+            return Err(Fault::invalid("id 0, or used twice").at(&place));
+        }
+        if name.is_empty() || !self.names.insert((kind, name.clone())) {
+            return Err(Fault::invalid("it has no name, or another has the same").at(&place));
+        }
+        Ok((*id, name.clone()))
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! Sizes are the program's, as on bmv2: p4c writes the two files by different defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_pipeline::{MatchKind, MeterUnit, Program, TableId, TableSpec};
 
-use super::distinct::distinct;
 use super::scalar::Scalar;
 use super::{Action, Counter, Field, Meter, MeterKind, Param, Register, Table, ValueSet};
 use crate::fault::Fault;
@@ -360,5 +359,18 @@ fn match_kind(field: &info::MatchField) -> Option<MatchKind> {
         MatchType::Range => Some(MatchKind::Range),
         MatchType::Optional => Some(MatchKind::Optional),
         MatchType::Unspecified => None,
+    }
+}
+
+/// Checks the ids of one object's parts: match fields, parameters.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for the id 0, and for one that two parts have.
+fn distinct(kind: &str, ids: impl IntoIterator<Item = u32>) -> Result<(), Fault> {
+    let mut seen = BTreeSet::new();
+    match ids.into_iter().find(|id| *id == 0 || !seen.insert(*id)) {
+        None => Ok(()),
+        Some(0) => Err(Fault::invalid(format!("a {kind} has the id 0"))),
+        Some(id) => Err(Fault::invalid(format!("two {kind}s have the id {id}"))),
     }
 }

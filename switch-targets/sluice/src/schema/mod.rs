@@ -4,7 +4,6 @@
 //! before it removes tables that do nothing, so what the program lacks is left out, and named to clients that ask for it.
 
 mod controller_header;
-mod distinct;
 mod join;
 mod join_one;
 mod join_profile;
@@ -31,7 +30,7 @@ use sdn::{Sdn, Types};
 
 pub use crate::proto::info::meter_spec::Type as MeterKind;
 pub use controller_header::ControllerHeader;
-pub use shape::Shape;
+pub use shape::DigestShape;
 
 /// Everything a request can name, by P4Runtime id.
 #[derive(Debug, Default)]
@@ -134,7 +133,7 @@ pub struct ValueSet {
 #[derive(Debug)]
 pub struct Digest {
     pub name: String,
-    pub shape: Shape,
+    pub shape: DigestShape,
 }
 
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use crate::proto::p4rt::{P4Data, P4StructLike, p4_data::Data};
 use crate::schema::sdn::Types;
 
 #[derive(Clone, Debug)]
-pub enum Shape {
+pub enum DigestShape {
     Struct(Vec<Scalar>),
     Tuple(Vec<Scalar>),
     One(Scalar),
 }
 
-impl Shape {
+impl DigestShape {
     pub fn members(&self) -> &[Scalar] {
         match self {
             Self::Struct(members) | Self::Tuple(members) => members,
@@ -61,7 +61,7 @@ pub fn digest_shape(
     digest: &info::Digest,
     p4info: &info::P4Info,
     types: &Types,
-) -> Result<Shape, Fault> {
+) -> Result<DigestShape, Fault> {
     let type_info = p4info.type_info.as_ref();
     let scalar = |name: &str, spec: Option<&P4DataTypeSpec>| {
         Scalar::new(spec, type_info, types).map_err(|fault| fault.at(&format!("member '{name}'")))
@@ -74,7 +74,7 @@ pub fn digest_shape(
                 Fault::invalid(format!("struct '{}' is not in the P4Info", named.name))
             })?;
             let members = found.members.iter();
-            Ok(Shape::Struct(
+            Ok(DigestShape::Struct(
                 members
                     .map(|member| scalar(&member.name, member.type_spec.as_ref()))
                     .collect::<Result<_, _>>()?,
@@ -82,12 +82,12 @@ pub fn digest_shape(
         }
         Some(TypeSpec::Tuple(tuple)) => {
             let members = tuple.members.iter().enumerate();
-            Ok(Shape::Tuple(
+            Ok(DigestShape::Tuple(
                 members
                     .map(|(at, member)| scalar(&at.to_string(), Some(member)))
                     .collect::<Result<_, _>>()?,
             ))
         }
-        _ => Ok(Shape::One(scalar("data", spec)?)),
+        _ => Ok(DigestShape::One(scalar("data", spec)?)),
     }
 }

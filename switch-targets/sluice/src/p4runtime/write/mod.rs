@@ -11,12 +11,11 @@
 
 #[cfg(test)]
 mod batch_tests;
-mod counter;
+mod cells;
 mod digest;
 mod meter;
 mod on_switch;
 mod profile;
-mod register;
 mod replication;
 mod table;
 #[cfg(test)]
@@ -179,16 +178,14 @@ pub fn perform(
             table::default_entry(device, installed, kind, entry)
         }
         Entity::TableEntry(entry) => table::table_entry(device, installed, kind, entry),
-        Entity::CounterEntry(entry) => counter::counter(device, installed, kind, &entry),
-        Entity::DirectCounterEntry(entry) => {
-            counter::direct_counter(device, installed, kind, &entry)
-        }
+        Entity::CounterEntry(entry) => cells::counter(device, installed, kind, &entry),
+        Entity::DirectCounterEntry(entry) => cells::direct_counter(device, installed, kind, &entry),
         Entity::MeterEntry(entry) => meter::meter(device, installed, kind, &entry),
         Entity::ActionProfileMember(entry) => profile::member(device, installed, kind, &entry),
         Entity::ActionProfileGroup(entry) => profile::group(device, installed, kind, &entry),
         Entity::DirectMeterEntry(entry) => meter::direct_meter(device, installed, kind, &entry),
         Entity::DigestEntry(entry) => digest::digest(device, installed, kind, &entry),
-        Entity::RegisterEntry(entry) => register::register(device, installed, kind, &entry),
+        Entity::RegisterEntry(entry) => cells::register(device, installed, kind, &entry),
         Entity::ValueSetEntry(entry) => value_set::value_set(device, installed, kind, &entry),
         Entity::PacketReplicationEngineEntry(entry) => {
             replication::replication(device, installed, kind, entry)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_pipeline::{CounterValue, Entry};
 
-use super::counter::value;
+use super::cells::value;
 use super::meter::{Setting, setting_of};
 use super::on_switch::{Refused, on_switch};
 use super::profile::entry_action;

@@ -17,12 +17,12 @@ use tokio::time::timeout;
 
 use super::Source;
 use crate::condition::{Condition, Conditions};
-use crate::connections::admission::{Crowd, Limits};
+use crate::connections::admission::{ClientLimits, Crowd};
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Connections at once. At a limit an old one is closed, so that a scrape, which takes milliseconds, has a place.
-const CONNECTIONS: Limits = Limits {
+const CONNECTIONS: ClientLimits = ClientLimits {
     all: 16,
     address: 4,
     site: 8,

@@ -1,4 +1,4 @@
-//! Writes to counter arrays and direct counters (section 9.3).
+//! Writes to counter arrays, direct counters and registers (sections 9.3 and 9.7).
 
 use sluice_pipeline::CounterValue;
 
@@ -78,4 +78,27 @@ pub fn value(data: &p4rt::CounterData) -> Result<CounterValue, Fault> {
         packets: packets.map_err(negative)?,
         bytes: bytes.map_err(negative)?,
     })
+}
+
+pub fn register(
+    device: &Device,
+    installed: &Installed,
+    kind: Type,
+    entry: &p4rt::RegisterEntry,
+) -> Result<(), Fault> {
+    let register = installed.schema.register(entry.register_id)?;
+    let place = |fault: Fault| fault.at(&format!("register '{}'", register.name));
+    if kind != Type::Modify {
+        return Err(place(Fault::invalid("its cells can only be modified")));
+    }
+    let cells = register.cells(entry.index.as_ref())?;
+    let data = entry.data.as_ref();
+    let data = data.ok_or_else(|| place(Fault::invalid("the data is not set")))?;
+    let value = register.cell.parse(register.width, data).map_err(place)?;
+    on_switch(device, |switch| {
+        cells
+            .into_iter()
+            .try_for_each(|cell| switch.register_write(register.index, cell, &value))
+    })
+    .map_err(place)
 }
