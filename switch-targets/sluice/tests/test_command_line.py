@@ -104,7 +104,9 @@ def test_an_interface_that_is_not_there(rig: None, program: Path, arguments: Arg
 
 def test_help_into_full_disk_fails(program: Path) -> None:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([program, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=10, check=False)
+        done = subprocess.run(
+            [program, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=10, check=False
+        )
     assert done.returncode == 1
     assert b"No space left" in done.stderr
 
