@@ -17,6 +17,7 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.live import endpoints, places, sources, view
 from culvert_service.live.log_view import parsed, spelled
 from culvert_service.live.timeline import Row, Timeline
+from culvert_service.rest.api import Api
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
@@ -229,7 +230,11 @@ async def test_a_client_that_goes_away_while_it_is_sent_events_ends_its_view(
     changing = Changing(*(str(number) for number in range(10_000)))
     live = endpoints.Live(nothing, cast(Gateways, changing), nothing, nothing)
     app = FastAPI()
-    app.include_router(endpoints.router(live, nothing))
+
+    async def permitted() -> None:
+        pass
+
+    app.include_router(endpoints.router(Api(permitted), live, nothing))
     full = asyncio.Event()
     asked: list[dict[str, object]] = [{"type": "http.request"}]
 
@@ -247,7 +252,7 @@ async def test_a_client_that_goes_away_while_it_is_sent_events_ends_its_view(
     scope: dict[str, Any] = {
         "type": "http",
         "method": "GET",
-        "path": "/events",
+        "path": "/api/v1/events",
         "query_string": b"view=gateways",
         "headers": [],
     }

@@ -7,6 +7,7 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from culvert_service.metrics.instruments import Instruments
+from culvert_service.rest.api import PREFIX
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -27,7 +28,7 @@ class RestCalls:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 method = scope["method"] if scope["method"] in _METHODS else "other"
-                route = str(getattr(scope.get("route"), "path", "none"))
+                route = str(getattr(scope.get("route"), "path", "none")).removeprefix(PREFIX)
                 self._instruments.rest_calls.labels(method, route, str(message["status"])).inc()
                 self._instruments.rest_seconds.labels(method, route).observe(time.perf_counter() - began)
             await send(message)

@@ -7,6 +7,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from culvert_service.tracing.span import fail, span
 
+# Routes are named without it.
+_PREFIX = "/api/v1"
+
 
 class TracedRestCalls:
     """ASGI middleware. A live view is one request for as long as it is looked at, and has no span."""
@@ -15,7 +18,7 @@ class TracedRestCalls:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith("/api/v1/events"):
+        if scope["type"] != "http" or scope["path"].startswith(f"{_PREFIX}/events"):
             await self._app(scope, receive, send)
             return
         with span("REST", SpanKind.SERVER) as request:
@@ -23,7 +26,7 @@ class TracedRestCalls:
             async def answered(message: Message) -> None:
                 if request is not None and message["type"] == "http.response.start":
                     method, status = str(scope["method"]), int(message["status"])
-                    route = str(getattr(scope.get("route"), "path", "none"))
+                    route = str(getattr(scope.get("route"), "path", "none")).removeprefix(_PREFIX)
                     request.update_name(f"{method} {route}")
                     request.set_attribute("http.request.method", method)
                     request.set_attribute("http.route", route)
