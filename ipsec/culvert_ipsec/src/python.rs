@@ -68,7 +68,7 @@ struct PySelector {
 
 /// A TUN device, a UDP socket, and the thread between them.
 #[pyclass(frozen, module = "culvert_ipsec._native")]
-struct Datapath {
+pub(crate) struct Datapath {
     pump: std::sync::Mutex<Option<Pump>>,
     udp_port: u16,
     allowed: AllowedSuites,
