@@ -90,7 +90,7 @@ def _role(value: str) -> str:
 
 
 Listen = Annotated[str, AfterValidator(_listen)]
-# What says that an e-mail address is the person's: the claim of that name, or the provider's word alone (decision 41).
+# The proof that an e-mail address is the person's: the claim of that name, or the provider's word alone (decision 41).
 EmailVerifiedBy = Literal["email_verified", "xms_edov", "provider"]
 # At these, anybody may have an account (Microsoft's: of consumers, of each organisation, and of both).
 _OPEN_PROVIDERS = re.compile(
@@ -107,14 +107,14 @@ Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], NoDeco
 
 
 class Settings(BaseSettings):
-    """One controller."""
+    """The settings of a controller."""
 
     model_config = SettingsConfigDict(env_prefix="CULVERT_", frozen=True, extra="forbid")
 
     state_dir: Path = Path("/var/lib/culvert")
     rest_listen: Listen = "127.0.0.1:8443"
     agent_listen: Listen = "127.0.0.1:8444"
-    # What devices are told; by default what is listened on.
+    # The address that devices use; by default the address that the controller listens on.
     public_rest_url: Annotated[str, AfterValidator(_public_url)] | None = None
     public_agent_address: Listen | None = None
     # DNS names and addresses in the controller's certificate, beside the hosts of the four settings above.
@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     p4_artifacts: Path = _ARTIFACTS
     # The built admin console; where there is none, only the API is served.
     console: Path = _CONSOLE
-    # Of every gateway, which has to keep roles apart, as sluice does; empty: the default role, which may do everything.
+    # The role at every gateway, which has to keep roles apart, as sluice does; empty: the default role, with all rights.
     p4runtime_role: Annotated[str, AfterValidator(_role)] = ""
     # Every policy asks for a device that an administrator has approved, not only those that say so.
     device_approval: bool = False
@@ -139,16 +139,16 @@ class Settings(BaseSettings):
     # seconds' worth.
     rest_calls_per_second: float = Field(default=100, gt=0)
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
-    # Of one device, over gRPC; as many.
+    # Calls of one device over gRPC in a second, and at once.
     agent_calls_per_second: float = Field(default=20, gt=0)
     # Older lines of the audit log are cut once a day; unset: all lines are kept. The directory for the export before a cut.
     audit_keep_days: int | None = Field(default=None, ge=30, le=36_500)
     audit_export_dir: Path | None = None
-    # What people call this controller, among those that share its database.
+    # People's name for this controller, among those that share its database.
     controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
     # For how long a gateway stays its owner's after the last word of it; renewed three times in that.
     lease_seconds: float = Field(default=3, ge=0.5, le=60)
-    # How long keys still open packets after newer ones are used: as long as some may be on their way.
+    # The time for which keys still decrypt after newer ones are used: packets may be under way as long.
     drain_seconds: float = Field(default=3, ge=0.05, le=60)
     # A provider of OpenID Connect, for administrators and for people's enrolment. It sends them to /api/v1/oidc/callback.
     oidc_issuer: Annotated[str, AfterValidator(_issuer)] | None = None

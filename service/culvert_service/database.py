@@ -28,7 +28,7 @@ from culvert_service.tracing import statements
 # A supervised Postgres restarts within this time. In a longer outage calls fail at once, so that they do not pile up.
 PATIENCE_SECONDS = 3.0
 _AGAIN_SECONDS = 0.1
-# One repetition is for the connection that broke with the server; _Connecting waits for the new connection.
+# A single repetition is for the connection that broke with the server; _Connecting waits for the new connection.
 _REPEATS = 2
 
 _Result = TypeVar("_Result")

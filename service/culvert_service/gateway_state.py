@@ -1,4 +1,4 @@
-"""What gateways are to hold, and what they tell about it: devices' tunnels, and those between gateways."""
+"""The state that gateways should hold, and their reports: devices' tunnels, and those between gateways."""
 
 from __future__ import annotations
 

@@ -92,6 +92,6 @@ class Periodic:
 
 
 def _place(error: Exception) -> tuple[str, int]:
-    """Where it was raised."""
+    """The place where the error was raised."""
     frames = list(traceback.walk_tb(error.__traceback__))
     return (frames[-1][0].f_code.co_filename, frames[-1][1]) if frames else ("", 0)

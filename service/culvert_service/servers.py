@@ -58,7 +58,7 @@ _ADMITTED = (b"culvert-admitted", b"1")
 
 
 def raise_file_limit() -> None:
-    """Of this process, as far as it may."""
+    """Raise this process' limit of open files, as far as the process may."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

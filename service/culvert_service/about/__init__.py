@@ -1,1 +1,1 @@
-"""What this controller is: its version, its CAs and certificates, and the settings that everybody meets."""
+"""This controller: its version, its CAs and certificates, and the settings that concern everybody."""

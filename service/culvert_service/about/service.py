@@ -1,4 +1,4 @@
-"""What an administrator is shown of this controller. No secret is among it."""
+"""An administrator's view of this controller. It has no secret in it."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ async def fresh_proof(request: Request) -> None:
 
 
 def _areas(request: Request) -> Sequence[str]:
-    """What of the API is asked for: a live view belongs to what it shows."""
+    """The part of the API that is asked for: a live view belongs to its rows' part."""
     area, *rest = str(request.scope["path"]).removeprefix("/api/v1/").split("/")
     # A scope for gateways must not give access to the keys that decrypt their tunnels.
     if (area, *rest[1:]) == ("gateways", "bundle"):

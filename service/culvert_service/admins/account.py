@@ -1,4 +1,4 @@
-"""One's own account: another password, another authenticator, and codes for the day when that is lost."""
+"""The caller's own account: another password, another authenticator, and recovery codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from culvert_service.identity import totp
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
 _RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
-# How long a new authenticator waits for its first code.
+# The time that a new authenticator waits for its first code.
 _PENDING_LIFETIME = datetime.timedelta(minutes=10)
 
 _Result = TypeVar("_Result")

@@ -1,4 +1,4 @@
-"""What the controller has for administrators: who may call, and the routes of accounts, sign-in and API tokens."""
+"""The controller's part for administrators: who may call, and the routes of accounts, sign-in and API tokens."""
 
 from __future__ import annotations
 

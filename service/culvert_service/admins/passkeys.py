@@ -39,7 +39,7 @@ class Passkeys:
         self._now = now
 
     async def begin(self, name: str) -> dict[str, Any]:
-        """What a browser needs to make a passkey for the administrator."""
+        """Give the options with which a browser makes a passkey for the administrator."""
         async with self._database.begin() as session:
             admin = await _admin(session, name)
             challenge = self._challenge(session, admin.id)
@@ -97,7 +97,7 @@ class Passkeys:
         raise CulvertError(Reason.NOT_FOUND, what="The passkey")
 
     async def ask(self) -> dict[str, Any]:
-        """What a browser needs to sign in."""
+        """Give the options with which a browser signs in."""
         async with self._database.begin() as session:
             return self._party.request(self._challenge(session, None))
 

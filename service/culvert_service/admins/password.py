@@ -40,5 +40,5 @@ class Passwords:
 
 @cache
 def _nobodys() -> str:
-    """What the password of an unknown account is compared with: made once, because each hash is a tenth of a second."""
+    """A hash to compare with an unknown account's password: made once, because each hash takes a tenth of a second."""
     return _HASHER.hash("")

@@ -1,4 +1,4 @@
-"""What a caller of the REST API may do. Pure.
+"""The permissions of a caller of the REST API. Pure.
 
 An area is the first part of a path: `gateways`, `resources`, `users`, … Reading is GET and HEAD, writing is the rest.
 """
@@ -34,7 +34,7 @@ OWNERS_AREAS = ("admins", "tokens")
 SCOPES = ("read", "write", *(f"{area}:{verb}" for area in AREAS for verb in ("read", "write")))
 
 _READING = ("GET", "HEAD")
-# How long a proof allows changes that would outlast a stolen session.
+# The time for which a proof allows changes that would outlast a stolen session.
 PROOF_LIFETIME = datetime.timedelta(minutes=5)
 
 

@@ -52,13 +52,13 @@ async def password_hash(session: AsyncSession, name: str) -> str | None:
 
 
 async def has_owner(session: AsyncSession) -> bool:
-    """One who has signed in."""
+    """An owner exists who has signed in."""
     owner = exists().where(Admin.role == Role.OWNER, Admin.confirmed_at.is_not(None))
     return bool(await session.scalar(select(owner)))
 
 
 async def lock_owners(session: AsyncSession) -> Sequence[Admin]:
-    """Those who have signed in; none of them goes away before this transaction ends."""
+    """Lock the owners who have signed in; none of them goes away before this transaction ends."""
     owners = select(Admin).where(Admin.role == Role.OWNER, Admin.confirmed_at.is_not(None))
     return (await session.scalars(owners.order_by(Admin.id).with_for_update())).all()
 

@@ -369,7 +369,7 @@ def check_name(name: str) -> None:
 
 
 def csrf_token(token: str) -> str:
-    """What only a page of ours that has read it from an answer can send; the cookie alone does not give it away."""
+    """A token that only a page of ours, which has read an answer, can send; the cookie alone does not reveal it."""
     return hmac.digest(token.encode(), b"csrf", "sha256").hex()
 
 

@@ -85,7 +85,7 @@ class Party:
                 expected_origin=self.origin,
                 require_user_verification=True,
             )
-        # Whatever its parsers trip over, a stranger has sent it.
+        # A parser's failure means that a stranger has sent nonsense.
         except Exception:
             return None
         return Registered(found.credential_id, found.credential_public_key, found.sign_count)
@@ -109,7 +109,7 @@ class Party:
 
 
 def challenge_of(credential: Credential) -> bytes:
-    """What the answer says that it answers; empty when it says nothing of the kind."""
+    """The challenge that the answer claims to answer; empty when it claims none."""
     try:
         # Section 5.8.1: JSON in UTF-8.
         said: Any = strict_json.parse(

@@ -77,7 +77,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def Watch(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
-        # What this names lasts as long as the stream, for each of thousands.
+        # These objects live as long as the stream, and there are thousands of streams.
         caller = _caller(context)
         device_id = await self._seen(caller, request)
         del request
@@ -187,7 +187,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         )
 
     def serving(self) -> dict[str, Serve]:
-        """What devices have asked of other controllers, about gateways of ours."""
+        """Calls of devices at other controllers, about gateways of ours."""
         return {
             **serving(agent_pb2.OpenTunnelRequest, self._open),
             **serving(agent_pb2.RenewSaRequest, self._renew),

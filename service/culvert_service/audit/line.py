@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from culvert_db import ActorKind, AuditLine, Outcome
 
-# That connections append to, numbered from 0.
+# The number of chains to which connections append, numbered from 0.
 CHAINS = 16
-# What the first line of a chain has before it.
+# The hash before a chain's first line.
 GENESIS = bytes(32)
 
 Detail = str | int

@@ -80,7 +80,7 @@ class Line:
 
 
 def _text(value: str, most: int = _TEXT_MAX) -> str:
-    """What is longer ends with how much was left out, and the SHA-256 of the whole."""
+    """Shorten a long text: it ends with the number of left-out characters, and the SHA-256 of the whole."""
     # Postgres has no NUL in texts.
     text = value.replace("\0", "�")
     if len(text) <= most:

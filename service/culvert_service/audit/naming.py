@@ -1,4 +1,4 @@
-"""What lines of the log speak of, as people call it: the log itself has what does not change."""
+"""People's names for the things in the log's lines: the log itself has identifiers that do not change."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def _names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uu
 
 
 def _spoken(line: AuditLineOut) -> dict[str, str]:
-    """Of its texts those that people read in another way."""
+    """The texts of a line that people read in another form."""
     texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
     return {text: spoken for text in texts if (spoken := shown(text)) != text}
 

@@ -57,7 +57,7 @@ class NamedLineOut(AuditLineOut):
 
 
 class DeniedOut(BaseModel):
-    """What a device was refused last."""
+    """A device's last refusal."""
 
     at: datetime
     object: str
@@ -86,7 +86,7 @@ class BrokenOut(BaseModel):
 
 
 class VerificationOut(BaseModel):
-    """How many lines are as they were written, up to the first that is not; where the chains that were looked at end."""
+    """The number of intact lines, up to the first that was changed; and the ends of the chains that were checked."""
 
     lines: int
     ends: list[ChainOut]

@@ -1,4 +1,4 @@
-"""One unit of work in the database: its changes and its audit lines commit together, or not at all.
+"""A unit of work in the database: its changes and its audit lines commit together, or not at all.
 
 Lines wait with their transaction and are written as the last thing before its commit, so that the chain's end is locked for
 the length of one commit, whatever else the transaction did.
@@ -74,7 +74,7 @@ class DirectTransaction(Direct):
 
 @asynccontextmanager
 async def begin(database: Database, actor: Actor) -> AsyncGenerator[Transaction]:
-    """It commits at the end of the block, or is rolled back when the block raises."""
+    """Begin a transaction that commits at the end of the block, or is rolled back when the block raises."""
     async with database.begin() as session:
         transaction = Transaction(actor, session)
         yield transaction
@@ -83,7 +83,7 @@ async def begin(database: Database, actor: Actor) -> AsyncGenerator[Transaction]
 
 @asynccontextmanager
 async def uncommitted(database: Database, actor: Actor) -> AsyncGenerator[Transaction]:
-    """It ends without effect unless the block commits it."""
+    """Begin a transaction that ends without effect unless the block commits it."""
     async with database() as session:
         yield Transaction(actor, session)
 

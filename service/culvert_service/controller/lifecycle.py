@@ -1,4 +1,4 @@
-"""One process: its parts started forwards, and stopped backwards.
+"""The process: its parts started forwards, and stopped backwards.
 
 part 1 ─► part 2 ─► … ─► the ports ─► ready ─► SIGTERM ─► the ports ─► … ─► part 2 ─► part 1
              └ its start fails ─► part 2 ─► part 1, stopped
@@ -61,7 +61,7 @@ class Controller:
         await self._stack.aclose()
 
     def openapi(self) -> dict[str, Any]:
-        """What the REST API offers, as an OpenAPI document."""
+        """The REST API's OpenAPI document."""
         return self.app.openapi()
 
 
@@ -81,7 +81,7 @@ async def serve(settings: Settings) -> None:
     sys.setswitchinterval(_THREAD_TURN_SECONDS)
     servers.raise_file_limit()
     gc.set_threshold(*_GARBAGE)
-    # What was imported stays.
+    # Imported modules stay.
     gc.freeze()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

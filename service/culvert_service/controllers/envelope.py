@@ -52,7 +52,7 @@ class Answer:
 
 
 class Caller:
-    """One call of ours, and the key that opens its answer."""
+    """A call of ours, and the key that opens its answer."""
 
     def __init__(self) -> None:
         self.id = os.urandom(_ID)

@@ -38,7 +38,7 @@ class Hearer(Protocol):
 
 
 class _DriverConnection(Protocol):
-    """What we use of asyncpg.Connection, which has no type stubs."""
+    """The methods used of asyncpg.Connection, which has no type stubs."""
 
     async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
     async def fetchval(self, query: str) -> Any: ...
@@ -82,7 +82,7 @@ class Listener:
                 if not ready.done():
                     ready.set_exception(error)
                     return
-                # Whatever it was: who does not listen is deaf to every other controller.
+                # Any failure must lead to a new connection: without one, this controller hears no other controller.
                 unforeseen = None if isinstance(error, _FAULTS) else error
                 why = why_away(error) or type(error).__name__
                 if why != told:
@@ -100,7 +100,7 @@ class Listener:
             # The connection carries our listeners: it must not go back to the pool.
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    # What SQLAlchemy has begun would hold every notification back.
+                    # A transaction begun by SQLAlchemy would hold every notification back.
                     await connection.commit()
                     for hearer in self._hearers:
                         await driver.add_listener(hearer.channel, _payload_to(hearer))

@@ -1,4 +1,4 @@
-"""What a policy asks for beside the person and the resource, and whether it is so. Pure."""
+"""A policy's conditions beside the person and the resource, and whether they hold. Pure."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Conditions(BaseModel):
     device_approved: bool = False
     # The device's outer address is in one of these; empty: any.
     sources: Annotated[tuple[Network, ...], Field(max_length=64)] = ()
-    # What the device says of itself.
+    # The device's own report.
     posture: Annotated[tuple[Requirement, ...], Field(max_length=32)] = ()
 
 
 class Check(enum.StrEnum):
-    """What a step of the decision looked at."""
+    """The subject of a step of the decision."""
 
     DEVICE = "device"
     NAME = "name"
@@ -97,7 +97,7 @@ class Asker:
     code_valid_until: datetime.datetime | None
     source: str | None
     posture: Mapping[str, str] = field(default_factory=dict[str, str])
-    # What makes it choose one gateway and another device another one.
+    # The device's share of the weights: it makes this device choose one gateway and another device another one.
     device_id: uuid.UUID = _NO_DEVICE
 
 

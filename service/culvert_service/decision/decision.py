@@ -26,7 +26,7 @@ from culvert_service.decision.shares import score
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One that names both the person, or a group of theirs, and the resource."""
+    """A policy that names both the person, or a group of theirs, and the resource."""
 
     name: str
     enabled: bool
@@ -47,9 +47,9 @@ class GatewayFact:
     name: str
     online: bool
     draining: bool = False
-    # Where the resource's gateways have weights.
+    # The share, if the resource's gateways have weights.
     weight: int | None = None
-    # Where the device knows it.
+    # The round trip, if the device knows it.
     distance: Distance | None = None
 
     def obstacle(self) -> Denial | None:
@@ -68,13 +68,13 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class AccessStep:
-    """One thing that was looked at: which (a device, a policy, …), and what stood in the way there, if anything."""
+    """A step of the decision: its subject (a device, a policy, …), and the obstacle there, if any."""
 
     check: Check
     subject: str
     denial: Denial | None = None
     until: datetime.datetime | None = None
-    # Of a gateway, where it has one.
+    # A gateway's weight, if it has one.
     weight: int | None = None
 
 

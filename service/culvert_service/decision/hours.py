@@ -63,7 +63,7 @@ class Closed:
 
 
 def state(hours: Hours, now: datetime.datetime) -> Open | Closed:
-    """What is compared is time in UTC: a change of the clocks makes a window longer or shorter, as it does the day."""
+    """Times are compared in UTC: a change of the clocks makes a window longer or shorter, as it does the day."""
     zone = ZoneInfo(hours.zone)
     spans = _spans(hours.zone, hours.windows, now.astimezone(zone).date())
     until = now
@@ -91,7 +91,7 @@ def _around(zone: ZoneInfo, windows: tuple[Window, ...], today: datetime.date) -
                 next_day = window.closes <= window.opens
                 last = day + datetime.timedelta(days=1) if next_day else day
                 start, end = _at(day, window.opens, zone), _at(last, window.closes, zone)
-                # What the spring's change of the clocks has swallowed whole.
+                # A window that the spring's change of the clocks has swallowed whole.
                 if start < end:
                     yield start, end
 

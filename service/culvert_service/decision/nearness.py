@@ -23,7 +23,7 @@ class Distance:
 
 
 def near(distances: Mapping[str, Distance]) -> frozenset[str]:
-    """Those to use before the others."""
+    """The gateways to use before the others."""
     nearest = min((it.round_trip for it in distances.values()), default=0.0)
     return frozenset(
         name

@@ -1,4 +1,4 @@
-"""What a policy asks of a computer, by what that says of itself (agent API, WatchRequest). Pure.
+"""A policy's requirements on a computer, checked against the computer's report (agent API, WatchRequest). Pure.
 
 What a device does not report is not met, and neither is a version that is none.
 """
@@ -38,7 +38,7 @@ Value = Annotated[str, Field(min_length=1, max_length=POSTURE_VALUE_MAX, pattern
 
 
 class Requirement(BaseModel):
-    """One fact: what it may be, or the version that it is at least."""
+    """A requirement on one fact: its allowed values, or its least version."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ def asked(requirements: Sequence[Requirement]) -> str:
 
 
 def reported(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> str:
-    """What a device says of what is asked for, in words."""
+    """A device's report on the required facts, in words."""
     facts = dict.fromkeys(one.fact for one in requirements)
     return ", ".join(f"{fact} {posture.get(fact, '(unknown)')}" for fact in facts)
 

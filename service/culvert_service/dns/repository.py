@@ -67,7 +67,7 @@ async def lock(session: AsyncSession, name: str) -> DnsZone | None:
 
 
 async def choose(session: AsyncSession, zone_id: int, resources: Sequence[int]) -> None:
-    """What a zone publishes, in place of what it did."""
+    """Set the resources that a zone publishes, in place of the former ones."""
     await session.execute(delete(DnsZoneResource).where(DnsZoneResource.zone_id == zone_id))
     session.add_all(DnsZoneResource(zone_id=zone_id, resource_id=number) for number in resources)
 

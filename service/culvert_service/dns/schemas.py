@@ -24,14 +24,14 @@ State = Literal["pending", "live", "refused", "foreign", "occluded", "unreachabl
 
 
 class ZoneChange(BaseModel):
-    """What of a zone can be changed in place."""
+    """The fields of a zone that can be changed in place."""
 
     model_config = ConfigDict(extra="forbid")
 
     # The primary's name or address.
     server: Annotated[str, AfterValidator(_server)]
     port: Annotated[int, Field(ge=1, le=65535)] = 53
-    # Of a file in dns-updater's key directory, without `.key`.
+    # The name of a file in dns-updater's key directory, without `.key`.
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
     # Seconds.
     ttl: Annotated[int, Field(ge=0, le=DNS_TTL_MAX)] = 60
@@ -42,13 +42,13 @@ class ZoneChange(BaseModel):
 class ZoneIn(ZoneChange):
     name: Slug
     origin: Annotated[str, AfterValidator(dns_name.parse)]
-    # Of several zones of one origin; the server tells them apart by the key or the port.
+    # Tells several zones of one origin apart, which the server does by the key or the port.
     view: Annotated[str, Field(pattern=r"^[a-z0-9-]{0,63}$")] = ""
     # Tells our records from another Culvert's in the same zone.
     instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,63}$")] = "default"
 
 
-# What an administrator reads of a refusal.
+# An administrator's view of a refusal.
 Told = Annotated[str, AfterValidator(dns_name.with_encoding)]
 
 
@@ -86,7 +86,7 @@ class ZoneOut(ZoneIn):
     failures: int
     # Which dns-updater keeps the zone; none when no lease is in force.
     keeper: str | None
-    # How many records are in each state.
+    # The number of records in each state.
     records: dict[DnsState, int]
 
     @computed_field
@@ -97,7 +97,7 @@ class ZoneOut(ZoneIn):
 
 
 class DnsRecordOut(BaseModel):
-    """One name and type. `zone` is a zone's name, empty for a name that none publishes."""
+    """A name and a type. `zone` is a zone's name, empty for a name that none publishes."""
 
     model_config = ConfigDict(from_attributes=True)
 

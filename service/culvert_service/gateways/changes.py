@@ -115,7 +115,7 @@ class Changes:
         await self._ownership.look()
 
     async def undrain(self, by: Actor, name: str, seen: MayMatch) -> None:
-        """What has moved away stays where it is. Raises CulvertError NOT_FOUND or VERSION_STALE."""
+        """End a drain. Tunnels that have moved away stay there. Raises CulvertError NOT_FOUND or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             gateway = await _locked(transaction.session, name, seen)
             if gateway.draining_since is None:

@@ -1,4 +1,4 @@
-"""What a gateway should hold beside what it holds. Pure.
+"""A gateway's desired entries beside its actual ones. Pure.
 
 A set-up that is under way looks like drift for a moment: what two looks agree about is drift.
 """
@@ -52,7 +52,7 @@ def compared(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) 
         if (tunnel.tunnel_id, tunnel.generation) in agreed:
             vital, _ = tunnel.entries()
             missing += [item for item in vital if item.key not in there]
-            # What is left of it is wanted as long as it is not lost.
+            # The entries that are left of it are wanted as long as the SA is not lost.
             foreign -= {item.key for item in vital}
     return [*_standing(observed, foreign, changed), *(Compared(item, Standing.MISSING) for item in missing)]
 

@@ -1,4 +1,4 @@
-"""What a link needs, and a gateway's KEK, from the gateway's row."""
+"""A link's settings, and a gateway's KEK, from the gateway's row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from culvert_service.pki.master_key import MasterKey
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """What a link needs to know of its gateway."""
+    """A link's settings of its gateway."""
 
     id: int
     name: str

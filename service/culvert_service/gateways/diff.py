@@ -14,7 +14,7 @@ from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
 from culvert_service.gateways.tunnel_entries import same_sa
 
 _SAD = ("sad_in", "sad_out")
-# What lets a packet in or out goes first, what it refers to after that.
+# Entries that let packets in or out go first, entries that they refer to after that.
 _DELETE_ORDER = (
     *("spd_out", "sad_out", "spd_in", "sad_in"),
     *("port_role", "own_address", "icmp_source", "route", "ecmp_member", "nexthop"),
@@ -43,7 +43,7 @@ class DesiredTunnel:
         draining: Sequence[Entry] = (),
         source: object = None,
     ) -> DesiredTunnel:
-        """Of entries that are made already."""
+        """A tunnel of entries that are made already."""
         sas = tuple(item.key for item in vital if item.table in _SAD)
         return cls(tunnel_id, generation, sas, lambda: (vital, draining), source)
 
@@ -56,7 +56,7 @@ class Plan:
     updates: tuple[Update, ...]
 
     def subjects(self) -> frozenset[object]:
-        """What it is about: tunnels by id and generation, entries by key."""
+        """The subjects of the changes: tunnels by id and generation, entries by key."""
         lost = ((tunnel.tunnel_id, tunnel.generation) for tunnel in self.lost)
         return frozenset((*lost, *(update.entry.key for update in self.updates)))
 
@@ -86,10 +86,10 @@ class Sieve:
 
 
 def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: Iterable[Entry]) -> Plan:
-    """What makes the gateway hold `static` and those of `tunnels` that it still has the SAs of."""
+    """Plan the changes after which the gateway holds `static` and those of `tunnels` that it still has the SAs of."""
     there = {item.key: item for item in observed}
     unknown = dict(there)
-    # Of a hundred thousand entries that are as they should be, none is kept twice.
+    # A gateway has a hundred thousand entries: none that is right is kept twice.
     differing: dict[EntryKey, Entry] = {}
 
     def want(items: Iterable[Entry]) -> None:

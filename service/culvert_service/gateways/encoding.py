@@ -120,7 +120,7 @@ class Encoding:
         ]
 
     def entry(self, found: p4r.TableEntry) -> Entry | None:
-        """What a read returned, as the same value that was written; None for a default action."""
+        """The entry of an answer, as the same value that was written; None for a default action."""
         if found.is_default_action or found.action.WhichOneof("type") != "action":
             return None
         table = self._by_id[found.table_id]
@@ -141,7 +141,7 @@ class Encoding:
         )
 
     def counted(self, found: p4r.DirectCounterEntry) -> tuple[EntryKey, Count]:
-        """Of a read of direct counters: which entry, and what has hit it."""
+        """An entry and its hits, from a read of direct counters."""
         entry, data = found.table_entry, found.data
         table = self._by_id[entry.table_id]
         fields = table.by_id
@@ -149,7 +149,7 @@ class Encoding:
         return (table.name, tuple(sorted(match)), entry.priority), Count(data.packet_count, data.byte_count)
 
     def counted_sa(self, found: p4r.DirectCounterEntry) -> int | None:
-        """Of a read of direct counters of a table with the match field `sa_id`: the SA."""
+        """An SA and its hits, from a read of the direct counters of a table with the match field `sa_id`."""
         entry = found.table_entry
         field = self._by_id[entry.table_id].by_name["sa_id"].id
         return next((int.from_bytes(it.exact.value) for it in entry.match if it.field_id == field), None)

@@ -16,7 +16,7 @@ EntryKey = tuple[str, Match, int]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What has hit an entry so far."""
+    """The hits of an entry so far."""
 
     packets: int
     bytes: int
@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def key(self) -> EntryKey:
-        """What makes it one entry to the switch (P4Runtime section 9.1)."""
+        """The entry's key, by which the switch tells entries apart (P4Runtime section 9.1)."""
         return self.table, self.match, self.priority
 
     def with_key_of(self, found: Entry) -> Entry:
@@ -73,7 +73,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One change. A MODIFY knows what was there, so that it can be undone."""
+    """A change of an entry. A MODIFY knows the former entry, so that it can be undone."""
 
     kind: Kind
     entry: Entry

@@ -99,7 +99,7 @@ class Fleet:
         return iter(self._links.values())
 
     def standing(self, name: str) -> Standing | None:
-        """Of ours, what the link says now."""
+        """The link's present state, for a gateway of ours."""
         standing, link = self._standings.get(name), self._links.get(name)
         if standing is None or link is None:
             return standing

@@ -1,4 +1,4 @@
-"""How a gateway fares, as the link that has it sees it. Pure."""
+"""A gateway's health, as the link that has it sees it. Pure."""
 
 from __future__ import annotations
 

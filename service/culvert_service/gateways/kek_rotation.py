@@ -102,7 +102,7 @@ class KekRotation:
         known = await link.keks()
         following = link.config.next_key_wrap
         if known is None:
-            # Such a switch reads its KEK only at its start, and then has no entries.
+            # A switch without this knowledge reads its KEK only at its start, and then has no entries.
             if following is not None and not await link.observe():
                 await self._promote(link, following)
             return
@@ -200,7 +200,7 @@ def _rotates(link: Link) -> bool:
 
 
 def _due(left: Collection[int], asked: Mapping[int, _Asked], now: float) -> Sequence[int]:
-    """Those that were asked for the longest time ago: SAs that nobody renews must not delay the others."""
+    """The SAs asked for the longest time ago: SAs that nobody renews must not delay the others."""
     last = {sa: asked[sa].last if sa in asked else -math.inf for sa in left}
     due = [sa for sa, at in last.items() if now - at >= AGAIN_SECONDS]
     return heapq.nsmallest(BATCH, due, key=lambda sa: (last[sa], sa))

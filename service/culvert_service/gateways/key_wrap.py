@@ -25,7 +25,7 @@ def new_kek() -> bytes:
 
 
 class KeyWrap:
-    """One gateway's key-encryption key."""
+    """A gateway's key-encryption key."""
 
     def __init__(self, kek: bytes) -> None:
         self._kek = kek

@@ -1,4 +1,4 @@
-"""What kind of switch a gateway is, and what follows from it."""
+"""The kind of a gateway's switch, and its consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One gateway over P4Runtime: keeps a session up, writes with undo, reads back, hands digests on.
+"""A gateway over P4Runtime: keeps a session up, writes with undo, reads back, hands digests on.
 
           connect, arbitrate, push the pipeline          reconciled
 OFFLINE ─────────────────────────────────────► PREPARING ──────────► ONLINE
@@ -83,7 +83,7 @@ class Owner(Protocol):
     """Hears of a link whether it holds its gateway."""
 
     def fares(self, link: Link) -> None:
-        """It went online or offline, or repaired drift."""
+        """The gateway went online or offline, or repaired drift."""
         ...
 
     def outbid(self, link: Link, highest: int) -> None:
@@ -117,7 +117,7 @@ class Link:
         self.epoch = epoch
         self.guard = Guard()
         self.online = False
-        # It answers, though it may not hold its desired state yet; and when it last did, by the monotonic clock.
+        # The switch answers, though it may lack desired entries yet; the time of its last answer, by the monotonic clock.
         self.alive = False
         self.answered_at: float | None = None
         self.reason: str = NOT_CONNECTED_YET
@@ -153,7 +153,7 @@ class Link:
             except _LostError as lost:
                 self._set_offline(str(lost))
             except Exception as error:
-                # Whatever one gateway does must not take the others down.
+                # A gateway's fault must not take the others down.
                 _log.exception("gateway link failed", extra={"gateway": self.name})
                 self._set_offline(f"the link failed: {type(error).__name__}")
             finally:
@@ -301,16 +301,16 @@ class Link:
         return found
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
-        """What the gateway holds under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
+        """The gateway's entries under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self.observe({item.key for item in entries}, WRITE_SECONDS)
 
     async def carried(self, table: str) -> Carried:
-        """What each SA's entries of a table have seen. Raises CulvertError GATEWAY_DOWN."""
+        """The hits of each SA's entries of a table. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as tables:
             return await tables.carried(table)
 
     async def counters(self) -> dict[EntryKey, Count]:
-        """What has hit each entry that counts. Raises CulvertError GATEWAY_DOWN."""
+        """The hits of each entry that counts. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, Count] = {}
         async with self._reading(_OBSERVE_SECONDS) as tables:
             for name in COUNTED:
@@ -318,7 +318,7 @@ class Link:
         return found
 
     async def drops(self) -> dict[str, int]:
-        """How many packets it has dropped, by cause; causes that there were. Raises CulvertError GATEWAY_DOWN."""
+        """The number of dropped packets by cause, without causes that never occurred. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as tables:
             counted = await tables.array("drops")
         return {cause: counted[index] for index, cause in GATEWAY_DROPS.items() if counted.get(index)}

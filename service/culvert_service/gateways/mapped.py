@@ -1,4 +1,4 @@
-"""One 128-bit number for an address of either family: IPv4 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2). Pure."""
+"""A 128-bit number for an address of either family: IPv4 as ::ffff:a.b.c.d (RFC 4291 section 2.5.5.2). Pure."""
 
 from __future__ import annotations
 

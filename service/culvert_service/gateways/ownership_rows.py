@@ -21,7 +21,7 @@ _BURY = text("""
 DELETE FROM controllers WHERE holder IN
     (SELECT holder FROM controllers WHERE ends_at <= now() FOR UPDATE SKIP LOCKED)
 """)
-# What is ours, and of what is free no more than our share.
+# Our gateways, and of the free ones no more than our share.
 _CLAIM = text("""
 INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, ends_at)
 SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways
@@ -54,7 +54,7 @@ WHERE lease.gateway_id = (SELECT max(gateway_id) FROM gateway_leases WHERE holde
     AND lease.holder = :holder AND (SELECT held FROM load WHERE holder = :holder) > least.held + 1
 RETURNING lease.gateway_id
 """)
-# One gateway moves at a time, whoever gives it; the number is ours alone in this database.
+# A single gateway moves at a time, whoever gives it; the number is ours alone in this database.
 _ONE_GIVES = text("SELECT pg_try_advisory_xact_lock(7242316)")
 _RAISE = text("""
 UPDATE gateway_leases SET epoch = :highest + 1
@@ -135,7 +135,7 @@ async def tell(session: AsyncSession) -> None:
 
 
 async def record(session: AsyncSession, gateway_id: int, report: Report, before: Report | None) -> None:
-    """What is new since `before`; others are told when the gateway went online or offline."""
+    """Record the changes since `before`; others are notified when the gateway went online or offline."""
     if before is not None and before.epoch != report.epoch:
         before = None
     values = {

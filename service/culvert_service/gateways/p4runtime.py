@@ -158,7 +158,7 @@ class Session:
         await self._channel.close()
 
     async def write(self, updates: Sequence[p4r.Update], *, missing_ok: bool = False) -> None:
-        """One request, within which the switch may take the updates in any order (section 12).
+        """A write request, within which the switch may take the updates in any order (section 12).
 
         `missing_ok`: entries that a MODIFY or DELETE does not find are no error. Raises P4RuntimeError.
         """
@@ -292,7 +292,7 @@ class Session:
 
 @contextmanager
 def _answers() -> Generator[None]:
-    """What gRPC raises, as P4RuntimeError."""
+    """Raise gRPC's errors as P4RuntimeError."""
     try:
         yield
     except grpc.aio.AioRpcError as error:

@@ -57,7 +57,7 @@ async def reconcile(link: Link, state: DesiredState) -> None:
 
 
 async def comparison(link: Link, state: DesiredState) -> list[Compared]:
-    """What it should hold beside what it holds, at this moment. Raises CulvertError GATEWAY_DOWN."""
+    """The gateway's desired entries beside its actual ones, at this moment. Raises CulvertError GATEWAY_DOWN."""
     todo, observed = await _look(link, state)
     before = todo.subjects()
     if before:

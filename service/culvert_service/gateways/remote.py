@@ -61,7 +61,7 @@ class Remote:
     async def _remove(self, body: bytes) -> bytes:
         gateway, entries = _decode(body)
         if link := self._fleet.get(gateway):
-            # What sends traffic into a tunnel first.
+            # Changes that send traffic into a tunnel come first.
             policies = [entry for entry in entries if entry.table == "spd_out"]
             rest = [entry for entry in entries if entry.table != "spd_out"]
             if await link.remove([deletes(*policies), deletes(*rest)]):

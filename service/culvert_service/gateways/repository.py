@@ -54,7 +54,7 @@ class Load:
 
     @property
     def stays(self) -> str:
-        """What no other gateway can take, in words; empty when there is nothing."""
+        """The tunnels and resources that no other gateway can take, in words; empty when there are none."""
         return ", ".join([*self.alone, *(f"the tunnel {name}" for name in self.end_of)])
 
 

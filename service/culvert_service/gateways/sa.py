@@ -17,7 +17,7 @@ Tag = NewType("Tag", int)
 
 @dataclass(frozen=True, slots=True)
 class SaNumbers:
-    """One SA as the gateway's tables name it."""
+    """An SA as the gateway's tables name it."""
 
     spi: Spi
     slot: Slot

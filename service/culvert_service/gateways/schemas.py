@@ -96,7 +96,7 @@ class LanPort(BaseModel):
     address: Ipv4
     prefix: Prefix
     neighbours: Annotated[dict[Address, Mac], Field(max_length=1024)] = {}
-    # What lies behind a router on the LAN, and which neighbour that is: {"10.30.0.0/16": "10.20.0.254"}.
+    # Prefixes behind a router on the LAN, and the neighbour's address: {"10.30.0.0/16": "10.20.0.254"}.
     routes: Annotated[dict[Prefix | Prefix6, Address], Field(max_length=256)] = {}
     address6: Ipv6 | None = None
     prefix6: Prefix6 | None = None
@@ -115,7 +115,7 @@ class LanPort(BaseModel):
 
     @model_validator(mode="after")
     def _neighbours_inside(self) -> Self:
-        """What a tunnel may reach leaves by the LAN port alone."""
+        """Packets to a tunnel's targets leave by the LAN port alone."""
         if (self.address6 is None) != (self.prefix6 is None):
             raise ValueError("address6 and prefix6 go together")
         prefixes = [ipaddress.ip_network(it) for it in (self.prefix, self.prefix6) if it is not None]
@@ -149,7 +149,7 @@ class GatewayIn(BaseModel):
     pool6: Prefix6 | None = None
     wan: WanPort
     lan: LanPort
-    # What its tunnels are encrypted and authenticated with.
+    # The suite of its tunnels' SAs.
     suite: Suite = Suite.AES_GCM_256
     # Legacy suites that may be used although they are weaker. The gateway itself has to be started with them as well.
     legacy_suites: list[Suite] = []
@@ -186,7 +186,7 @@ class GatewayIn(BaseModel):
 
 
 class DriftOut(BaseModel):
-    """What a reconciliation had to put right at the gateway while it was online: how often, and the last time's entries."""
+    """Drift that reconciliations repaired at the gateway while it was online: how often, and the last time's entries."""
 
     repaired: int = 0
     last_at: datetime | None = None
@@ -248,7 +248,7 @@ class GatewayOut(BaseModel):
     draining_since: datetime | None
     # Open now, or left of what drains.
     tunnels: int
-    # Of P4Runtime that it speaks; null where this controller does not reach it.
+    # The version of P4Runtime that it speaks; null where this controller does not reach it.
     version: str | None
     # The resources that no other gateway could serve.
     alone_for: list[str]
@@ -293,7 +293,7 @@ class EntryOut(ContentOut):
     # Beside what the controller wants: it should be there and is not; nobody wants it; it should be as `desired`.
     standing: Literal["held", "missing", "foreign", "changed"]
     desired: ContentOut | None
-    # That have hit it, where its table counts.
+    # The packets that have hit it, where its table counts.
     packets: int | None
     bytes: int | None
 

@@ -1,4 +1,4 @@
-"""What a tunnel may carry, as SPD entries say it: the far side of its selectors (RFC 4301 section 4.4.1.1). Pure."""
+"""A tunnel's packets as SPD entries say them: the far side of its selectors (RFC 4301 section 4.4.1.1). Pure."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Selector:
         return self.family == other.family and one_protocol
 
     def to(self, other: Selector) -> dict[str, MatchValue]:
-        """What packets from here to there match, if the two meet."""
+        """The match for packets from here to there, if the two meet."""
         match: dict[str, MatchValue] = {"src": _masked(self.prefix), "dst": _masked(other.prefix)}
         return match | other._transport("dport") | self._transport("sport")
 
     def towards(self, near: str) -> dict[str, MatchValue]:
-        """What packets from the address `near` match."""
+        """The match for packets from the address `near`."""
         return {"src": _host(near), "dst": _masked(self.prefix)} | self._transport("dport")
 
     def back_to(self, near: str) -> dict[str, MatchValue]:
-        """What the answers match."""
+        """The match for the answers."""
         return {"src": _masked(self.prefix), "dst": _host(near)} | self._transport("sport")
 
     def _transport(self, port: str) -> dict[str, MatchValue]:

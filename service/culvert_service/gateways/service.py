@@ -188,7 +188,7 @@ class Gateways:
     def _out(self, seen: Seen, load: Load) -> GatewayOut:
         gateway, health = seen.gateway, seen.health
         link = self._fleet.get(gateway.name)
-        # Of our own we know more than was recorded.
+        # The link of a gateway of ours knows more than the database.
         known = link if link is not None and link.epoch == seen.epoch else seen
         return GatewayOut(
             name=gateway.name,

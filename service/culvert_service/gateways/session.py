@@ -1,4 +1,4 @@
-"""What a P4Runtime session is opened with."""
+"""The parameters with which a P4Runtime session is opened."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Site:
         return around is not None and str(around) in self.lan.routes
 
     def inside(self) -> list[Network]:
-        """What belongs on this side of the gateway, its devices included."""
+        """The addresses on this side of the gateway, its devices included."""
         known = (self.lan.prefix, self.lan.prefix6, self.pool, self.pool6, *self.lan.routes)
         return [ipaddress.ip_network(prefix) for prefix in known if prefix is not None]
 

@@ -30,7 +30,7 @@ _NO_SUCH_ENTITY = {
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What has hit the entries of each SA so far, by the SA's id."""
+    """The hits of each SA's entries so far, by the SA's id."""
 
     packets: Mapping[int, int]
     bytes: Mapping[int, int]

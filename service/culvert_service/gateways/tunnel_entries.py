@@ -38,7 +38,7 @@ _BOTH_HOSTS = 256
 
 _ICMP, _ICMPV6 = 1, 58
 
-# What makes it this SA and no other; the rest may be modified while it lives.
+# The fields that identify the SA; the others may be modified while it lives.
 _IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
 
 
@@ -65,15 +65,15 @@ class Course(Protocol):
         ...
 
     def inward(self) -> Iterator[dict[str, MatchValue]]:
-        """What packets that come out of the tunnel have to match."""
+        """Matches for packets that come out of the tunnel."""
         ...
 
     def outward(self) -> Iterator[dict[str, MatchValue]]:
-        """What packets from the LAN match that go into it."""
+        """Matches for packets from the LAN that go into the tunnel."""
         ...
 
     def answers(self) -> Iterator[dict[str, MatchValue]]:
-        """What the gateway's own ICMP errors about packets out of the tunnel match."""
+        """Matches for the gateway's own ICMP errors about packets out of the tunnel."""
         ...
 
 
@@ -114,7 +114,7 @@ class Path:
 
     @property
     def remote_prefixes(self) -> tuple[str, ...]:
-        """What the device sends into the tunnel."""
+        """The prefixes that the device sends into the tunnel."""
         return tuple(dict.fromkeys(selector.prefix for selector, _ in self.ends()))
 
     @property
@@ -149,7 +149,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One generation: the SA that the gateway opens with, the SA that it seals with."""
+    """A generation: the SA with which the gateway decrypts, the SA with which it encrypts."""
 
     generation: int
     to_gateway: SaNumbers

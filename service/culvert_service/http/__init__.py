@@ -1,1 +1,1 @@
-"""What stands around the endpoints of all parts: one application, its middleware, its pages."""
+"""The application around the endpoints of all parts: its middleware, its pages."""

@@ -76,7 +76,7 @@ class Idempotency:
             return
         request = Request(scope, receive)
         key = request.headers.get("Idempotency-Key")
-        # What needs no account is good once by itself.
+        # A call without an account can be repeated without harm.
         if key is None or not self._access.is_claimed(request):
             await self._app(scope, receive, send)
             return

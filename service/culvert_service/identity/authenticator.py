@@ -26,5 +26,5 @@ def issue(session: AsyncSession, master_key: MasterKey, device: Device) -> Authe
 
 
 def secret_context(device_id: uuid.UUID) -> str:
-    """Where the secret rests, for the master key."""
+    """The context of the stored secret, for the master key."""
     return f"totp {device_id}"

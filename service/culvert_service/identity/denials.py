@@ -1,4 +1,4 @@
-"""What the audit log is told of devices' calls that are refused."""
+"""Audit lines about refused calls of devices."""
 
 from __future__ import annotations
 

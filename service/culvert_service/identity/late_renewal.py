@@ -81,7 +81,7 @@ class Challenges:
 
 @dataclass(frozen=True, slots=True)
 class _Proven:
-    """What a request has proven without the database: the key of the certificate with this fingerprint has signed it."""
+    """A proof that needs no database: the key of the certificate with this fingerprint has signed the request."""
 
     fingerprint: bytes
     challenge: Challenge

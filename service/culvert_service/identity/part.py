@@ -1,4 +1,4 @@
-"""What the controller knows of people and their devices: enrolment, codes, renewal, and the routes of all three."""
+"""People and their devices: enrolment, codes, renewal, and the routes of all three."""
 
 from __future__ import annotations
 

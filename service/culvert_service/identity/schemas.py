@@ -22,7 +22,7 @@ def canonical_email(address: str) -> str:
 
 
 class UserChange(BaseModel):
-    """What of a person can be changed in place."""
+    """The fields of a person that can be changed in place."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +42,7 @@ class UserOut(BaseModel):
 
     name: str
     email: str
-    # That are not revoked, and when one of them began to watch last.
+    # The number of devices that are not revoked, and the time at which one of them began to watch last.
     devices: int
     last_seen_at: datetime | None
     # The newest of their devices'; in lists alone.
@@ -98,7 +98,7 @@ class EnrolmentOut(BaseModel):
 
 
 class RenewalChallengeOut(BaseModel):
-    """Of this controller; good once, until `expires_at`."""
+    """A challenge of this controller; it works once, until `expires_at`."""
 
     challenge: str
     expires_at: datetime
@@ -139,7 +139,7 @@ class DeviceOut(BaseModel):
     last_seen_at: datetime | None
     last_seen_address: str | None
     client_version: str | None
-    # What it says of itself.
+    # The device's own report.
     posture: dict[str, str]
     certificate_expires_at: datetime
     code_valid_until: datetime | None

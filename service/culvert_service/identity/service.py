@@ -37,7 +37,7 @@ from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
-# What a device may say of itself (proto/culvert/agent/v1); lengths in characters.
+# The limits of a device's report (proto/culvert/agent/v1); lengths in characters.
 _POSTURE_FACTS, _POSTURE_NAME, _POSTURE_VALUE = 32, 64, 256
 _VERSION_LENGTH = 40
 
@@ -75,7 +75,7 @@ class Identity:
         self._now = now
 
     async def enrol(self, by: Actor, asked: EnrolmentIn) -> EnrolmentOut:
-        """Where the answer was lost, the same device may ask again with the same key, and gets a new authenticator.
+        """Enrol a device. After a lost answer it may ask again with the same key, and gets a new authenticator.
 
         Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID.
         """
@@ -100,7 +100,7 @@ class Identity:
             issued = self._devices.issue_device(public_key, str(again.id if again else device_id))
             if again is not None:
                 device = again
-                # What the lost answer held is void.
+                # The secrets of the lost answer are void.
                 await repository.forget_authenticator(session, device.id)
                 device.next_fingerprint = device.next_serial = device.next_expires_at = None
             else:

@@ -22,7 +22,7 @@ GUESSES = 5
 # Each lock after the first is twice as long.
 LOCK = datetime.timedelta(seconds=60)
 LOCK_MAX = datetime.timedelta(hours=1)
-# How long a proven code opens tunnels.
+# The time for which a proven code opens tunnels.
 WINDOW = datetime.timedelta(hours=8)
 
 # RFC 4226 section 4 recommends 160 bits.
@@ -31,7 +31,7 @@ _SECRET_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is remembered of a device's guesses. `drift`: steps that its clock was ahead at the last code."""
+    """The record of a device's guesses. `drift`: steps that its clock was ahead at the last code."""
 
     last_used_step: int = 0
     failures: int = 0
@@ -87,7 +87,7 @@ def uri(secret: bytes, user: str, device: str) -> str:
 
 
 def judge(guard: Guard, secret: bytes, code: str, now: datetime.datetime) -> Verdict:
-    """What this guess is, and what to remember of it."""
+    """The verdict on this guess, and the new record."""
     if locked := guard.locked(now):
         return locked
     current = int(now.timestamp()) // STEP_SECONDS

@@ -1,1 +1,1 @@
-"""What administrators watch as it happens: server-sent events that go on where a lost connection ended."""
+"""Live views for administrators: server-sent events that go on where a lost connection ended."""

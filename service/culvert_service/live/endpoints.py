@@ -36,7 +36,7 @@ _Event = TypeVar("_Event")
 
 
 class Area(StrEnum):
-    """What can be watched."""
+    """The views that can be watched."""
 
     TUNNELS = "tunnels"
     TRAFFIC = "traffic"
@@ -131,7 +131,7 @@ async def _lines(log: LogView, seen: str | None) -> AsyncGenerator[Told]:
 
 
 async def _merged(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerator[tuple[Area, Told]]:
-    """Whatever comes first, until one of them ends."""
+    """The streams' events as they come, until one of the streams ends."""
     following = {asyncio.ensure_future(anext(events, None)): area for area, events in streams.items()}
     try:
         while True:

@@ -1,4 +1,4 @@
-"""How far a stream of several views has been seen, as the one text that an event's id may be. Pure."""
+"""The progress of a stream of several views, as the one text that an event's id may be. Pure."""
 
 from __future__ import annotations
 

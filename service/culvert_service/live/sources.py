@@ -1,4 +1,4 @@
-"""What the live views show: each row by its key, and a version that costs little to read.
+"""The rows of the live views: each by its key, and a version that costs little to read.
 
 Postgres keeps with each row the transaction that wrote it (xmin): that it is another tells that the row was changed, by
 whichever process.
@@ -62,7 +62,7 @@ def traffic(of: Throughput) -> View:
 
 def gateways(service: Gateways) -> View:
     """By name. Whether one answers is no row's: they are few, and compared whole."""
-    # What was compared is what is shown: of a second reading, the version may be one that comes back.
+    # The rows that were compared are shown: on a second reading, the version may be one that comes back.
     seen: dict[str, str] = {}
 
     async def versions() -> Mapping[str, str]:

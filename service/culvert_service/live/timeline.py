@@ -1,4 +1,4 @@
-"""What a set of rows was and became, as numbered events. Pure.
+"""The changes of a set of rows, as numbered events. Pure.
 
     rows now ──► difference to the rows before ──► events n+1, n+2, … ──► whoever has seen up to n
                                                    └─ the last so many are kept
@@ -51,13 +51,13 @@ class Timeline:
                 self._forget(key)
                 continue
             self._versions[key] = versions[key]
-            # What made the version another need not show.
+            # The cause of the new version need not be visible.
             if self._rows.get(key) != read[key]:
                 self._rows[key] = read[key]
                 self._append("changed", {"key": key, "row": read[key]})
 
     def since(self, seen: str | None) -> Sequence[Event]:
-        """What happened after the event of that id; everything as one event where that cannot be told."""
+        """The events after the event of that id; everything as one event where those are unknown."""
         epoch, _, number = (seen or "").rpartition("-")
         known = epoch == self._epoch and number.isascii() and number.isdigit() and len(number) < len("9" * 19)
         behind = self._last - int(number) if known else -1

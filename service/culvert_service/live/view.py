@@ -1,4 +1,4 @@
-"""One live view: looks while somebody watches, and tells each watcher what it has not seen."""
+"""A live view: looks while somebody watches, and sends each watcher the rows that it has not seen."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class View:
         return bool(self._timeline.since(seen))
 
     async def _look(self) -> None:
-        # One after the other: an older look must not end after a newer one.
+        # Looks take turns: an older look must not end after a newer one.
         async with self._one_at_a_time:
             versions = await self._versions()
             changed = self._timeline.changed(versions)

@@ -1,1 +1,1 @@
-"""What Prometheus scrapes: what this controller has done, and what it is responsible for now."""
+"""Metrics for Prometheus: this controller's past work, and its present responsibilities."""

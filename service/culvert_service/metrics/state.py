@@ -1,4 +1,4 @@
-"""What is so at the moment of the scrape: read from the database and from this controller's links."""
+"""Gauges of the state at the moment of the scrape: from the database and from this controller's links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.pki.authority import Authority
 from culvert_service.watch.hub import Hub
 
-# Of a gateway that nobody has sampled for that long, nothing is said (gateways/sampling.py).
+# A gateway without a sample for that long is left out (gateways/sampling.py).
 _SAMPLED = datetime.timedelta(minutes=1)
 
 

@@ -17,7 +17,7 @@ _CONTEXT = "oidc flow"
 
 
 class SignInFlow(BaseModel):
-    """What was wanted, and what the provider's answer has to match. `token` and `name` are of an invitation to set up."""
+    """The sign-in's purpose, and values that the provider's answer must match. `token` and `name` are an invitation's."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -34,5 +34,5 @@ class OidcOffer(BaseModel):
 
 
 class OidcOut(BaseModel):
-    # Where to send the browser.
+    # The address to send the browser to.
     url: str

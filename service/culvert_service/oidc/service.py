@@ -1,4 +1,4 @@
-"""What a sign-in at the provider is good for: an administrator's session or account, or a person's invitation."""
+"""Sign-in at the provider: for an administrator's session or account, or for a person's invitation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Oidc:
         self._master_key = master_key
         self._invite = invite
         self._now = now
-        # What was logged last of the provider, for each half of a sign-in, until that succeeds.
+        # The provider's last logged fault, for each half of a sign-in, until that half succeeds.
         self._faults: dict[str, CulvertError] = {}
 
     @property
@@ -64,11 +64,11 @@ class Oidc:
 
     @property
     def fault(self) -> CulvertError | None:
-        """What keeps people from signing in at the provider, as far as the last one who tried has met it."""
+        """The obstacle to sign-ins at the provider, as the last person who tried has met it."""
         return next(iter(self._faults.values()), None)
 
     async def begin(self, asked: OidcIn) -> tuple[str, str]:
-        """Where to send the browser, and its cookie. Raises CulvertError NOT_FOUND or ProviderError."""
+        """Give the address to send the browser to, and its cookie. Raises CulvertError NOT_FOUND or ProviderError."""
         token = asked.token.get_secret_value() if asked.token else ""
         flow = flows.begin(asked.purpose, token, asked.name or "", self._now())
         asking = self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
@@ -185,7 +185,7 @@ def configured(settings: Settings) -> Provider | None:
         secret = file.read_text().strip()
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
-    # What a provider needs is a large part of what this process imports, and most have none.
+    # The modules for a provider are a large part of this process' imports, and most controllers have no provider.
     from culvert_service.oidc.calls import Calls, trust
     from culvert_service.oidc.provider import Provider
 

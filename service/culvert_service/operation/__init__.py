@@ -1,1 +1,1 @@
-"""What an operator does beside a running controller: back up, restore."""
+"""An operator's commands beside a running controller: back up, restore."""

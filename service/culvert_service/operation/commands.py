@@ -45,7 +45,7 @@ async def init(settings: Settings) -> None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
         return
     print("For the first owner's account, within a day, in a browser:")
-    # What is behind the # is sent nowhere.
+    # The part behind the # is sent nowhere.
     print(f"  {settings.rest_url}/console/setup#token={token}")
     print(f"or POST {settings.rest_url}/api/v1/setup")
     print(f'  {{"token": "{token}", "name": "…", "password": "…"}}')

@@ -24,7 +24,7 @@ async def call(settings: Settings, method: str, path: str, body: object = None, 
 
 
 async def read(settings: Settings, path: str) -> tuple[Any, str]:
-    """What is there, and its ETag. Raises the same."""
+    """The object, and its ETag. Raises the same."""
     return await asyncio.to_thread(_call, settings, "GET", path, None, "")
 
 

@@ -26,7 +26,7 @@ from culvert_service.pki.issuance import Profile, Token
 CA_LIFETIME = datetime.timedelta(days=3650)
 # dNSName that a gateway demands of its P4Runtime client.
 P4RUNTIME_CLIENT_NAME = "culvert-controller"
-# Of those who may read it and change nothing, where it is told that name.
+# The dNSName of clients that may read and change nothing, if the gateway is started with that name.
 P4RUNTIME_READER_NAME = "culvert-reader"
 P4RUNTIME_NAMES = frozenset({P4RUNTIME_CLIENT_NAME, P4RUNTIME_READER_NAME})
 
@@ -63,7 +63,7 @@ class PrivateKey:
 
 
 class Authority:
-    """One CA. Its key stays in this object and in one file of mode 0600."""
+    """A CA. Its key stays in this object and in one file of mode 0600."""
 
     def __init__(self, pem: bytes, earlier: bytes = b"", crossed: bytes = b"") -> None:
         """`earlier`: certificates of CAs that it has taken the place of; `crossed`: what they say of it. PEM."""

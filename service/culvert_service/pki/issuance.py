@@ -1,4 +1,4 @@
-"""What may be signed, looked at before it is, and signed once (DESIGN D14).
+"""Certificates: checked before they are signed, and signed once (DESIGN D14).
 
 profile, key, names ─► signed with a key that nobody trusts ─► parsed, held to its profile ─► Token ─► one signature
 
@@ -126,7 +126,7 @@ def label_fault(name: str, reserved: Collection[str]) -> str | None:
 
 
 def canonical(name: str) -> str:
-    """One spelling of a DNS name or an address: lower case, no final dot, no brackets, an IPv4-mapped address as IPv4."""
+    """The canonical spelling of a DNS name or an address: lower case, no final dot, no brackets, IPv4-mapped as IPv4."""
     bare = dns_name.canonical(name.strip("[]"))
     try:
         address = ipaddress.ip_address(bare)
@@ -142,7 +142,7 @@ def describe(
     now: datetime.datetime,
     end: datetime.datetime,
 ) -> x509.CertificateBuilder:
-    """What every certificate says, a CA's own too."""
+    """The extensions of every certificate, a CA's own too."""
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))

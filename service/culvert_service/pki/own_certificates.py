@@ -19,7 +19,7 @@ from culvert_service.pki.issuance import BACKDATE
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_SECONDS = 5.0
-# Of a certificate's life.
+# A share of a certificate's life.
 _RENEWED_AFTER = 2 / 3
 
 

@@ -1,4 +1,4 @@
-"""What a change of groups or policies would do: it is made, looked at, and taken back."""
+"""The effect of a change of groups or policies: the change is made, looked at, and taken back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from culvert_service.policies.schemas import EffectOut, SomePeopleOut
 
 _SHOWN = 20
 
-# How many tunnels would be closed, were the session's transaction committed as it stands.
+# The number of tunnels that would be closed, were the transaction committed as it stands.
 Cuts = Callable[[AsyncSession], Awaitable[int]]
 
 

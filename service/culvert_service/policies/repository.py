@@ -125,7 +125,7 @@ async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What the decision about one device and a name needs."""
+    """The facts for the decision about one device and a name."""
 
     device: Device
     resource: Resource | None

@@ -62,27 +62,27 @@ class ClosedOut(BaseModel):
 
 
 class SomePeopleOut(BaseModel):
-    """How many, and the names of the first of them."""
+    """A number of things, and the names of the first of them."""
 
     count: int
     first: list[str]
 
 
 class EffectOut(ClosedOut):
-    """What a change would do. Who gains or loses a resource gets to it, or not any more, as far as conditions let them."""
+    """The effect of a change: people who get to a resource, or not any more, as far as conditions let them."""
 
     gain: SomePeopleOut
     lose: SomePeopleOut
 
 
 class GroupUseOut(EffectOut):
-    """What the deletion of a group would do. Its policies go with it."""
+    """The effect of deleting a group. Its policies go with it."""
 
     policies_deleted: list[str]
 
 
 class StepOut(BaseModel):
-    """One thing that the decision looked at. `subject` is the device, name, policy or gateway that it belongs to."""
+    """A step of the decision. `subject` is the device, name, policy or gateway that it belongs to."""
 
     check: Check
     subject: str
@@ -97,11 +97,11 @@ class StepOut(BaseModel):
 
 
 class TraceOut(BaseModel):
-    """What an opening by this device would be answered now, and every step to it."""
+    """The answer that an opening by this device would get now, and every step to it."""
 
     device_id: uuid.UUID
     device: str
-    # Where the device was taken to be; null: it has not been seen yet.
+    # The device's address in this decision; null: it has not been seen yet.
     address: str | None
     verdict: Literal["permit", "deny"]
     gateways: list[str]

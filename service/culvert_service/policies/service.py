@@ -149,7 +149,7 @@ class Policies:
         return await self._effects.of(concerned, lambda session: _write_policy(session, name, asked))
 
     async def use(self, name: str) -> EffectOut:
-        """What its deletion would do. Raises CulvertError NOT_FOUND."""
+        """The effect of the group's deletion. Raises CulvertError NOT_FOUND."""
 
         async def concerned(session: AsyncSession) -> set[str]:
             return {resource.name for resource in (await _policy(session, name)).resources}

@@ -1,4 +1,4 @@
-"""What a resource would do, before it is there, and what hangs on it, before it goes."""
+"""A resource's effect before it exists, and its dependents before it is deleted."""
 
 from __future__ import annotations
 

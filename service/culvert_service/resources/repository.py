@@ -79,7 +79,7 @@ async def lock(session: AsyncSession, name: str) -> Resource | None:
 
 
 async def reachable_by(session: AsyncSession, user_id: int) -> Sequence[Resource]:
-    """What some enabled policy leads the person to, whatever its conditions are at the moment."""
+    """The resources to which an enabled policy leads the person, whatever its conditions are at the moment."""
     leads = exists().where(
         PolicyResource.resource_id == Resource.id,
         PolicyResource.policy_id == Policy.id,

@@ -102,7 +102,7 @@ class PublishedOut(BaseModel):
 
 
 class PreviewOut(BaseModel):
-    """What would be published, and who would get a policy of their own."""
+    """The names that would be published, and the people who would get a policy of their own."""
 
     records: list[PublishedOut]
     people: list[str]

@@ -129,7 +129,7 @@ class Resources:
         return await self.get(name)
 
     async def list(self, page: Page, q: str | None, gateway: str | None, sort: str) -> list[ResourceOut]:
-        """Those that `q` is found in, and that `gateway` serves."""
+        """The resources in which `q` is found, and that `gateway` serves."""
         order, falling = chosen(repository.ORDERS, sort)
         async with self._database() as session:
             cut = page.by(order.kind, int)

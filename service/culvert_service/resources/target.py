@@ -1,4 +1,4 @@
-"""What may be reached under a resource's name: prefixes, and of each what protocol and which ports. Pure."""
+"""The targets of a resource's name: prefixes, and for each a protocol and ports. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Target(BaseModel):
 
 
 def selectors(rows: Sequence[Mapping[str, Any]]) -> tuple[Selector, ...]:
-    """What a tunnel to the resource may carry, without repetition."""
+    """The packets that a tunnel to the resource may carry, without repetition."""
     found = (
         Selector(row["prefix"], _number(row), ports)
         for row in rows

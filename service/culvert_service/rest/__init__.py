@@ -1,1 +1,1 @@
-"""What every part says in REST: pages, versions, refusals, limits."""
+"""The REST conventions of every part: pages, versions, refusals, limits."""

@@ -1,4 +1,4 @@
-"""What a list can be ordered by: a column, and where a row stands in it. A leading `-` turns the order around."""
+"""The order of a list: a column, and a row's place in it. A leading `-` turns the order around."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Key = str | int | datetime.datetime | uuid.UUID
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a repository reads: `count` rows after `after` (None: from the start)."""
+    """The range that a repository reads: `count` rows after `after` (None: from the start)."""
 
     after: tuple[Key, ...] | None
     count: int
@@ -68,7 +68,7 @@ class Page:
 
     def by(self, *kinds: type[Key]) -> Cut:
         """For a list that is ordered by columns of these types. Raises CulvertError REQUEST_INVALID."""
-        # One more row than is shown tells whether there is a page after it.
+        # An extra row shows whether there is a page after this one.
         return Cut(_decoded(self._cursor, kinds) if self._cursor else None, self._limit + 1)
 
     def cut(self, rows: Sequence[_Row], place: Callable[[_Row], tuple[Key, ...]]) -> list[_Row]:

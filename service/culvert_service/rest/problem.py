@@ -63,7 +63,7 @@ class Problem(BaseModel):
     fields: dict[str, str] = {}
 
 
-# How any route may answer, for OpenAPI.
+# The refusals of any route, for OpenAPI.
 REFUSALS: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "content": {MEDIA_TYPE: {}}}}
 
 
@@ -122,7 +122,7 @@ def install(app: FastAPI) -> None:
 
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        # Where and why, never the value: it may be a token.
+        # The place and the cause, never the value: it may be a token.
         found = [(fault["loc"], fault["msg"]) for fault in error.errors()[:_FAULTS_MAX]]
         why = "; ".join(f"{'.'.join(map(str, place[1:]))}: {what}" for place, what in found)
         return problem(

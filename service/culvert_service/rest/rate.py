@@ -1,4 +1,4 @@
-"""How often someone may ask: a token bucket for each. Pure."""
+"""Rate limits: a token bucket for each caller. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GET shows and a PUT cannot change: sent back as it was read, it changes nothing; otherwise it is refused.
+"""Fields that a GET shows and a PUT cannot change: sent back unchanged they are ignored; otherwise they are refused.
 
 A model of answers names in `observed` its fields that change without a change of the version, such as counters. Of these
 any value may come back.

@@ -1,4 +1,4 @@
-"""One request: its source address, and whether its answer may be kept."""
+"""A request's source address, and whether its answer may be kept."""
 
 from __future__ import annotations
 

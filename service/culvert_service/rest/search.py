@@ -1,4 +1,4 @@
-"""What a list is searched by: a part of one of its texts, whatever their case."""
+"""Search in a list: by a part of one of a row's texts, in any case."""
 
 from __future__ import annotations
 

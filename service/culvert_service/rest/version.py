@@ -52,7 +52,7 @@ def etag(version: int) -> str:
 
 
 def tagged(response: Response, found: tuple[_Shown, int]) -> _Shown:
-    """What was found, with its version as the answer's ETag."""
+    """The object, with its version as the answer's ETag."""
     shown, version = found
     response.headers["ETag"] = etag(version)
     return shown

@@ -39,7 +39,7 @@ async def check_gateway(session: AsyncSession, gateway: Gateway) -> None:
 
 
 def why_unfit(error: CulvertError) -> str:
-    """What `check` says, as a part of another sentence."""
+    """The refusal of `check`, as a part of another sentence."""
     return error.fields.get("why") or error.message.rstrip(".")
 
 
@@ -70,7 +70,7 @@ def _check_amount(row: SiteTunnel) -> None:
 
 
 def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:
-    """What is near has to be, and nothing of what is far."""
+    """The near addresses have to be there, and none of the far ones."""
     site = site_of(near)
     if strange := [it for it in place_of(row, near).prefixes() if not site.reaches(it)]:
         raise _invalid(f"{near.name} has no neighbour in {strange[0]} on its LAN, and no router to it")

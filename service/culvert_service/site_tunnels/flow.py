@@ -1,4 +1,4 @@
-"""What may pass between two gateways, of what an administrator and resources' profiles say is behind each. Pure.
+"""The packets between two gateways, by an administrator's and the resources' targets behind each. Pure.
 
 target   ─ target    what fits both
 target   ─ resource  likewise: the target's hosts reach the resource, as its profile says
@@ -32,7 +32,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is behind one gateway: targets of the tunnel's own, and those of resources."""
+    """The targets behind a gateway: the tunnel's own, and those of resources."""
 
     targets: tuple[Selector, ...]
     resources: tuple[Selector, ...] = ()
@@ -56,7 +56,7 @@ def overlap(one: Flow, other: Flow) -> bool:
 
 
 def suite_of(asked: str | None, profiles: Iterable[str | None]) -> Suite:
-    """What was asked for, or what the profiles say. Raises ValueError when they say several."""
+    """The administrator's choice, or the profiles'. Raises ValueError when the profiles differ."""
     said = {asked} if asked else {suite for suite in profiles if suite}
     if len(said) > 1:
         raise ValueError(f"its resources ask for {' and '.join(sorted(said))}; say which suite it has")
@@ -64,7 +64,7 @@ def suite_of(asked: str | None, profiles: Iterable[str | None]) -> Suite:
 
 
 def limits_of(asked: Limits | None, profiles: Sequence[Limits]) -> Limits:
-    """What was asked for, or of each kind the nearest of the profiles'."""
+    """The administrator's limits, or of each kind the nearest of the profiles'."""
     if asked is not None or not profiles:
         return asked or _DEFAULT_LIMITS
     return Limits(

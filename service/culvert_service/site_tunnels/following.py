@@ -21,7 +21,7 @@ from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import flows_at, parse, place_of, wanted_limits, wanted_suite
 
-# What each tunnel that carries a resource carried before a change of it.
+# The packets of each tunnel that carries a resource, before a change of the resource.
 Carried = Mapping[uuid.UUID, object]
 
 

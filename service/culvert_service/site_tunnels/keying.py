@@ -89,7 +89,7 @@ class Keying:
                 await repository.trouble(session, record.id, error.message)
 
     async def _go_on(self, record: SiteTunnelRecord) -> None:
-        """One step, and those that it leads to at once. Raises CulvertError."""
+        """Take a step, and those that follow from it at once. Raises CulvertError."""
         current: SiteTunnelRecord | None = record
         while current is not None:
             match next_step(current.keys, self._asked.get(record.id)):
@@ -125,7 +125,7 @@ class Keying:
         async with self._database.begin() as session:
             done = await repository.switched(session, record, before, self._drain)
         if not done:
-            # What was written may be of a former description.
+            # The written entries may be of a former description.
             await self._programming.reconcile(record)
             return
         if before:

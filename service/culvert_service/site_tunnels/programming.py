@@ -1,4 +1,4 @@
-"""What is done at one end of a tunnel between gateways: by us where the gateway is ours, by its owner otherwise.
+"""Work at one end of a tunnel between gateways: by us where the gateway is ours, by its owner otherwise.
 
 The owner is told numbers and keys; what entries these make it reads from the rows, as we would.
 """
@@ -57,7 +57,7 @@ class Programming:
             await self._ask(_INSTALL, record, end, asked)
 
     async def switch(self, record: SiteTunnelRecord, end: End) -> None:
-        """What the LAN sends is sealed with the current generation."""
+        """Encrypt the LAN's packets with the current generation."""
         if link := self._fleet.get(end.gateway):
             await _put(link, end.policy(record.keys.current))
         else:
@@ -92,7 +92,7 @@ class Programming:
                 await self._remove(end.gateway, [of_it[turn]])
 
     async def reconcile(self, record: SiteTunnelRecord) -> None:
-        """What each gateway holds of it follows its rows, soon."""
+        """Make each gateway's entries follow the rows, soon."""
         for end in record.ends:
             if link := self._fleet.get(end.gateway):
                 link.reconcile_soon()
@@ -100,7 +100,7 @@ class Programming:
                 await self._remote.reconcile(end.gateway)
 
     async def _permit(self, record: SiteTunnelRecord, end: End) -> None:
-        """What its peer may seal is let in."""
+        """Let in the packets that the peer may encrypt."""
         if link := self._fleet.get(end.gateway):
             await _put(link, end.permits(record.keys.current))
         else:

@@ -143,12 +143,12 @@ def wanted_limits(row: SiteTunnel) -> Limits:
 
 
 def place_of(row: SiteTunnel, gateway: Gateway) -> Place:
-    """What is behind one of its gateways."""
+    """The place behind one of its gateways."""
     return Place.of(*targets_of(row, gateway))
 
 
 def targets_of(row: SiteTunnel, gateway: Gateway) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What is asked for behind it, and what its resources say."""
+    """The administrator's targets behind it, and those of its resources."""
     own = row.a_targets if gateway is row.a else row.b_targets
     return own, [target for one in _behind(row, gateway) for target in one.targets]
 

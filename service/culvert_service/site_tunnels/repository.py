@@ -103,7 +103,7 @@ async def carrying(session: AsyncSession, resource_id: int) -> list[SiteTunnel]:
 
 
 async def count_version(session: AsyncSession, tunnels: Collection[uuid.UUID]) -> None:
-    """What they carry has become other than it was, though nobody has changed them."""
+    """Count a new version of tunnels whose packets have changed with their resources, though nobody changed the tunnels."""
     touched = update(SiteTunnel).where(SiteTunnel.id.in_(tunnels)).values(version=SiteTunnel.version)
     await session.execute(touched.execution_options(synchronize_session=False))
 

@@ -16,7 +16,7 @@ from culvert_service.resources.target import Target
 
 
 class EndIn(BaseModel):
-    """What is behind a gateway: on its LAN, or on that of a router there."""
+    """The targets behind a gateway: on its LAN, or on that of a router there."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -64,7 +64,7 @@ class SiteTunnelIn(SiteTunnelChange):
 class EndOut(EndIn):
     observed: ClassVar = frozenset(("profiles", "address", "online"))
 
-    # What the resources' profiles say now.
+    # The targets of the resources' profiles now.
     profiles: list[Target]
     # The gateway's outer address.
     address: str
@@ -92,7 +92,7 @@ class SiteTunnelOut(BaseModel):
     state: Literal["down", "switching", "up"]
     # Why it is not up, or why its keys could not be renewed.
     reason: str
-    # Of its keys; 0 before the first.
+    # The generation of its keys; 0 before the first.
     generation: int
     keyed_at: datetime | None
     created_at: datetime

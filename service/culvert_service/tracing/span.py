@@ -1,4 +1,4 @@
-"""One step of an operation, as its trace shows it; nothing while no traces are taken.
+"""A step of an operation, as its trace shows it; nothing while no traces are taken.
 
 Attributes are names of the field (OpenTelemetry's semantic conventions) and numbers, never contents: a span leaves this
 computer.

@@ -28,7 +28,7 @@ def leave(engine: Engine) -> None:
 
 
 def within_an_operation() -> bool:
-    """What the process does by itself, twice a second, is nobody's."""
+    """Statements of the process' own periodic work belong to no trace."""
     return opentelemetry.get_current_span().is_recording()
 
 

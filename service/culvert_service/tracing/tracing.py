@@ -50,5 +50,5 @@ class Tracing:
             return
         span.use(None)
         statements.leave(self._engine)
-        # It sends what is left.
+        # Shutting down sends the remaining spans.
         await asyncio.to_thread(self._provider.shutdown)

@@ -1,4 +1,4 @@
-"""What the log is told of tunnels that end, and what is left to do."""
+"""Audit lines of tunnels that end, and the work that is left after the commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import Transaction
 from culvert_service.tunnels.record import TunnelRecord
 
-# What is left to do after a commit; returns how many tunnels were closed.
+# Work that is left after a commit; returns the number of closed tunnels.
 Finish = Callable[[], Awaitable[int]]
 
 

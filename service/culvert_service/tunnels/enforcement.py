@@ -71,7 +71,7 @@ class Enforcement:
             return closed
 
     async def would_close(self, session: AsyncSession) -> int:
-        """How many, were the session's transaction committed as it stands."""
+        """The number of tunnels that would be closed, were the transaction committed as it stands."""
         due = await repository.due(session, self._now(), None)
         closed = 0
         for start in range(0, len(due), _BATCH):

@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 2.0
 # A device has that long to call, until it is asked again.
 _PATIENCE_SECONDS = 5.0
-# Of tunnels that work still, so many are asked in one sweep.
+# The number of tunnels that still work and are moved in one sweep.
 _WORKING_AT_ONCE = 200
 
 
@@ -40,7 +40,7 @@ class Failover:
         self._fleet = fleet
         self._hub = hub
         self._outages = Outages()
-        # Of other controllers' gateways: the epoch in which they were last online, and when that was.
+        # For other controllers' gateways: the epoch in which they were last online, and the time.
         self._told: dict[str, tuple[int, float]] = {}
         self._gone: frozenset[str] = frozenset()
         self._drains: frozenset[str] = frozenset()

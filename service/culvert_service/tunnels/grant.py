@@ -1,4 +1,4 @@
-"""What a device is handed: a tunnel's shape and one generation of its keys."""
+"""A device's grant: a tunnel's shape and one generation of its keys."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class GrantedTunnel:
 
 
 class Timeline:
-    """Where the time of a request went: microseconds from its arrival."""
+    """The time of a request at each step: microseconds from its arrival."""
 
     def __init__(self) -> None:
         self._arrived = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a device is told of its tunnels before it opens one: through which gateways, and its inner addresses there.
+"""A device's tunnels before it opens one: their gateways, and its inner addresses there.
 
 A program that sends before its tunnel is open sends from the tunnel's address then: its connection goes on in the tunnel.
 """
@@ -90,7 +90,7 @@ class InnerAddresses:
 
 
 def _names(device_id: uuid.UUID, facts: Sequence[GatewayFact]) -> Sequence[str]:
-    """Those that can carry something now; all when none can."""
+    """The gateways that can carry something now; all when none can."""
     order = in_turn(device_id, facts)
     able = [fact.name for fact in order if fact.obstacle() is None]
     return able or [fact.name for fact in order]

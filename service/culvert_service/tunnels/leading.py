@@ -30,7 +30,7 @@ class Serving:
     weighted: bool
 
     def before(self, gateway: int) -> tuple[int, ...] | None:
-        """What every device tries before it; None when that is not known."""
+        """The gateways that every device tries before it; None when they are unknown."""
         if self.weighted or gateway not in self.gateways:
             return None
         return self.gateways[: self.gateways.index(gateway)]

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 # Our tunables. Looking takes this share of the time at most, so that what it costs does not grow with the fleet.
 _SHARE = 0.05
 _EVERY_SECONDS = 1.0
-# What an SA belongs to is read anew after this long: its resource's idle time may have changed.
+# An SA's owner is read anew after this long: its resource's idle time may have changed.
 _KNOWN_SECONDS = 60.0
 
 # Closes the tunnels that match, and tells their devices why.
@@ -95,7 +95,7 @@ class Liveness:
         for tunnel_id in found.ask:
             device_id = by_tunnel[tunnel_id][0].device_id
             await self._pushes.tell_elsewhere(device_id, GatewayMoved(tunnel_id, silent))
-        # What was looked at may be open anew by now.
+        # A tunnel that was found idle may be open anew by now.
         for why, tunnels in ((CulvertError(Reason.CLOSED_IDLE), found.idle), (silent, found.silent)):
             if tunnels:
                 await self._close(

@@ -48,7 +48,7 @@ async def stranded(
         exists()
         .where(ResourceGateway.resource_id == Tunnel.resource_id, ResourceGateway.gateway_id == other.id)
         .where(other.name.in_(usable))
-        # One that works is left for those that are tried before it.
+        # A tunnel at a gateway that works moves only to gateways that are tried before it.
         .where(or_(leaving, its_place.is_(None), ResourceGateway.position < its_place))
     )
     query = (

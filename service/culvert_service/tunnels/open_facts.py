@@ -1,4 +1,4 @@
-"""What the decision about an opening needs, in one statement."""
+"""The facts for the decision about an opening, in one statement."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class OpenFacts:
-    """What the decision needs, and what is there already. `policies` is for decision.facts to parse."""
+    """The facts for the decision, and the present tunnel. `policies` is for decision.facts to parse."""
 
     device: Device | None
     resource: Resource | None = None

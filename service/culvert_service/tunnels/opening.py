@@ -82,7 +82,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is in the transaction, and has yet to be on the gateway."""
+    """A tunnel that is in the transaction, and has yet to be on the gateway."""
 
     tunnel: GrantedTunnel
     batches: Sequence[Sequence[Update]]
@@ -230,7 +230,7 @@ class Opening:
                 if error.reason is not Reason.GATEWAY_DOWN:
                     raise
                 if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
-                    # It has changed hands meanwhile.
+                    # The gateway has changed hands meanwhile.
                     return _Retry()
                 return _NextGateway(link.name, error)
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 GONE_SECONDS = 2.0
 # After its owner, another controller, was last seen to call it online: the owner has waited already.
 TOLD_SECONDS = 0.5
-# Of a gateway that was never reached, nobody knows whether it lives: its tunnels may be well.
+# A gateway that was never reached may still live: its tunnels may be well.
 UNKNOWN_SECONDS = 15.0
 
 

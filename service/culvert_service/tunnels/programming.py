@@ -1,4 +1,4 @@
-"""What opening, renewing and activating share: numbers and keys for a pair, then the gateway, then the commit.
+"""The common part of opening, renewing and activating: numbers and keys for a pair, then the gateway, then the commit.
 
 A transaction waits for a gateway's answer, for a second at most, and never for its turn there. A reconciliation that has
 the gateway reads the database meanwhile, and a pooler may have two connections for all.

@@ -38,7 +38,7 @@ from culvert_service.tunnels.pool import Inner
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What every tunnel to a resource through a gateway has in common."""
+    """The common fields of all tunnels to a resource through a gateway."""
 
     resource: str
     fqdn: str
@@ -129,7 +129,7 @@ class TunnelRecord:
             tuple(entry for pair in self._pairs(draining=drains) for entry in pair_entries(self.path, pair))
             for drains in (False, True)
         )
-        # What is left of a tunnel that is leaving may be missing.
+        # The rows of a tunnel that is leaving may be missing.
         return (
             ((), (*vital, *draining, *self.policy()))
             if self.leaving
@@ -147,7 +147,7 @@ class TunnelRecord:
 def parse(
     tunnel: Mapping[str, Any], sas: Sequence[Mapping[str, Any]], shape: Shape, inner: Inner
 ) -> TunnelRecord:
-    """Of rows as `to_jsonb` shows them. Thousands are read at once: the mapper's objects would take most of the time."""
+    """A record of rows as `to_jsonb` shows them. Thousands are read at once: the mapper's objects would be too slow."""
     current: int = tunnel["generation"]
     generations = {sa["generation"] for sa in sas}
     draining = frozenset(sa["generation"] for sa in sas if sa["drain_until"] is not None)

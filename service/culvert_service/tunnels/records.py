@@ -52,7 +52,7 @@ from culvert_service.tunnels.record import TunnelRecord, parse
 
 # A drain's controller ends it within this time, unless that controller died.
 ABANDONED = timedelta(seconds=1)
-# What is read of a gateway at a time; endpoints are not negative.
+# The number of rows read of a gateway at a time; endpoints are not negative.
 _PORTION = 1000
 _BEFORE_ALL = -1
 
@@ -128,7 +128,7 @@ async def owned(
         return None
     *shown, device, user, current = row
     if not current:
-        # It had to wait for whoever changed it: what is joined to it is older.
+        # The row had to wait for the transaction that changed it: the joined rows are older.
         shown = await transaction.row(_RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
         assert shown is not None
     found = from_json(Device, device)
@@ -162,7 +162,7 @@ async def take(transaction: InSession, *which: ColumnElement[bool]) -> list[Tunn
 
 
 async def unfit(transaction: Statements, before: Sequence[TunnelRecord]) -> list[TunnelRecord]:
-    """Those of the held tunnels that their gateway, resource and addresses describe otherwise by now."""
+    """The held tunnels that their gateway, resource and addresses describe otherwise by now."""
     if not before:
         return []
     by_id = {record.id: record for record in before}
@@ -183,7 +183,7 @@ def _possible(shown: str, sas: str, resource: str, gateway: str, inner: str) -> 
 
 
 async def remove(transaction: Statements, tunnel_id: uuid.UUID) -> None:
-    """One that is locked."""
+    """Remove a locked tunnel."""
     await transaction.run(_REMOVE, tunnel_id=tunnel_id)
 
 

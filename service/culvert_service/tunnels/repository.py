@@ -45,7 +45,7 @@ from culvert_service.tunnels.free_number import free_number
 from culvert_service.tunnels.pool import Inner, address_after, free_address
 from culvert_service.tunnels.sa_rows import insert_sas
 
-# What a click waits for names tables and is compiled once.
+# A statement that a click waits for names its tables and is compiled once.
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
 _ADDRESSES = cast("Table", Address.__table__)
@@ -109,7 +109,7 @@ _THERE = Statement(
 _PAIR = (_ADDRESSES.c.address, _ADDRESSES.c.address6)
 _AT_GATEWAY = _ADDRESSES.c.gateway_id == bindparam("at_gateway")
 _MINE = _ADDRESSES.c.device_id == bindparam("of_device")
-# What the device has, and the highest that anybody has, of each family.
+# The device's addresses, and the highest that anybody has, of each family.
 _STANDING = Statement(
     select(
         *(select(column).where(_AT_GATEWAY, _MINE).scalar_subquery() for column in _PAIR),
@@ -124,7 +124,7 @@ _STANDING = Statement(
     )
 )
 _TAKEN = Statement(select(*_PAIR).where(_AT_GATEWAY))
-# Of devices that never come back.
+# Free the addresses of devices that never come back.
 _RELEASE = Statement(
     delete(_ADDRESSES).where(
         _ADDRESSES.c.gateway_id == bindparam("at_gateway"),
@@ -213,7 +213,7 @@ async def assign_early(transaction: Statements, gateway: Gateway, device_id: uui
 async def _standing(
     transaction: Statements, gateway: Gateway, device_id: uuid.UUID, skip: int
 ) -> tuple[Inner | None, Inner | None]:
-    """What the device has, and what follows the highest that anybody has."""
+    """The device's addresses, and the ones after the highest that anybody has."""
     [(mine, mine6, highest, highest6)] = await transaction.rows(
         _STANDING, at_gateway=gateway.id, of_device=device_id
     )
@@ -246,7 +246,7 @@ def _both(gateway: Gateway, address: str | None, address6: str | None) -> Inner 
 
 
 async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> None:
-    """Of devices without a tunnel there."""
+    """Delete addresses outside of the pool, of devices without a tunnel there."""
     found = await session.execute(
         select(Address.device_id, Address.address, Address.address6).where(Address.gateway_id == gateway.id)
     )

@@ -34,7 +34,7 @@ FROM unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[])) AS new (id, gener
 
 
 async def lock(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
-    """Those that are still at that generation and nobody else's, until the transaction ends."""
+    """Lock the tunnels that are still at that generation, until the transaction ends; gives those."""
     asked = {"ids": [number for number, _ in tunnels], "generations": [current for _, current in tunnels]}
     return set(await session.scalars(_LOCK, asked))
 

@@ -37,14 +37,14 @@ _Sa = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where an SA's packets come from. Port 0: ESP without UDP."""
+    """The source of an SA's packets. Port 0: ESP without UDP."""
 
     address: str
     port: int
 
 
 class Newest:
-    """Of each SA what was heard last, and whether somebody is at work on it."""
+    """The last reported endpoint of each SA, and whether somebody is at work on it."""
 
     def __init__(self) -> None:
         self._heard: dict[_Sa, Peer | None] = {}
@@ -56,7 +56,7 @@ class Newest:
         return idle
 
     def take(self, sa: _Sa) -> Peer | None:
-        """What was heard since the last time; with None the work is over."""
+        """The endpoint reported since the last time; with None the work is over."""
         peer = self._heard.pop(sa, None)
         if peer is not None:
             self._heard[sa] = None

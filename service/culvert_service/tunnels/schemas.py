@@ -26,7 +26,7 @@ class TunnelOut(BaseModel):
     legacy: bool
     inner_address: str
     inner_address6: str | None
-    # Where the gateway sends to: what the device's last authenticated move said. Port 0: ESP without UDP.
+    # The peer's endpoint: the source of the device's last authenticated packet. Port 0: ESP without UDP.
     peer_address: str
     peer_port: int
     generation: int

@@ -1,4 +1,4 @@
-"""What a gateway's counters tell of its tunnels: which are idle, and which devices do not answer any more. Pure.
+"""Findings from a gateway's counters: idle tunnels, and devices that do not answer any more. Pure.
 
 A device is heard by packets that were authenticated and that its policy lets in. What is only sent to it says nothing of
 it: where that goes on and nothing comes back, the device is asked to open the tunnel again (RFC 7296 section 2.4: only a
@@ -72,7 +72,7 @@ class _Tunnel:
 
 
 class Silence:
-    """One gateway, look by look. Times are monotonic, in seconds."""
+    """The findings of one gateway, look by look. Times are monotonic, in seconds."""
 
     def __init__(self) -> None:
         self._before = Counts({}, {})

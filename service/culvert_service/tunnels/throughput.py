@@ -1,4 +1,4 @@
-"""How fast tunnels carry, whoever writes their gateways: a controller has the rates of its own and asks the others."""
+"""The rates of tunnels at all gateways: a controller has the rates of its own and asks the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Throughput:
         return {_RATES: self._serve}
 
     async def now(self) -> dict[uuid.UUID, Rate]:
-        """Of another controller that does not answer, nothing."""
+        """Another controller that does not answer gives no rates."""
         others = {
             standing.holder
             for standing in self._fleet.standings()

@@ -1,4 +1,4 @@
-"""How fast each tunnel carries, from two looks at a gateway's counters. Pure.
+"""The rate of each tunnel, from two looks at a gateway's counters. Pure.
 
 This process has it of the gateways that it writes, and nobody keeps it; throughput.py has it of all.
 """
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# What an SA has carried so far.
+# The bytes that an SA has carried so far.
 Bytes = Mapping[int, int]
 
 
@@ -51,7 +51,7 @@ class Traffic:
             }
 
     def forget(self, gateway: str) -> None:
-        """It could not be looked at."""
+        """Forget a gateway that could not be looked at."""
         self._before.pop(gateway, None)
         self._rates.pop(gateway, None)
 

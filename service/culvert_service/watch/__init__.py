@@ -1,1 +1,1 @@
-"""What a device is told as it happens."""
+"""A device's live events."""

@@ -75,7 +75,7 @@ class End:
 
 
 class Watcher:
-    """One device's stream of events; starts with ProfileChanged."""
+    """A device's stream of events; starts with ProfileChanged."""
 
     # An asyncio.Queue would take 3 KiB for each of thousands.
     __slots__ = ("_events", "_profile_waits", "_told")

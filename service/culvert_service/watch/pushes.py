@@ -1,4 +1,4 @@
-"""What a device is told, whichever controller its stream is at, and when it is away.
+"""Events for devices, whichever controller holds their stream, and for devices that are offline.
 
  change ── one transaction ──► pushes ── NOTIFY, or the look of every second ──► each other controller ──► its streams
     └── after the commit ──► streams of this controller            └── a stream that begins ──► what was missed
@@ -59,7 +59,7 @@ class Pushes:
             await repository.tell_controllers(session)
 
     async def tell_elsewhere(self, device_id: uuid.UUID, event: Event) -> None:
-        """What needs no telling when the device has its stream here, or none at all."""
+        """Send an event to the device's stream here, or else to the other controllers."""
         if self._hub.watches(device_id):
             self._hub.tell(device_id, event)
         else:
@@ -67,7 +67,7 @@ class Pushes:
                 await self.tell(session, [(device_id, event)])
 
     async def missed(self, device_id: uuid.UUID) -> list[Message]:
-        """What a stream that begins has to hear: which tunnels have been closed. The gateway repeats the rest."""
+        """The first messages of a new stream: the closed tunnels. The gateway repeats the rest."""
         async with self._database() as session:
             found = [_message(body) for body in await repository.events(session, device_id)]
         return [message for message in found if message.response.HasField("tunnel_closed")]

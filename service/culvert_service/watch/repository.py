@@ -60,7 +60,7 @@ async def keep_watched(
     at: datetime.datetime,
     until: datetime.datetime,
 ) -> set[uuid.UUID]:
-    """Those that were written. Skips devices that are opening a tunnel; a later pass updates them."""
+    """Update these devices; gives those that were written. Skips devices that are opening a tunnel until a later pass."""
     free = select(Device.id).where(Device.id.in_(devices), Device.watched_by == holder)
     free = free.with_for_update(skip_locked=True, key_share=True)
     told = update(Device).where(Device.id.in_(free.scalar_subquery()))

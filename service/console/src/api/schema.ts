@@ -1576,7 +1576,7 @@ export interface components {
         };
         /**
          * Area
-         * @description What can be watched.
+         * @description The views that can be watched.
          * @enum {string}
          */
         Area: "tunnels" | "traffic" | "gateways" | "dns" | "audit";
@@ -1655,7 +1655,7 @@ export interface components {
         };
         /**
          * Check
-         * @description What a step of the decision looked at.
+         * @description The subject of a step of the decision.
          * @enum {string}
          */
         Check: "device" | "name" | "policy" | "code" | "source" | "posture" | "hours" | "approval" | "gateway";
@@ -1763,7 +1763,7 @@ export interface components {
         };
         /**
          * DeniedOut
-         * @description What a device was refused last.
+         * @description A device's last refusal.
          */
         DeniedOut: {
             /**
@@ -1824,7 +1824,7 @@ export interface components {
         };
         /**
          * DnsRecordOut
-         * @description One name and type. `zone` is a zone's name, empty for a name that none publishes.
+         * @description A name and a type. `zone` is a zone's name, empty for a name that none publishes.
          */
         DnsRecordOut: {
             /** Attempts */
@@ -1868,7 +1868,7 @@ export interface components {
         DnsState: "pending" | "live" | "refused" | "foreign" | "occluded" | "unreachable";
         /**
          * DriftOut
-         * @description What a reconciliation had to put right at the gateway while it was online: how often, and the last time's entries.
+         * @description Drift that reconciliations repaired at the gateway while it was online: how often, and the last time's entries.
          */
         DriftOut: {
             /**
@@ -1896,7 +1896,7 @@ export interface components {
         };
         /**
          * EffectOut
-         * @description What a change would do. Who gains or loses a resource gets to it, or not any more, as far as conditions let them.
+         * @description The effect of a change: people who get to a resource, or not any more, as far as conditions let them.
          */
         EffectOut: {
             gain: components["schemas"]["SomePeopleOut"];
@@ -1906,7 +1906,7 @@ export interface components {
         };
         /**
          * EndIn
-         * @description What is behind a gateway: on its LAN, or on that of a router there.
+         * @description The targets behind a gateway: on its LAN, or on that of a router there.
          */
         EndIn: {
             /** Gateway */
@@ -2150,7 +2150,7 @@ export interface components {
         };
         /**
          * GroupUseOut
-         * @description What the deletion of a group would do. Its policies go with it.
+         * @description The effect of deleting a group. Its policies go with it.
          */
         GroupUseOut: {
             gain: components["schemas"]["SomePeopleOut"];
@@ -2600,7 +2600,7 @@ export interface components {
         };
         /**
          * PreviewOut
-         * @description What would be published, and who would get a policy of their own.
+         * @description The names that would be published, and the people who would get a policy of their own.
          */
         PreviewOut: {
             /** People */
@@ -2708,7 +2708,7 @@ export interface components {
         };
         /**
          * RenewalChallengeOut
-         * @description Of this controller; good once, until `expires_at`.
+         * @description A challenge of this controller; it works once, until `expires_at`.
          */
         RenewalChallengeOut: {
             /** Challenge */
@@ -2756,7 +2756,7 @@ export interface components {
         };
         /**
          * Requirement
-         * @description One fact: what it may be, or the version that it is at least.
+         * @description A requirement on one fact: its allowed values, or its least version.
          */
         Requirement: {
             /** At Least */
@@ -3056,7 +3056,7 @@ export interface components {
         };
         /**
          * SomePeopleOut
-         * @description How many, and the names of the first of them.
+         * @description A number of things, and the names of the first of them.
          */
         SomePeopleOut: {
             /** Count */
@@ -3066,7 +3066,7 @@ export interface components {
         };
         /**
          * StepOut
-         * @description One thing that the decision looked at. `subject` is the device, name, policy or gateway that it belongs to.
+         * @description A step of the decision. `subject` is the device, name, policy or gateway that it belongs to.
          */
         StepOut: {
             check: components["schemas"]["Check"];
@@ -3110,7 +3110,7 @@ export interface components {
         };
         /**
          * TraceOut
-         * @description What an opening by this device would be answered now, and every step to it.
+         * @description The answer that an opening by this device would get now, and every step to it.
          */
         TraceOut: {
             /** Address */
@@ -3207,7 +3207,7 @@ export interface components {
         };
         /**
          * UserChange
-         * @description What of a person can be changed in place.
+         * @description The fields of a person that can be changed in place.
          */
         UserChange: {
             /** Email */
@@ -3239,7 +3239,7 @@ export interface components {
         };
         /**
          * VerificationOut
-         * @description How many lines are as they were written, up to the first that is not; where the chains that were looked at end.
+         * @description The number of intact lines, up to the first that was changed; and the ends of the chains that were checked.
          */
         VerificationOut: {
             broken: components["schemas"]["BrokenOut"] | null;
@@ -3281,7 +3281,7 @@ export interface components {
         };
         /**
          * ZoneChange
-         * @description What of a zone can be changed in place.
+         * @description The fields of a zone that can be changed in place.
          */
         ZoneChange: {
             /** Key */
