@@ -74,7 +74,7 @@ class Answering:
     async def _ask_through_tunnels(self, names: frozenset[str], known: Mapping[str, Gateway]) -> None:
         if not names:
             return
-        # What has come before proves nothing.
+        # Packets that came before prove nothing.
         await self._tunnels.measure()
         asked_at = self._now()
         for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""What is blocked before the controller answers. It is read from the files; nothing is written and no server is asked.
+"""Blocking before the controller answers. The prefixes are read from the files; nothing is written and no server is asked.
 
 profile.json ─┬─ read ───────► its prefixes, public ones with the person's answers
               ├─ missing ────► none; on an enrolled computer as unreadable

@@ -39,7 +39,7 @@ Choice = TypeVar("Choice", bound=enum.Enum)
 
 
 class ConfigError(Exception):
-    """What is wrong, and in which setting."""
+    """The fault, and the setting that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _interface_number(zone: str) -> int:
 
 
 class DnsMode(enum.Enum):
-    """How the daemon learns which names are asked for."""
+    """The daemon's way to learn the queried names."""
 
     STUB = "stub"
     WATCH = "watch"

@@ -1,4 +1,4 @@
-"""What the daemon needs of an IPsec datapath, whichever moves the packets."""
+"""The daemon's interface to an IPsec datapath, whichever moves the packets."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Enrolments:
         except OSError as error:
             lost = unreadable(self._path, Phrase(error.strerror or str(error)))
             return {_FIRST: StateDir(self._path / str(_FIRST), made=False, fault=lost)}
-        # What is not taken over yet counts where it is.
+        # An enrolment that is not taken over yet counts where it is.
         profile = self._top.profile_path
         if not found or self._top.is_enrolled or profile.exists() or copy_of(profile).exists():
             found[max(found, default=_FIRST - 1) + 1] = self._top
@@ -124,7 +124,7 @@ class Enrolments:
         return {_FIRST: StateDir(self._path / str(_FIRST))}
 
     def add(self, identity: Identity) -> tuple[int, StateDir]:
-        """One organisation more, after all others."""
+        """Add an organisation after all others."""
         fresh = self._path / ".new"
         StateDir(fresh).keep_identity(identity)
         number = max(self.all()) + 1
@@ -136,7 +136,7 @@ class Enrolments:
         gone = self._path / f".gone-{number}"
         shutil.rmtree(gone, ignore_errors=True)
         (self._path / str(number)).rename(gone)
-        # What is left of it, the next start removes.
+        # The next start removes any files that are left.
         shutil.rmtree(gone, ignore_errors=True)
 
     def _take_over(self, top: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the daemon sees of each hop to a resource, for `culvert doctor` to judge (local.proto, ExamineResponse)."""
+"""The daemon's view of each hop to a resource, for `culvert doctor` to judge (local.proto, ExamineResponse)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from culvert_client.ping import Ping, ping
 from culvert_client.state_dir import Identity
 from culvert_client.stub.upstream import Upstream
 
-# Of a whole Ethernet and less.
+# Lengths of a whole Ethernet packet and less.
 _LENGTHS = tuple(it for it in LENGTHS if it <= 1500)
 # Our tunable, of gateways, of tunnels and of names.
 AT_MOST = 16

@@ -1,4 +1,4 @@
-"""How far each gateway is: a ping a minute."""
+"""The round trip to each gateway: a ping a minute."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Latencies:
                 return
             except (OSError, ValueError) as error:
                 log.info("the gateways' round trips are not known: %s", error)
-            # One that does not answer is asked again soon, then ever less often.
+            # A gateway that does not answer is asked again soon, then ever less often.
             pause = EVERY if online and len(self.known) == len(online) else min(2 * pause, EVERY)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause if online else UNTIL_KNOWN):

@@ -43,7 +43,7 @@ class Sleep:
         return self._slept() - self._known >= SLEPT
 
     def take(self) -> float:
-        """How long, in seconds; 0 when nothing has to be told."""
+        """The length of the sleep in seconds; 0 when there is none to report."""
         before, self._known = self._known, self._slept()
         return slept if (slept := self._known - before) >= SLEPT else 0.0
 

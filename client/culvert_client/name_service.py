@@ -1,4 +1,4 @@
-"""How the daemon hears of names: the stub or the watch, and the system's settings that lead to the stub.
+"""The daemon's source of names: the stub or the watch, and the system's settings that lead to the stub.
 
 An obstacle to either is a warning, and is tried again until it is gone: a daemon that ended instead would tell nobody.
 The settings are changed once the stub answers, and not before.

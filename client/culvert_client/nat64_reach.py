@@ -1,4 +1,4 @@
-"""How this computer reaches IPv4 addresses: as they are, or, where it has IPv6 alone, through the network's NAT64."""
+"""This computer's reach of IPv4 addresses: directly, or, where it has IPv6 alone, through the network's NAT64."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Nat64Reach:
         """Find out about this network (RFC 7050), one call at a time. Whether addresses are reached in another way now."""
         before = self._used
         if self._leads_to(_ELSEWHERE):
-            # What answers is asked without it, too.
+            # A server that answers is asked without NAT64, too.
             self._used = None
         self.translator = await self._discover()
         self._used = self.translator if self.is_without_ipv4 else None

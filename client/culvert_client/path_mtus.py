@@ -43,7 +43,7 @@ _TRANSLATED = 20
 
 @dataclass(slots=True)
 class _Told:
-    """What the controller knows of a tunnel's path. `mtu` 0: nothing."""
+    """The controller's record of a tunnel's path. `mtu` 0: nothing."""
 
     tunnel: Tunnel
     mtu: int
@@ -80,7 +80,7 @@ class PathMtus:
         self._look.set()
 
     def expect(self, tunnel: Tunnel) -> None:
-        """It is about to be used: until its path is known, short packets go there."""
+        """Prepare for use: until the tunnel's path is known, short packets go there."""
         if tunnel.outer_address not in self._paths:
             self._paths[tunnel.outer_address] = PathMtu(self._now())
             self._tell_core()

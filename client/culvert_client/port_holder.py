@@ -8,7 +8,7 @@ from pathlib import Path
 from culvert_proto.phrases import Phrase
 
 _TABLES = ("udp", "udp6", "tcp", "tcp6")
-# Of a TCP socket that listens, and of a UDP socket that is bound and not connected (net/tcp_states.h).
+# The states of a TCP socket that listens, and of a UDP socket that is bound and not connected (net/tcp_states.h).
 _STATES = ("0A", "07")
 
 

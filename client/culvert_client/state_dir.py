@@ -1,4 +1,4 @@
-"""What the daemon keeps on disk of one organisation, all of it 0600 in a 0700 directory.
+"""The daemon's files of one organisation, all of them 0600 in a 0700 directory.
 
 identity/       device.key  device.pem  ca.pem  enrolment.json: replaced as a whole
 profile.json    the last profile: its prefixes are blocked before the controller answers
@@ -60,7 +60,7 @@ _PEM_FILES = {"certificate_pem": "device.pem", "ca_pem": "ca.pem", "key_pem": "d
 _FACTS = "enrolment.json"
 
 KEPT = ("profile.json", "tunnels.json", "gateway", "paused", "consent.json")
-"""What belongs to an identity, beside it."""
+"""The files that belong to an identity, beside it."""
 
 
 class StateDir:
@@ -125,7 +125,7 @@ class StateDir:
 
     @property
     def _identity_directory(self) -> Path | None:
-        """What cannot be looked at is there."""
+        """The identity's folder. A folder that cannot be looked at counts as present."""
         return next(
             (it for it in (self.path / "identity", self.path / "identity-old") if _may_exist(it)), None
         )

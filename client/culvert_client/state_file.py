@@ -1,4 +1,4 @@
-"""One file of the state directory: whole over a power cut, with a checksum, a format version and a second copy.
+"""A file of the state directory: whole over a power cut, with a checksum, a format version and a second copy.
 
  culvert-state 1 <SHA-256 of the content, hex>\\n<content>
 

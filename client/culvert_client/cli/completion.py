@@ -1,4 +1,4 @@
-"""What the shell offers behind a command: what the daemon knows. Nothing where it does not answer."""
+"""The shell's completions of a command: names that the daemon knows. None where the daemon does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call to the daemon, and how a failure of it ends the command."""
+"""A call to the daemon, and the command's end when the call fails."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def _in_network(prefix: IPv4Network | IPv6Network, own: Iterable[Interface]) -> 
 
 def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:
     for text in texts:
-        # What is no address carries no packets either.
+        # An invalid address carries no packets either.
         with suppress(ValueError):
             yield ip_network(text, strict=False)
 

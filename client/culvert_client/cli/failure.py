@@ -1,4 +1,4 @@
-"""How a command ends without having done its work: an exit code, and the words for a person or the JSON for a program.
+"""The end of a command that has not done its work: an exit code, and the words for a person or the JSON for a program.
 
     {"error": {"reason": "CODE_NEEDED", "message": "…", "remedy": "…", "fields": {"name": "…"}}}
 

@@ -1,4 +1,4 @@
-"""What the command line says, in the person's language. Imported before Typer, whose own words come from here, too."""
+"""The command line's texts, in the person's language. Imported before Typer, whose own words come from here, too."""
 
 from __future__ import annotations
 

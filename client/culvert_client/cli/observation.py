@@ -1,4 +1,4 @@
-"""What `culvert doctor` and `culvert report` see of this computer themselves."""
+"""The view of this computer that `culvert doctor` and `culvert report` have without the daemon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from culvert_client.cli.diagnosis import Interface, Seen
 
 CANARY = "use-application-dns.net"
 _OURS = "culvert"
-"""What our devices' names begin with."""
+"""The beginning of our devices' names."""
 _LOOPBACK = "lo"
 
 

@@ -1,4 +1,4 @@
-"""How the command line is used, in the person's language: what Typer says without asking a catalogue."""
+"""The command line's usage texts, in the person's language: those that Typer prints without asking a catalogue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_ALL_COMMANDS = (
 
 
 class App(typer.Typer):
-    """One whose commands do."""
+    """An application whose commands do."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_Group, **settings)
@@ -97,7 +97,7 @@ class _Group(TyperGroup):
 
 
 def refusal(message: str) -> str:
-    """What Typer refuses with, translated where it is one of the known."""
+    """Typer's text of a refusal, translated where it is a known one."""
     for text in _REFUSALS:
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(text))
         if found := re.fullmatch(pattern, message, re.DOTALL):

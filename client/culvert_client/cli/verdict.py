@@ -1,4 +1,4 @@
-"""What `culvert doctor` says of one hop."""
+"""The verdict of `culvert doctor` on one hop."""
 
 from __future__ import annotations
 

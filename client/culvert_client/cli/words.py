@@ -211,7 +211,7 @@ def _code(status: local_pb2.Status) -> str:
 
 
 def _whose(ones: Iterable[local_pb2.Resource | local_pb2.Gateway]) -> list[str]:
-    """One more column, where there are several organisations."""
+    """An additional column, where there are several organisations."""
     return [_("ORGANISATION")] if any(it.organisation for it in ones) else []
 
 

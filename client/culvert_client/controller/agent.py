@@ -40,7 +40,7 @@ _OPTIONS = (
 
 
 class Agent:
-    """One enrolled device's connection. `close` ends everything that is under way."""
+    """An enrolled device's connection. `close` ends everything that is under way."""
 
     def __init__(self, identity: Identity, version: str, reach: Callable[[str], str] = str) -> None:
         self.address, self.reach = identity.agent_address, reach

@@ -47,7 +47,7 @@ def begin(
                 programmed=opened.programmed_us / 1e6,
             )
         except CulvertError:
-            # It is open on the gateway, and nobody here will use it.
+            # The tunnel is open on the gateway, and nobody here will use it.
             with suppress(CulvertError):
                 await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
             raise

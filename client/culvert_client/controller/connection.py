@@ -29,7 +29,7 @@ from culvert_client.state_file import not_kept
 
 log = logging.getLogger("culvertd")
 
-# What only a controller that has proven itself can say.
+# Refusals that only a controller that has proven itself can give.
 _PROVEN = frozenset(
     {
         Reason.CERTIFICATE_EXPIRED,

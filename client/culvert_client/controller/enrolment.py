@@ -29,7 +29,7 @@ class Enrolment:
     recovery_codes: tuple[str, ...] = field(repr=False)
 
     def response(self) -> local_pb2.EnrollResponse:
-        """What the person sees once."""
+        """Values that the person sees once."""
         return local_pb2.EnrollResponse(
             user=self.identity.user, totp_uri=self.totp_uri, recovery_codes=self.recovery_codes
         )

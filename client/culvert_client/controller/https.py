@@ -1,4 +1,4 @@
-"""One request over HTTPS to the controller's REST API, and its answer or refusal.
+"""A request over HTTPS to the controller's REST API, and its answer or refusal.
 
 A request that is made once in a device's life is not worth the memory of an HTTP library in the daemon.
 """

@@ -127,7 +127,7 @@ async def _check_neighbours(
 
 
 def _beside(made: profile.Profile, known: profile.Profile, here: Surroundings) -> profile.Profile:
-    """What was agreed before stays protected wherever this computer is."""
+    """Protected networks of the known profile stay protected wherever this computer is."""
     agreed = set(known.protected_prefixes)
     new = [it for it in made.protected_prefixes if it not in agreed]
     kept = [it for it in made.protected_prefixes if it in agreed]
@@ -185,7 +185,7 @@ def tunnel_from(
             outer_address=ip_address(message.outer_address),
             outer_port=_in(range(1, 1 << 16), message.outer_port),
             idle=float(message.idle_seconds),
-            # What the datapath has room for (RFC 791).
+            # The least packet size that the datapath takes (RFC 791).
             mtu=_in(range(576, 1 << 16), message.inner_mtu),
             inner_address6=ip_address(message.inner_address6) if message.inner_address6 else None,
             selectors=tuple(_selector(it, message.remote_prefixes) for it in message.selectors),
@@ -235,7 +235,7 @@ def _resource(message: agent_pb2.Resource) -> profile.Resource:
 
 
 def _selector(message: agent_pb2.Selector, prefixes: Collection[str]) -> grant.Selector:
-    # What has no route would never come to the tunnel.
+    # A packet without a route would never come to the tunnel.
     if message.prefix not in prefixes or message.first_port > message.last_port:
         raise ValueError
     ports = (message.first_port, _in(range(1 << 16), message.last_port))

@@ -7,7 +7,7 @@ import http.client
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-# Where portals stand in the way of everybody.
+# The ports on which portals intercept everybody.
 PORT = 80
 # Our tunable, in seconds: a person waits to hear what is wrong.
 PATIENCE = 1.5

@@ -1,4 +1,4 @@
-"""What this computer says of itself: for the administrator's list of devices, and for policies that ask for it."""
+"""This computer's report on itself: for the administrator's list of devices, and for policies that ask for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAID = {True: "on", False: "off", None: ""}
 
 
 def posture() -> dict[str, str]:
-    """What is not known is left out."""
+    """This computer's facts. Unknown ones are left out."""
     kernel = os.uname()
     try:
         system = platform.freedesktop_os_release()

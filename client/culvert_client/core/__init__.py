@@ -1,1 +1,1 @@
-"""What decides. No socket, file or clock in here: events and `now` in, commands and the next deadline out."""
+"""The decisions. No socket, file or clock in here: events and `now` in, commands and the next deadline out."""

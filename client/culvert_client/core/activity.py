@@ -1,4 +1,4 @@
-"""What has happened, for persons to read: the newest entries, drawn from what the client was told and what followed."""
+"""Past events for persons to read: the newest entries, made from the client's events and their results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = 500
 SAME_DENIAL = 10.0
 """Seconds. A browser asks for A, AAAA and HTTPS, and again: that is one denial."""
 
-# What a state gives as its reason, and needs nothing filled in.
+# Reasons of states whose texts have no fields.
 _PLAIN = (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE)
 
 
@@ -98,7 +98,7 @@ class Log:
 
 
 class Activity:
-    """One organisation's. `observe` is called after each event that its client has handled, with what came of it."""
+    """An organisation's activity. `observe` is called after each event that its client has handled, with the result."""
 
     def __init__(self, log: Log, organisation: int) -> None:
         self._log, self._organisation = log, organisation
@@ -123,7 +123,7 @@ class Activity:
                 pass
         for command in commands:
             match command:
-                # One pause is of all organisations.
+                # A pause is of all organisations.
                 case KeepPause(until) if (until != 0) != self._log.paused:
                     self._log.paused = until != 0
                     note(ActivityKind.PAUSED if until else ActivityKind.RESUMED)
@@ -144,7 +144,7 @@ class Activity:
             elif before != gateway:
                 note(ActivityKind.FAILED_OVER, fqdn=name, gateway=gateway, gateway_before=before)
             self._up[name] = gateway
-        # One that is being installed again, on another gateway, is not closed.
+        # A tunnel that is being installed again, on another gateway, is not closed.
         for name in [name for name in self._up if not (it := client.machines.get(name)) or not it.carried]:
             note(
                 ActivityKind.TUNNEL_CLOSED,
@@ -154,7 +154,7 @@ class Activity:
             )
 
         if isinstance(event, Enrolled | Left):
-            # What the person before has done is not for the one who comes.
+            # The next person must not read the former person's activity.
             self._log.forget(self._organisation)
 
     def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:

@@ -48,7 +48,7 @@ class Applies:
     def answered(
         self, number: int, error: CulvertError | None, now: float
     ) -> list[tuple[str, tunnel.Installed | tunnel.Failed]]:
-        """What each tunnel that waited for it is told, by name."""
+        """The event for each tunnel that waited for it, by name."""
         self._done = number
         done = [(fqdn, call) for asked, fqdn, call in self._installs if asked <= number]
         self._installs = [install for install in self._installs if install[0] > number]

@@ -90,7 +90,7 @@ def check_public_space(prefixes: Iterable[Network]) -> None:
 
 
 def check_prefixes(prefixes: Iterable[Network]) -> None:
-    """What no controller may claim, wherever this computer is. Raises CulvertError CONTROLLER_INVALID."""
+    """Refuse prefixes that no controller may claim, wherever this computer is. Raises CulvertError CONTROLLER_INVALID."""
     for number, prefix in enumerate(prefixes):
         if number >= MOST_PREFIXES:
             raise _invalid(Phrase("it claims more than {number} prefixes", number=MOST_PREFIXES))

@@ -173,7 +173,7 @@ class Client:
         return is_unproven(self.machines, machine.carried) and not self._silences.covers(machine)
 
     def silence(self, fqdn: str) -> CulvertError | None:
-        """What is wrong with the name's tunnel when `is_silent`."""
+        """The fault of the name's tunnel when `is_silent`."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         if machine is None or machine.carried is None:
             return None
@@ -419,7 +419,7 @@ class Client:
                 case Failed(query, fqdn, error, carrier):
                     name = self.profile.tunnel_of(carrier)
                     self._faults.note(name, error, now)
-                    # Of a browser's three questions (A, AAAA, HTTPS) another one may still be answered.
+                    # A browser asks three questions (A, AAAA, HTTPS): another one may still be answered.
                     if not self._waits(name):
                         self.clicks.end(name, error)
                     commands.append(Fail(query, fqdn, error))
@@ -557,7 +557,7 @@ class Client:
     def _forget(self, now: float) -> list[Command]:
         error = CulvertError(Reason.CLOSED_BY_USER)
         commands = [*self._all_lost(error, now), self._paused(0)]
-        # What was protected stays blocked until the new profile says otherwise.
+        # Protected prefixes stay blocked until the new profile says otherwise.
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
         self.connected, self.controller_error, self._faults = False, None, Faults()

@@ -48,7 +48,7 @@ class NameSeen:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSeen:
-    """What another name server has answered to a program. `aliases` as of UpstreamAnswered."""
+    """Another name server's answer to a program. `aliases` as of UpstreamAnswered."""
 
     fqdn: str
     addresses: frozenset[Address]
@@ -125,7 +125,7 @@ class CodeProven:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the datapath counted; drops by cause. `all_drops` has what belongs to no tunnel, too."""
+    """The datapath's counts; drops by cause. `all_drops` has those that belong to no tunnel, too."""
 
     usage: Mapping[TunnelId, Usage]
     drops: Mapping[TunnelId, Mapping[str, int]]
@@ -193,7 +193,7 @@ Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenRequested | GatewaySelected
     | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | SoftLimitReached | CodeProven | Measured
     | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left | PauseRequested | PauseEnded | Stopping
-    # Of tunnels, as their machines take them.
+    # Events of tunnels, as their machines take them.
     | tunnel.ClosedByController | tunnel.GatewayMoved | tunnel.SoftLimit | tunnel.CloseRequested | tunnel.Tick
 )  # fmt: skip
 

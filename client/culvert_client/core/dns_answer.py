@@ -217,7 +217,7 @@ def without(reply: bytes, addresses: Collection[Address], error: CulvertError | 
         left = _rewritten(reply, message, answer, additional, error)
     except MALFORMED:
         return None
-    # What is read here in another way than above fails closed.
+    # An answer that is read here in another way than above fails closed.
     remaining = addresses_in(left)
     return left if remaining is not None and remaining.isdisjoint(addresses) else None
 

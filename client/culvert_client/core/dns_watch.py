@@ -31,7 +31,7 @@ class DnsWatch:
         self._asked: OrderedDict[_Asked, None] = OrderedDict()
 
     def passed(self, packet: bytes, *, leaves: bool) -> NameSeen | AnswerSeen | None:
-        """What an IP packet says that leaves this computer, or came to it."""
+        """The name or answer in an IP packet that leaves this computer, or came to it."""
         datagram = _datagram(packet)
         if datagram is None:
             return None

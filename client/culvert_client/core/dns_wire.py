@@ -39,7 +39,7 @@ TXT_MARK = b"ipsec-tunneling:yes"
 
 
 class Treatment(enum.Enum):
-    """How the stub treats the answer to a query, by the query's type."""
+    """The stub's treatment of the answer to a query, by the query's type."""
 
     HELD = enum.auto()
     """Programs connect to addresses in the answer. Inside the managed zones the answer waits for the tunnel; outside of
@@ -96,12 +96,12 @@ _TYPE_AND_CLASS = _TYPE_CLASS.size
 # Labels whose text is their bytes.
 _PLAIN = re.compile(rb"[0-9A-Za-z_-]+")
 _ALWAYS_FITS = 512
-# What dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
+# Errors that dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
 MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
 
 
 class QueryKind(enum.Enum):
-    """What is to be done with a query."""
+    """The treatment of a query."""
 
     DROP = enum.auto()
     FORMAT_ERROR = enum.auto()
@@ -249,7 +249,7 @@ def with_own_size(query: bytes) -> bytes:
 
 
 def _size_at(query: bytes) -> int | None:
-    """Where the OPT record has its buffer size (RFC 6891 section 6.1.2)."""
+    """The offset of the OPT record's buffer size (RFC 6891 section 6.1.2)."""
     if query[10:12] == b"\0\0":
         return None
     asked = question_bytes(query)
@@ -343,7 +343,7 @@ def found_in(reply: bytes) -> Found | None:
 
 
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
-    """Those of `found_in`. None when malformed."""
+    """The addresses of `found_in`. None when malformed."""
     found = found_in(reply)
     return None if found is None else found.addresses
 

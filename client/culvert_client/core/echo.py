@@ -27,7 +27,7 @@ def request(version: int, ident: int, sequence: int, payload: bytes) -> bytes:
 
 
 def reply(version: int, packet: bytes) -> Reply | None:
-    """What a raw socket received: with the IP header for IPv4, without for IPv6. None for anything else."""
+    """The echo reply in a raw socket's datagram: with the IP header for IPv4, without for IPv6. None for anything else."""
     start = (packet[0] & 0xF) * 4 if version == 4 and packet else 0
     if len(packet) < start + _HEADER.size:
         return None

@@ -1,4 +1,4 @@
-"""What went wrong and has not been cured since: one error for each thing that can be wrong."""
+"""Faults that have not been cured since: one error for each thing that can be wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from culvert_proto import CulvertError, Reason
 
 CONTROLLER, DATAPATH = "controller", "datapath"
-"""What a fault can be about besides a name."""
+"""The subjects of faults besides a name."""
 REFUSAL_AGE = 600.0
 """Our tunable, in seconds: how long what a demand was refused with is shown."""
 REFUSALS_KEPT = 64
@@ -35,7 +35,7 @@ AWAY = frozenset(
 """Why there is no connection with the controller: none holds for any name once the controller answers."""
 
 
-# What goes on until something cures it. All else is the answer to one demand, which is over.
+# Faults that go on until an event cures them. Any other is the answer to one demand, which is over.
 _SILENT = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW})
 _LASTING = _CODE | AWAY | _SILENT | {Reason.CONSENT_NEEDED}
 
@@ -67,7 +67,7 @@ class Faults:
             return
         fault = Fault(error, now)
         if before is not None and before.error.reason is error.reason and not _ages(about, fault):
-            # It has not ended since.
+            # The fault has not ended since.
             fault = Fault(error, before.at)
         self._faults[about] = fault
         refused = [name for name, it in self._faults.items() if _ages(name, it)]

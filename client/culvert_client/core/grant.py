@@ -1,4 +1,4 @@
-"""What the controller grants with a tunnel and with each renewal of its keys: plain values, checked once at the border."""
+"""The controller's grants of a tunnel and of each renewal of its keys: plain values, checked once at the border."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Sa:
-    """One unidirectional SA with 64-bit sequence numbers. `key` is as long as the suite wants it."""
+    """A unidirectional SA with 64-bit sequence numbers. `key` is as long as the suite wants it."""
 
     spi: Spi
     key: bytes = field(repr=False)
@@ -30,7 +30,7 @@ class Sa:
 
 @dataclass(frozen=True, slots=True)
 class SaPair:
-    """One generation of a tunnel's keys. `drain` in seconds."""
+    """A generation of a tunnel's keys. `drain` in seconds."""
 
     generation: int
     inbound: Sa
@@ -57,7 +57,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """What stays the same over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
+    """The fields that stay over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
 
     `path_mtu`: what the controller was told of its path, in bytes of outer packet; 0 for nothing.
     Without `inner_address6` it carries IPv4 alone; without `selectors` everything to its prefixes.
@@ -105,7 +105,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sas:
-    """What a tunnel needs in the datapath now; the newest inbound SA comes last."""
+    """A tunnel's SAs in the datapath now; the newest inbound SA comes last."""
 
     tunnel: Tunnel
     inbound: tuple[Sa, ...]
@@ -114,7 +114,7 @@ class Sas:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a tunnel has carried since it was installed. `sent_last`: the last packet is known to have gone out."""
+    """A tunnel's packets since it was installed. `sent_last`: the last packet is known to have gone out."""
 
     packets_in: int = 0
     packets_out: int = 0

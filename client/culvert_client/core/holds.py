@@ -235,7 +235,7 @@ class Holds:
     def _pass(self, query: QueryId, hold: Hold, profile: Profile) -> list[Outcome]:
         if hold.addresses is None:
             return []
-        # What is protected is blocked. An address that somebody else made up for such a name would not be.
+        # Protected prefixes are blocked. An address that another server made up for such a name would not be.
         leaves = any(map(profile.knows, hold.names)) and not all(map(profile.protects, hold.addresses))
         return [self._fail(query, CulvertError(Reason.PAUSED)) if leaves else self._reply(query)]
 

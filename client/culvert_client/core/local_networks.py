@@ -48,7 +48,7 @@ def share(desired: Desired, resources: Iterable[Network], networks: Iterable[Loc
     carried = {prefix for sas in desired.tunnels for prefix in sas.tunnel.remote_prefixes}
     carried |= {prefix for tunnel in desired.closed for prefix in tunnel.remote_prefixes}
     protected = Nested(desired.blocked | carried)
-    # What a resource names without protection is nobody's to block.
+    # A prefix that a resource names without protection is nobody's to block.
     named = Nested(it for it in resources if protected.equals(it) or protected.around(it))
     spared: list[LocalNetwork] = []
     kept: set[Network] = set()
@@ -81,7 +81,7 @@ class Nested:
         return (prefix.version, _first(prefix), prefix.prefixlen) in self._known
 
     def around(self, prefix: Network) -> list[Network]:
-        """Those that hold it and are wider, the narrowest last."""
+        """The networks that hold it and are wider, the narrowest last."""
         wider = (
             (version, _first(prefix) >> (size := prefix.max_prefixlen - length) << size, length)
             for version, length in self._lengths
@@ -94,7 +94,7 @@ class Nested:
         return prefix if self.equals(prefix) else next(reversed(self.around(prefix)), None)
 
     def inside(self, prefix: Network) -> list[Network]:
-        """Those that it holds, itself included."""
+        """The networks that it holds, itself included."""
         last = _first(prefix) | (1 << (prefix.max_prefixlen - prefix.prefixlen)) - 1
         begin = bisect_left(self._ordered, (prefix.version, _first(prefix), prefix.prefixlen))
         end = bisect_right(self._ordered, (prefix.version, last, prefix.max_prefixlen))

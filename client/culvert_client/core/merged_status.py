@@ -31,10 +31,10 @@ One = TypeVar("One", local_pb2.Tunnel, local_pb2.Gateway, local_pb2.Resource, lo
 
 
 def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
-    """Of each organisation its name and its status, in the order of enrolment."""
+    """The name and the status of each organisation, in the order of enrolment."""
     if len(statuses) == 1:
         return statuses[0][1]
-    # What others enrolled tells the caller nothing.
+    # Other users' enrolments tell the caller nothing.
     lead = min((it for _, it in statuses), key=lambda it: (not it.user, _READINESS.index(it.state)))
     errors = (it for it in (lead, *(status for _, status in statuses)) if it.HasField("last_error"))
     failed = next(errors, None)

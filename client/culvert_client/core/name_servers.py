@@ -1,4 +1,4 @@
-"""What is remembered about the network's name servers: which one is asked first, and whether TXT is worth a wait. Pure.
+"""The record of the network's name servers: which one is asked first, and whether TXT is worth a wait. Pure.
 
    in its place ──► silent, or slow three times in a row ──► rests behind the others: 5 s, then twice as long, at most 60 s
         ▲                                                        │ the rest is over

@@ -1,4 +1,4 @@
-"""What an organisation may not claim because another one, with which this computer is enrolled too, has it. Pure.
+"""Prefixes that an organisation may not claim because another one on this computer has them. Pure.
 
 Whoever had it first keeps it untouched; the later claim is refused with ORGANISATIONS_COLLIDE.
 
@@ -34,7 +34,7 @@ class Neighbour:
     controller: frozenset[Address] = frozenset()
 
     def networks(self) -> list[Network]:
-        """What its tunnels carry, or would."""
+        """The prefixes that its tunnels carry, or would."""
         carried = (prefix for sas in self.tunnels for prefix in sas.tunnel.remote_prefixes)
         return [*self.profile.protected_prefixes, *carried]
 
@@ -43,14 +43,14 @@ class Neighbour:
         return _hosts([*known, *(sas.tunnel.outer_address for sas in self.tunnels)])
 
     def others(self) -> list[Network]:
-        """What must stay reachable beside its networks, and this computer's addresses there."""
+        """The addresses that must stay reachable beside its networks, and this computer's addresses there."""
         inner = (it for sas in self.tunnels for it in sas.tunnel.inner_addresses)
         return [*self.gateways(), *_hosts([*inner, *self.controller])]
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What the organisation of this name has beside it."""
+    """The claims beside those of the organisation of this name."""
 
     name: str = ""
     others: Sequence[Neighbour] = ()
@@ -135,7 +135,7 @@ def _hosts(addresses: Iterable[Address]) -> list[Network]:
 
 
 def _overlapping(mine: Iterable[Network], theirs: Iterable[Network]) -> Iterator[Network]:
-    """Those of `mine`. Both may be a thousand."""
+    """The overlapping ones of `mine`. Both may be a thousand."""
     # Of two prefixes that overlap, one holds the other: of theirs, only those that no other of theirs holds count.
     spans: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
     for version, first, last in sorted(map(_span, theirs), key=lambda span: (span[0], span[1], -span[2])):

@@ -1,4 +1,4 @@
-"""How long IP packets may be on the way to a gateway, found by probes (RFC 8899). Pure; times are `now` values, in seconds.
+"""The path MTU to a gateway, found by probes (RFC 8899). Pure; times are `now` values, in seconds.
 
             some answered            longer ones failed PROBES times
   Base ──────────────► Searching ───────────────────────────────────► Complete ─┐ RAISE_EVERY: Searching
@@ -18,9 +18,9 @@ from collections.abc import Collection
 from culvert_proto.contract import MTU_MIN
 
 LENGTHS = (9216, 9000, 4470, 2048, 1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 576, 100)
-"""Of IP packets: jumbo frames, Ethernet, PPPoE, tunnels (IPv4, IPv6, WireGuard), mobile networks, what IPv6 needs, less."""
+"""IP packets' lengths: jumbo frames, Ethernet, PPPoE, tunnels (IPv4, IPv6, WireGuard), mobile networks, IPv6's least."""
 LEAST = MTU_MIN
-"""What a path must let through (RFC 8200 section 5). A path that lets only shorter ones through is narrow."""
+"""The length that a path must let through (RFC 8200 section 5). A path that lets only shorter ones through is narrow."""
 UNMEASURED = 1400
 """Our tunable: the longest datagram where nothing answers probes. Lines with PPPoE and most tunnels let it through."""
 RAISE_EVERY = 600.0
@@ -45,7 +45,7 @@ class Phase(enum.Enum):
 
 
 class PathMtu:
-    """One path. `due`: when `probes` are to be sent."""
+    """The state of a path. `due`: when `probes` are to be sent."""
 
     def __init__(self, now: float) -> None:
         self.begin(now)
@@ -71,7 +71,7 @@ class PathMtu:
 
     @property
     def told(self) -> int:
-        """What the gateway is told: no longer packets than are known to pass. It holds TCP in both directions to that."""
+        """The report to the gateway: the longest packets known to pass. The gateway holds TCP to that, both ways."""
         return LEAST if self.phase is Phase.SILENT else self.mtu
 
     @property
@@ -160,7 +160,7 @@ class PathMtu:
             self.due = now
 
     def _longer(self) -> list[int]:
-        """What to try next above the longest that was answered: the usual lengths, then those between."""
+        """The next lengths to try above the longest that was answered: the usual lengths, then those between."""
         usual = [it for it in LENGTHS if self._low < it < self._high]
         step = max(1, -(-(self._high - self._low) // _AT_ONCE))
         return usual or list(range(self._low + step, self._high, step))

@@ -1,4 +1,4 @@
-"""How many places (for queries, connections, calls) each user of this computer gets, so that no user takes all. Pure.
+"""Places (for queries, connections, calls) for each user of this computer, so that no user takes all. Pure.
 
 A user gets a place while the user holds fewer places than are left. So one user alone gets half of all places, two users
 a third each, and a place is always left for the next user. Each owner and root have further, reserved places.

@@ -1,4 +1,4 @@
-"""What this device trusts (DESIGN D11): zones, prefixes, gateways and resources, from the controller and never from DNS."""
+"""This device's trust (DESIGN D11): zones, prefixes, gateways and resources, from the controller and never from DNS."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Resource:
             try:
                 yield ip_network(text, strict=False)
             except ValueError:
-                # What is no address carries no packets either.
+                # An invalid address carries no packets either.
                 continue
 
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """What this computer needs for itself where it is, inside a prefix that the controller names: it is not protected."""
+    """A network that this computer needs for itself, inside a prefix that the controller names: it is not protected."""
 
     needed: Network
     prefix: Network
@@ -112,7 +112,7 @@ class Profile:
         return next((it for it in candidates(fqdn) if it in self._tunnels), fqdn)
 
     def addresses_of(self, fqdn: str) -> frozenset[Address]:
-        """Where a resource's name leads to; none of a name below a wildcard, which others publish."""
+        """The addresses of a resource's name; none of a name below a wildcard, which others publish."""
         prefixes = (it for resource in self.resources if resource.fqdn == fqdn for it in resource.prefixes)
         return frozenset(it.network_address for it in prefixes if it.num_addresses == 1)
 

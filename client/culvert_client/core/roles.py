@@ -40,7 +40,7 @@ def role_of(uid: int, owner: int | None) -> Role:
 
 
 def may(uid: int, act: Act, owner: int | None) -> bool:
-    """Of one organisation. The first enrolment with it is anyone's, and makes the owner; a later one is root's."""
+    """Whether a user may. An organisation's first enrolment is anyone's, and makes the owner; a later one is root's."""
     match act:
         case Act.READ:
             return True

@@ -62,7 +62,7 @@ class Silences:
         return machine.is_up and carried is not None and carried.tunnel.gateway in self._known
 
     def error(self, fqdn: str, machine: Machine) -> CulvertError | None:
-        """What is wrong with the name's tunnel when its gateway does not answer."""
+        """The fault of the name's tunnel when its gateway does not answer."""
         carried = machine.carried
         if carried is None or not self.covers(machine):
             return None

@@ -33,7 +33,7 @@ class SourceAddresses:
 
 
 def sources(profile: Profile, pinned: str) -> tuple[Source, ...]:
-    """One for each gateway whose inner addresses are known. `pinned`: the gateway that the person chose, else empty."""
+    """An address for each gateway whose inner addresses are known. `pinned`: the person's gateway, else empty."""
     addresses = {it.name: it.inner_addresses for it in profile.gateways if it.inner_addresses}
     protected = Nested(profile.protected_prefixes)
     everywhere: Counter[str] = Counter()

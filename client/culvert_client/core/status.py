@@ -1,4 +1,4 @@
-"""What a person is shown (culvert.local.v1.Status), as a function of what the client knows."""
+"""A person's view (culvert.local.v1.Status), as a function of the client's state."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def status_of(
 
 
 def redacted(status: local_pb2.Status) -> local_pb2.Status:
-    """What those may see who did not enrol this computer: whether it works, not who does what with it."""
+    """The view of users who did not enrol this computer: whether it works, not who does what with it."""
     return local_pb2.Status(
         state=status.state, controller=status.controller, version=status.version, datapath=status.datapath
     )

@@ -1,4 +1,4 @@
-"""What opens a tunnel besides a query that waits: a name seen on its way (DNS watch), a packet that finds none (trap).
+"""Demands besides a query that waits: a name seen on its way (DNS watch), a packet without a tunnel (trap).
 
    NameSeen ──► the profile knows it ─► opens            AnswerSeen, answers released ──► learned: address → name
             └─► inside a zone: TXT ─► yes ─► opens                                          │

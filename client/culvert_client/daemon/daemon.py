@@ -92,7 +92,7 @@ class Daemon:
         self.datapath.start()
         for organisation in self.router.all():
             organisation.start()
-        # What is protected is blocked before anything can be asked.
+        # Protected prefixes are blocked before anything can be asked.
         await self.datapath.granted()
         servicer = LocalServicer(LocalApi(self, self._enrolments), self._front.uid_of, self.router)
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
@@ -110,7 +110,7 @@ class Daemon:
                 follow(self._moved, self.router.reconnect, changed_here=self.datapath.changed_here)
             )
             await self.datapath.look_at_networks()
-            # What was imported stays for ever: looking through all of it again would fall into the first click.
+            # Imported objects stay for ever: looking through all of them again would fall into the first click.
             gc.collect()
             gc.freeze()
             log.info("ready")
@@ -164,7 +164,7 @@ class Daemon:
             await organisation.retire()
         for number in there.keys() - kept:
             self.add(number, there[number])
-        # What the former ones blocked is blocked until the new ones block theirs.
+        # The former organisations' prefixes stay blocked until the new ones block theirs.
         await self.datapath.granted()
         for organisation in replaced:
             if self.router.has(organisation):

@@ -32,7 +32,7 @@ log = logging.getLogger("culvertd")
 
 # Our tunables, in seconds.
 MEASURE_EVERY = 0.5
-# Where no packet passes; an idle tunnel is looked at more closely before it would be closed.
+# The interval without packets; an idle tunnel is looked at more closely before it would be closed.
 MEASURE_IDLE_EVERY = 2.0
 LOOK_AGAIN = 5.0
 
@@ -40,7 +40,7 @@ Value = TypeVar("Value")
 
 
 def until_measured(rest: float, passed: bool, due_in: float) -> float:
-    """How long not to look at the counters: after `rest`, in which packets passed or none did, with a deadline ahead."""
+    """The pause between looks at the counters: after `rest`, in which packets passed or none did, with a deadline ahead."""
     return max(MEASURE_EVERY, 0.0 if passed else min(2 * rest, MEASURE_IDLE_EVERY, due_in / 2))
 
 
@@ -73,7 +73,7 @@ class DatapathOwner:
 
     def start(self) -> None:
         """Grant requests from now on, and pass the datapath's events to the organisations."""
-        # What any of them protects stays blocked while the first of them begins.
+        # The prefixes of all organisations stay blocked while the first of them begins.
         self._union = DatapathUnion(
             {
                 number: Desired(frozenset(it.protected_prefixes))
@@ -183,7 +183,7 @@ class DatapathOwner:
             if self._router.has(organisation):
                 async with self._applying:
                     error = await self._grant(organisation, request)
-                # It may have left meanwhile.
+                # The organisation may have left meanwhile.
                 if self._router.has(organisation):
                     try:
                         organisation.post(Applied(request.number, error))
@@ -201,7 +201,7 @@ class DatapathOwner:
             if self._router.has(organisation):
                 self._union = self._union.with_desired(number, request.desired)
         elif before.without(number).parts:
-            # What one wants and cannot have must take nothing from the others.
+            # An organisation's refused claims must take nothing from the others.
             await self._apply(before)
         return error
 
@@ -259,7 +259,7 @@ class DatapathOwner:
             self._changes.tell()
 
     def claims_changed(self, organisation: Organisation) -> None:
-        """What was refused because of this one may be good now, and its resources may lie in this computer's networks."""
+        """Share anew: claims that this one's refused may be good now; its resources may lie in this computer's networks."""
         self._tasks.start(self._share_anew())
         for other in self._router.others(organisation):
             agent, error = other.connection.agent, other.client.controller_error

@@ -72,7 +72,7 @@ class LocalApi:
         if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
             status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
         if (error := self._daemon.datapath.blocked_by) is not None:
-            # Of this computer, whoever asks.
+            # The faults of this computer, whoever asks.
             _tell_blocked(status, error.to_proto())
         return status
 
@@ -93,7 +93,7 @@ class LocalApi:
                 continue
 
     async def activities(self, uid: int, follow: bool) -> AsyncIterator[local_pb2.Activity]:
-        """What is kept; then, if `follow`, what happens. Who reads too slowly misses the oldest."""
+        """The kept entries; then, if `follow`, new ones. A reader that is too slow misses the oldest."""
         self._mine(uid, Act.ACTIVITY)
         seen = 0
         while True:
@@ -133,7 +133,7 @@ class LocalApi:
         return opened
 
     async def close_tunnel(self, name: str | None, uid: int) -> int:
-        """How many were closed; None closes all."""
+        """The number of closed tunnels; None closes all."""
         mine = self._mine(uid, Act.CLOSE)
         if name is not None:
             name = _canonical(name)
@@ -254,7 +254,7 @@ class LocalApi:
             ):
                 return it
         places = [it for it in self._all() if it.connection.identity is None]
-        # One whose identity is lost still protects what it had: no other organisation takes its place.
+        # An organisation whose identity is lost still protects its prefixes: no other organisation takes its place.
         return next((it for it in places if not _is_lost(it) or len(self._all()) == 1), None)
 
     # ── which one ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -266,7 +266,7 @@ class LocalApi:
         mine = [it for it in self._all() if may(uid, act, it.owner)]
         if not mine:
             raise CulvertError(Reason.LOCAL_PERMISSION, what=act.value)
-        # One whose identity is lost can only be left.
+        # An organisation whose identity is lost can only be left.
         usable = [it for it in mine if it.owner is not None]
         return usable if usable and act is not Act.LEAVE else mine
 
@@ -313,7 +313,7 @@ def _canonical(name: str) -> str:
 
 
 def _is_lost(of: Organisation) -> bool:
-    """It was enrolled, and its identity cannot be read."""
+    """This computer was enrolled, and its identity cannot be read."""
     return of.connection.identity is None and of.client.profile != Profile()
 
 

@@ -1,4 +1,4 @@
-"""One organisation that this computer is enrolled with: its core, its controller, its files, its clock.
+"""An organisation that this computer is enrolled with: its core, its controller, its files, its clock.
 
 name service ──┐                                ┌──► answers released or refused
 Watch        ──┤ event                  command ├──► calls to the controller
@@ -260,7 +260,7 @@ class Organisation:
 
     async def _open(self, name: str) -> str:
         if self.client.is_silent(name):
-            # It may answer again by now.
+            # The gateway may answer again by now.
             await self._ask_gateway(name)
         fqdn = await self.requests.open_tunnel(name)
         await self._ask_gateway(fqdn)
@@ -441,7 +441,7 @@ class Organisation:
 
     @property
     def path(self) -> Path:
-        """Where its files are."""
+        """The folder of its files."""
         return self._state.path
 
     async def _end_tunnels(self) -> None:
@@ -464,7 +464,7 @@ class Organisation:
 def _remembered(
     read: Callable[[], Value], otherwise: Value, what: Phrase, forgotten: dict[str, CulvertError]
 ) -> Value:
-    """What the file holds. Where it cannot be read, nothing that is blocked depends on it."""
+    """Read a file of choices. If it cannot be read, no blocked prefix depends on it."""
     try:
         return read()
     except CulvertError as error:

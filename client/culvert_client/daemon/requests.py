@@ -69,7 +69,7 @@ class Requests:
             answer.set_exception(settled.error)
 
     async def close_tunnel(self, name: str | None) -> int:
-        """How many were closed; None closes all."""
+        """The number of closed tunnels; None closes all."""
         self._check_enrolled()
         fqdn = None if name is None else self._client.profile.fqdn_of(name)
         if name is not None and fqdn is None:

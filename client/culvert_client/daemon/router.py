@@ -134,7 +134,7 @@ def merge_profiles(profiles: Iterable[Profile]) -> Profile:
 
 
 def find_by_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
-    """One alone is asked about every name: it knows itself which are its own."""
+    """A single organisation is asked about every name: it knows itself which are its own."""
     if len(profiles) == 1:
         return next(iter(profiles))
     managing = (number for number, it in profiles.items() if it.manages(fqdn))
@@ -153,7 +153,7 @@ def find_by_address(profiles: Mapping[int, Profile], address: Address) -> int | 
 
 
 def find_by_resource(profiles: Mapping[int, Profile], name: str) -> list[int]:
-    """Those that a person can mean by a resource's name or a name in DNS."""
+    """The organisations that a person can mean by a resource's name or a name in DNS."""
     return [number for number, it in profiles.items() if it.fqdn_of(name) is not None]
 
 

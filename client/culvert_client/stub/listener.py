@@ -127,7 +127,7 @@ class Listener:
             self._serve(datagrams)
 
     def _serve(self, datagrams: socket.socket) -> None:
-        """One query of each user in turn: a user with many queries delays the user's own."""
+        """Give a query of each user in turn: a user with many queries delays the user's own."""
         self._serving = None
         try:
             for _ in range(min(QUERIES_A_TURN, self._count_waiting())):

@@ -1,4 +1,4 @@
-"""One query from its arrival to its answer: forwarded, refused, or held until the client has decided.
+"""A query from its arrival to its answer: forwarded, refused, or held until the client has decided.
 
 Somebody's page waits: a query whose tunnel is up goes on to the name server before the client thinks about it, and an
 answer goes out as soon as it is released, neither of them after a turn of the event loop. A query whose tunnel is yet to
@@ -87,7 +87,7 @@ class Resolver:
         self._held: dict[QueryId, _Held] = {}
         self._asking: dict[QueryId, Asker] = {}
         self._probes: OrderedDict[str, str] = OrderedDict()
-        # Of resources alone, so no more than the profile has.
+        # The names of resources alone, so no more than the profile has.
         self._told: set[str] = set()
 
     def new_probe(self) -> tuple[str, str]:
@@ -181,7 +181,7 @@ class Resolver:
             asking.cancel()
 
     def _ask_held(self, query_id: QueryId) -> None:
-        # It may have been refused meanwhile.
+        # The query may have been refused meanwhile.
         if (held := self._held.get(query_id)) is not None:
             self._ask(query_id, held.query, self._answered)
 

@@ -37,7 +37,7 @@ _SOURCE_ADDRESS_AT = {socket.AF_INET: 12, socket.AF_INET6: 8}
 
 
 class SenderFilter:
-    """Of one UDP socket. Changes take effect with `apply`. Where the kernel takes no filter, all datagrams pass."""
+    """The filter of a UDP socket. Changes take effect with `apply`. If the kernel takes no filter, all datagrams pass."""
 
     def __init__(self, datagrams: socket.socket) -> None:
         self._datagrams = datagrams

@@ -49,7 +49,7 @@ class Upstream:
         self.second_rounds = 0
         """Open connections of second rounds."""
         self.answers = 0
-        """How many answers came so far, from all servers."""
+        """The number of answers so far, from all servers."""
 
     @property
     def servers(self) -> tuple[Endpoint, ...]:
@@ -72,7 +72,7 @@ class Upstream:
 
     @property
     def under_way(self) -> int:
-        """How many queries are on their way."""
+        """The number of queries under way."""
         return len(self._under_way)
 
     def begin(self, query: bytes, done: Done) -> Asker:
@@ -121,7 +121,7 @@ class Upstream:
 
 
 class Asker:
-    """One of those who wait for an exchange. `query_id` is the id under which the answer is passed on."""
+    """A waiter for an exchange. `query_id` is the id under which the answer is passed on."""
 
     def __init__(self, exchange: Exchange, query_id: int, done: Done) -> None:
         self._exchange, self._id, self._done = exchange, query_id, done
@@ -139,9 +139,9 @@ class Asker:
 
 
 class Exchange:
-    """One query to the name servers. It needs no task and no turn of the event loop, because a page waits for it."""
+    """A query to the name servers. It needs no task and no turn of the event loop, because a page waits for it."""
 
-    # One buffer for all: its content is copied out at once, and a buffer for each exchange would be the largest cost here.
+    # A single buffer for all: its content is copied out at once, and a buffer for each exchange would cost the most here.
     _buffer = bytearray(LONGEST_DATAGRAM)
 
     def __init__(self, upstream: Upstream, query: bytes) -> None:
@@ -165,7 +165,7 @@ class Exchange:
         self._ask_next()
 
     def join(self, asker: Asker) -> Asker:
-        """One more asks. The datagram may be lost, so it is sent again, but not more often than once in `_patience`."""
+        """Add a waiter. The datagram may be lost, so it is sent again, but not more often than once in `_patience`."""
         self._askers[asker] = None
         if (now := self._loop.time()) >= self._again_at:
             self._again_at = now + self._patience

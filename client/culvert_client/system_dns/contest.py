@@ -1,4 +1,4 @@
-"""How often settings are put back that another program changes, and whether the two fight. Pure.
+"""The rate at which changed settings are restored, and whether another program fights for them. Pure.
 
    put back 10 times at once ──► from then on once a minute, and the person is told
         ▲                              │ the settings have stood for five minutes

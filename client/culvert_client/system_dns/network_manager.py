@@ -37,7 +37,7 @@ async def reload() -> None:
 
 
 def sources(run: Path) -> list[Path]:
-    """What it would write, without and with its own cache."""
+    """The file that NetworkManager would write, without and with its own cache."""
     return [run / "NetworkManager/no-stub-resolv.conf", run / "NetworkManager/resolv.conf"]
 
 

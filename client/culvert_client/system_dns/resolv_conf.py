@@ -22,7 +22,7 @@ _log = logging.getLogger("culvertd")
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was there: a link, a file, or neither."""
+    """The former file: a link, a file, or neither."""
 
     target: str | None = None
     text: str | None = None
@@ -83,7 +83,7 @@ class ResolvConf:
         self._path = path
 
     def look(self) -> Before:
-        """What is there now."""
+        """The present file."""
         if self._path.is_symlink():
             return Before(target=str(self._path.readlink()))
         try:
@@ -92,7 +92,7 @@ class ResolvConf:
             return Before()
 
     def text(self, before: Before | None = None) -> str:
-        """What it says, or said before; behind a link, what is there now."""
+        """The file's text, or its former one; behind a link, the present one."""
         try:
             if before is None:
                 return _read(self._path)
@@ -104,11 +104,11 @@ class ResolvConf:
 
     @property
     def target(self) -> str | None:
-        """Where it leads, if it is a link."""
+        """The link's target, if it is a link."""
         return str(self._path.resolve()) if self._path.is_symlink() else None
 
     def is_ours(self) -> bool:
-        # Where it cannot be replaced as a whole, a crash may have left it empty.
+        # If the file cannot be replaced as a whole, a crash may have left it empty.
         return not self._path.is_symlink() and (not (text := self.text()) or text.startswith(MARK))
 
     def is_foreign(self) -> bool:

@@ -41,7 +41,7 @@ async def remove(way: Way) -> None:
 
 
 def sources(way: Way, run: Path) -> list[Path]:
-    """What the others have told it."""
+    """The settings that other programs have given it."""
     directories = [run / "resolvconf" / name for name in _SOURCES[way]]
     files = [file for directory in directories if directory.is_dir() for file in sorted(directory.iterdir())]
     return [file for file in files if file.name != _NAMES[way]]

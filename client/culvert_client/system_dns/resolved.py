@@ -92,7 +92,7 @@ async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
             # The stub is on this computer, and what it refuses is not signed.
             ("SetLinkDNSSEC", "is", [link, "no"]),
             ("SetLinkDNSOverTLS", "is", [link, "no"]),
-            # What was asked before may have come around the stub.
+            # Earlier queries may have come around the stub.
             ("FlushCaches", "", []),
         ):
             await call(bus, RESOLVED_NAME, _PATH, _MANAGER, member, signature, body)

@@ -44,7 +44,7 @@ class SystemDns:
     def __init__(self, stub: Endpoint, state_dir: Path, root: Path = Path("/")) -> None:
         self._stub, self._state_dir, self._root, self._run = stub, state_dir, root, root / "run"
         self.warnings: tuple[CulvertError, ...] = ()
-        """What keeps names from coming to the stub, as long as it lasts."""
+        """The obstacles that keep names from coming to the stub, as long as they last."""
         self._records = Records(state_dir)
         self._file = ResolvConf(root / "etc/resolv.conf")
         self._record: Record | None = None
@@ -89,7 +89,7 @@ class SystemDns:
         return Facts(self._file.text(), self._file.target, await names_on_bus(), await resolvconf.installed())
 
     def _recorded(self, way: Way) -> Record:
-        """What is there now is on disk before the first change. Raises OSError and CulvertError."""
+        """Keep the present settings on disk before the first change. Raises OSError and CulvertError."""
         if self._stub.port != DNS_PORT and way is not Way.RESOLVED:
             raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
         record = Record(way, self._file.look())
@@ -117,7 +117,7 @@ class SystemDns:
                 self._file.point_at(self._stub.host, record.before)
 
     def name_servers(self) -> tuple[Endpoint, ...]:
-        """Those that the network gave this computer, in order; as they are now."""
+        """The name servers that the network gave this computer, in order; as they are now."""
         assert self._record is not None
         way, before = self._record.way, self._record.before
         match way:
@@ -194,7 +194,7 @@ class SystemDns:
                 return servers != [self._stub.host] or await self._is_resolved_back()
 
     async def _is_resolved_back(self) -> bool:
-        """It was stopped when its file was replaced, and runs again."""
+        """systemd-resolved was stopped when its file was replaced, and runs again."""
         return self._leads_to_resolved() and RESOLVED_NAME in await names_on_bus()
 
     def _leads_to_resolved(self) -> bool:
@@ -203,7 +203,7 @@ class SystemDns:
         return bool(servers) and RESOLVED_STUBS.issuperset(servers)
 
     async def _put_back(self, zones: tuple[str, ...]) -> None:
-        """What another program wrote is what was there before, and it may be another one that has the say now."""
+        """Restore the settings. Another program's file is the former one now, and another program may have the say."""
         assert self._record is not None
         before = self._record.way
         if before is Way.FILE and not self._file.is_foreign() and await self._is_resolved_back():
@@ -221,7 +221,7 @@ class SystemDns:
         await self._change(self._record, zones)
 
     def _fails(self, error: CulvertError) -> None:
-        """It lasts until the settings are found as they should be, or are put back."""
+        """Keep the error until the settings are found as they should be, or are restored."""
         if self._failure is None:
             self._fails_since = asyncio.get_running_loop().time()
         self._failure = error
@@ -244,7 +244,7 @@ class SystemDns:
         return True
 
     def _place(self) -> str:
-        """Where the settings are, and the program that has changed them as far as the file names it."""
+        """The settings' place, and the program that has changed them as far as the file names it."""
         assert self._record is not None
         text, target = self._file.text(), self._file.target
         by = author(Facts(text, target))
@@ -258,7 +258,7 @@ class SystemDns:
             self._link = None
 
     async def stop(self) -> None:
-        """What could not be put back is noted on disk still, for `clean_up`."""
+        """Restore the settings. Those that could not be restored are still noted on disk, for `clean_up`."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
@@ -287,7 +287,7 @@ async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
             try:
                 await network_manager.reload()
             except OSError as error:
-                # It reads its configuration again when it starts.
+                # NetworkManager reads its configuration again when it starts.
                 _log.warning("NetworkManager: %s", error)
         case Way.FILE:
             ResolvConf(root / "etc/resolv.conf").put_back(record.before)

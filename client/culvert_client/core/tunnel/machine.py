@@ -101,7 +101,7 @@ class IllegalEventError(Exception):
 
 
 class Machine:
-    """One tunnel. `calls` numbers the calls and is shared by all machines, so that no answer finds the wrong one."""
+    """A tunnel. `calls` numbers the calls and is shared by all machines, so that no answer finds the wrong one."""
 
     def __init__(self, calls: Iterator[int], state: State | None = None) -> None:
         self.state: State = state if state is not None else Closed()
@@ -132,7 +132,7 @@ class Machine:
         return isinstance(self.state, UP)
 
     def desired(self) -> Sas | None:
-        """What the datapath must hold for this tunnel."""
+        """The datapath's state for this tunnel."""
         match self.state:
             case Installing(carried=it) | Up(carried=it) | Renewing(carried=it):
                 return Sas(it.tunnel, (it.pair.inbound,), it.pair.outbound)
@@ -367,7 +367,7 @@ def _move(
 
 
 def _move_opened(state: Moving, event: TunnelOpened, now: float, calls: Calls) -> Next:
-    # Of a tunnel that only has new keys the datapath goes on counting.
+    # A tunnel that only has new keys keeps its counts in the datapath.
     same = event.tunnel.tunnel_id == state.carried.tunnel.tunnel_id
     usage = state.carried.usage if same else Usage()
     carried = Carried(event.tunnel, event.pair, now, now, now, usage, usage)
@@ -406,7 +406,7 @@ def _move_lost(state: Moving, event: ClosedByController, _now: float, _calls: Ca
     it = state.carried
     ends = event.ends(it.tunnel.tunnel_id, it.pair.generation)
     if state.call is not None and (ends or event.tunnel_id != it.tunnel.tunnel_id):
-        # It may be about what the answer will name.
+        # The event may be about the tunnel that the answer will name.
         return Opening(state.call, state.waiting, lost=(event,)), []
     if not ends:
         return state, []

@@ -36,11 +36,11 @@ class Carried:
         new = usage - self.usage
         unanswered_since = self.unanswered_since
         if new.packets_in > 0:
-            # What went out behind the packet that came in would else be noticed with the next packet alone.
+            # Without this, a packet that went out behind the last inbound one would be noticed only with the next packet.
             unanswered_since = now if new.packets_out > 0 and new.sent_last else None
         elif new.packets_out > 0 and unanswered_since is None:
             unanswered_since = now
-        # What a gateway owes an answer to may be our own probes.
+        # The packets that a gateway has yet to answer may be our own probes.
         is_use = new.packets_in > 0 or self.tunnel.probe is None or not self.is_owed_an_answer(now)
         return replace(
             self,
