@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import grpc
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
+from culvert_proto.phrases import Phrase
 from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
@@ -127,9 +128,8 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
     def AnswerClaims(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
         if "17.0.0.0/8" in request.prefixes and request.agreed:
-            taken = CulvertError(
-                Reason.ADDRESS_COLLISION, prefix="17.0.0.0/8", what="this computer's own network 17.1.0.0/16"
-            )
+            what = Phrase("this computer's own network {network}", network="17.1.0.0/16")
+            taken = CulvertError(Reason.ADDRESS_COLLISION, prefix="17.0.0.0/8", what=what)
             _abort(context, taken)
         return local_pb2.AnswerClaimsResponse()
 

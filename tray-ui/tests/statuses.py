@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.phrases import Phrase
 
 NOW = 1_800_000_000.0
+
+
+def _program(name: str) -> Phrase:
+    return Phrase("{name} (process {number})", name=name, number=812)
 
 
 def status(
@@ -119,7 +124,7 @@ def two_organisations(*, now: float = NOW) -> local_pb2.Status:
 def blocked(*, now: float = NOW) -> local_pb2.Status:
     """Another program has the port that tunnels need."""
     found = status(local_pb2.STATE_BLOCKED, now=now)
-    error = CulvertError(Reason.UDP_PORT_TAKEN, what="charon (process 812)", port=4500)
+    error = CulvertError(Reason.UDP_PORT_TAKEN, what=_program("charon"), port=4500)
     found.warnings.append(error.to_proto())
     return found
 
@@ -128,7 +133,10 @@ def unheard(*, now: float = NOW) -> local_pb2.Status:
     """Another program has the port at which names are answered."""
     found = connected(now=now)
     error = CulvertError(
-        Reason.DNS_PORT_UNUSABLE, port=53, host="127.0.0.1", why="dnsmasq (process 812) has it"
+        Reason.DNS_PORT_UNUSABLE,
+        port=53,
+        host="127.0.0.1",
+        why=Phrase("{what} has it", what=_program("dnsmasq")),
     )
     found.warnings.append(error.to_proto())
     return found
