@@ -30,6 +30,8 @@ async def using(url: str, *, pooled: bool = False) -> AsyncGenerator[AsyncEngine
 
 async def write(engine: AsyncEngine) -> None:
     async with engine.begin() as connection:
+        # Without the lock, two connections at once would create the table twice.
+        await connection.execute(text("SELECT pg_advisory_xact_lock(1)"))
         await connection.execute(text("CREATE TABLE IF NOT EXISTS written (id serial)"))
         await connection.execute(_WRITE)
 

@@ -107,16 +107,20 @@ class Told(Switch):
 
     def __init__(self, *messages: p4r.StreamMessageResponse | None) -> None:
         super().__init__()
-        self.messages = asyncio.Queue[p4r.StreamMessageResponse | None]()
-        for message in messages:
-            self.messages.put_nowait(message)
+        self.answer_next(*messages)
         self.pushed: list[p4r.SetForwardingPipelineConfigRequest] = []
         self.listening = asyncio.Event()
         self.listening.set()
         self.refusals: dict[int, grpc.StatusCode] = {}
 
+    def answer_next(self, *messages: p4r.StreamMessageResponse | None) -> None:
+        """The messages of the next stream. The stream before may still wait for one of its own."""
+        self.messages = asyncio.Queue[p4r.StreamMessageResponse | None]()
+        for message in messages:
+            self.messages.put_nowait(message)
+
     async def count(self) -> int:
-        """Of acknowledged lists of digests."""
+        """The number of acknowledged lists of digests."""
         return self.acknowledged
 
     async def StreamChannel(  # noqa: N802
@@ -264,7 +268,7 @@ async def test_digests_that_nobody_takes_hide_no_other_primary(place: Place) -> 
 
 async def test_acknowledgements_wait_for_a_switch_that_takes_none(place: Place) -> None:
     """gRPC fails messages that overlap, as they do once the stream is full (grpc/grpc issue 24758)."""
-    switch, count = Told(primary(7)), 10_000
+    switch, count = Told(primary(7)), 50_000
     switch.listening.clear()
     async with place.serving(switch), place.open() as session:
         digests = p4r.DigestList(digest_id=MOVED, list_id=2**63)
@@ -394,22 +398,24 @@ RECONCILE, COMMIT = "RECONCILE_AND_COMMIT", "VERIFY_AND_COMMIT"
 async def test_a_new_program_keeps_the_entries_where_the_switch_can(
     place: Place, changed: Program, kind: GatewayKind, refusal: grpc.StatusCode | None, wanted: list[str]
 ) -> None:
-    switch = Told(primary(7), None, primary(7), None, primary(7))
+    switch = Told()
     if refusal is not None:
         switch.refusals[p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT] = refusal
     async with place.serving(switch):
         for program in (PROGRAM, PROGRAM, changed):
+            switch.answer_next(primary(7))
             async with place.open(program=program.at(kind)):
                 pass
     assert Actions(switch.pushed) == wanted
 
 
 async def test_a_fault_while_it_reconciles_does_not_clear_the_switch(place: Place, changed: Program) -> None:
-    switch = Told(primary(7), None, primary(7))
+    switch = Told(primary(7))
     switch.refusals[p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT] = grpc.StatusCode.INTERNAL
     async with place.serving(switch):
         async with place.open():
             pass
+        switch.answer_next(primary(7))
         with pytest.raises(P4RuntimeError, match="INTERNAL"):
             async with place.open(program=changed):
                 pass

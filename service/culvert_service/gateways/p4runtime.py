@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 # Our tunables. The caller's own deadlines are shorter.
 _DEADLINE_SECONDS = 15.0
+_STREAMS = 3
 # The most entities that are handed on at once.
 _PORTION = 500
 # The most digest lists of one kind that wait; more are dropped.
@@ -196,9 +197,8 @@ class Session:
             role=self._program.role_message(),
             election_id=U128.encode(self.election_id),
         )
-        self._stream = self._stub.StreamChannel()
         try:
-            await self._send(p4r.StreamMessageRequest(arbitration=bid))
+            await self._begin_stream(p4r.StreamMessageRequest(arbitration=bid))
             answer = await self._receive()
         except P4RuntimeError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT and _ELECTION_ID_TAKEN.search(str(error)):
@@ -207,6 +207,16 @@ class Session:
             raise
         if not self._won(answer.arbitration):
             raise NotPrimaryError(U128.decode(answer.arbitration.election_id))
+
+    async def _begin_stream(self, first: p4r.StreamMessageRequest) -> None:
+        # gRPC's core loses the status of a stream that ends while a message is written: another stream gives it.
+        for attempts_left in reversed(range(_STREAMS)):
+            self._stream = self._stub.StreamChannel()
+            try:
+                return await self._send(first)
+            except UnreachableError as error:
+                if error.code is not grpc.StatusCode.INTERNAL or not attempts_left:
+                    raise
 
     def _won(self, answer: p4r.MasterArbitrationUpdate) -> bool:
         return answer.status.code == 0 and U128.decode(answer.election_id) == self.election_id
@@ -274,9 +284,15 @@ class Session:
             return await method(request, timeout=_DEADLINE_SECONDS)
 
     async def _send(self, message: p4r.StreamMessageRequest) -> None:
-        with _answers():
-            async with self._sending:
-                await self._stream.write(message)
+        try:
+            with _answers():
+                async with self._sending:
+                    await self._stream.write(message)
+        except P4RuntimeError as error:
+            # gRPC's core says INTERNAL of a write on a stream that has ended.
+            if error.code is grpc.StatusCode.INTERNAL:
+                raise UnreachableError(error.code, "the switch ended the stream") from None
+            raise
 
     async def _receive(self) -> p4r.StreamMessageResponse:
         with _answers():
