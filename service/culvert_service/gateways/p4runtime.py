@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 # Our tunables. The caller's own deadlines are shorter.
 _DEADLINE_SECONDS = 15.0
+# Streams that are begun until one takes the first message.
 _STREAMS = 3
 # The most entities that are handed on at once.
 _PORTION = 500
@@ -210,12 +211,12 @@ class Session:
 
     async def _begin_stream(self, first: p4r.StreamMessageRequest) -> None:
         # gRPC's core loses the status of a stream that ends while a message is written: another stream gives it.
-        for attempts_left in reversed(range(_STREAMS)):
+        for attempt in range(1, _STREAMS + 1):
             self._stream = self._stub.StreamChannel()
             try:
                 return await self._send(first)
             except UnreachableError as error:
-                if error.code is not grpc.StatusCode.INTERNAL or not attempts_left:
+                if error.code is not grpc.StatusCode.INTERNAL or attempt == _STREAMS:
                     raise
 
     def _won(self, answer: p4r.MasterArbitrationUpdate) -> bool:
