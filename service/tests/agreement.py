@@ -1,4 +1,4 @@
-"""How a fault ends: the rows of tunnels and the tables of gateways tell the same, number by number.
+"""Check after a fault that the rows of tunnels and the gateways' tables hold the same numbers.
 
 tunnels ─┬─ addresses ───────────────────────────────────────┐
          └─ SAs, to the gateway ─► sad_in  SPI, SA, slot, … ─┴─► spd_in  SA, inner address
@@ -53,14 +53,14 @@ def _held(gateway: str, entry: Mapping[str, Any]) -> Iterator[_Numbers]:
         case "spd_in":
             yield gateway, "spd_in", (match["sa_id"], match["src"][0])
         case "spd_out":
-            # What nobody protects is no tunnel's.
+            # An entry without `sa_id` is for packets that no policy protects.
             yield gateway, "spd_out", (params.get("sa_id", 0), match["dst"][0])
         case _:
             pass
 
 
 async def disagreement(world: World, tunnels: Collection[str] | None) -> list[object]:
-    """What is not as it should be when these tunnels are open and no others, or, with None, whichever are."""
+    """List the differences from the state with exactly these tunnels open; None permits any tunnels."""
     async with world.database() as session:
         rows = (await session.execute(_TUNNELS)).mappings().all()
         wrong: list[object] = [f"the SA {row.id} is no tunnel's" for row in await session.execute(_STRAY)]

@@ -48,7 +48,7 @@ from .left_running import connections_in_use, nothing_left
 from .switch import Switch
 
 _MIGRATED = "migrated"
-# For what will happen, on however slow a machine.
+# The longest wait for an expected event, chosen for slow machines.
 PATIENCE_SECONDS = 30.0
 
 

@@ -43,7 +43,7 @@ async def console(
 
 @asynccontextmanager
 async def administrator(world: World, name: str, role: str) -> AsyncGenerator[Person]:
-    """One who has an account and is signed in nowhere."""
+    """A person with an account who is not signed in."""
     async with browser(world, name) as person:
         invitation = await world.rest("POST", "/admins/invitations", {"role": role})
         assert (await person.set_up(invitation["token"])).status_code == 201

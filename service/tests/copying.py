@@ -1,4 +1,4 @@
-"""One direction of a connection that a test stands in the middle of."""
+"""A proxy's copy of one direction of a connection, which a test can break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stopped controllers leave running: tasks, threads, parts that did not stop in time."""
+"""Find what stopped controllers leave running: tasks, threads, parts that did not stop in time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Overdue(logging.Handler):
 
 
 class _Before:
-    """What ran before the first of the controllers that run now."""
+    """The tasks and threads from before the first of the controllers that run now."""
 
     def __init__(self) -> None:
         self.controllers = 0

@@ -111,7 +111,7 @@ def watching(patch: pytest.MonkeyPatch) -> Generator[LogWatch]:
 def _told(make: Callable[..., Any], watch: LogWatch) -> Callable[..., Any]:
     def made(*arguments: Any) -> Any:
         secret = make(*arguments)
-        # What another library draws, as for an id, is its own.
+        # A value that another library draws, as for an id, is no secret of ours.
         if str(sys._getframe(1).f_globals.get("__name__")).startswith(_OURS):
             watch.made(secret)
         return secret

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Shape:
-    """What differs from provider to provider. `accepts`: how its token endpoint wants the client's secret."""
+    """A provider's differences from others. `accepts`: how its token endpoint wants the client's secret."""
 
     path: str = ""
     metadata: Json = field(default_factory=dict[str, Any])

@@ -41,7 +41,7 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self._config = None
 
     def table(self, name: str) -> int:
-        """Its id in the program."""
+        """The table's id in the program."""
         return self._schema.tables[name].id
 
     def hit(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""One's own account: changed by who proves password and code, which ends every other session of it."""
+"""An administrator's own account: a change needs password and code, and ends the account's other sessions."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def told(profile: agent_pb2.Profile) -> dict[str, tuple[str, str]]:
 
 
 def gateways(profile: agent_pb2.Profile) -> dict[str, list[str]]:
-    """Those of each resource, in the order in which its tunnel tries them."""
+    """Each resource's gateways, in the order in which its tunnel tries them."""
     return {it.name: list(it.gateways) for it in profile.resources}
 
 
@@ -88,7 +88,7 @@ async def test_a_profile_tells_the_addresses_that_tunnels_will_have(world: World
         for name in ("wiki", "mail"):
             tunnel = (await device.open(f"{name}.corp.example")).tunnel
             assert told(profile)[tunnel.gateway.name] == (tunnel.inner_address, tunnel.inner_address6)
-    # Where its first gateway is offline, a resource is reached through the next.
+    # A resource is reached through the next gateway while its first one is offline.
     led = {"mail": ["gw-berlin"], "wiki": ["gw-berlin"]}
     await profile_that(events, lambda it: not it.gateways[1].online and gateways(it) == led)
 

@@ -22,7 +22,7 @@ from culvert_proto.grpc_errors import from_rpc_error, status, stream, unary
 from culvert_service.pki.authority import Authority, PrivateKey
 
 PATIENCE_SECONDS = 10.0
-# What a stream has under way when nobody reads it: HTTP/2's windows, and what the kernel takes.
+# The responses that a stream buffers while its client does not read: HTTP/2's windows and the kernel's buffers.
 UNDER_WAY = 400
 BIG = bytes(100_000)
 CONNECTIONS = 8

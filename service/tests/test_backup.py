@@ -122,7 +122,7 @@ async def test_a_controller_is_restored_from_one_external_database_to_another(tm
             assert [user["name"] for user in await world.rest("GET", "/users")] == ["alice"]
             [line] = await world.rest("GET", "/audit?action=controller.restore")
             assert line["object"] == f"backup/{manifest.made_at}"
-            # What was sealed under the master key can be read.
+            # The restored controller can decrypt with its master key.
             async with world.database.begin() as session:
                 await session.execute(update(Totp).values(last_used_step=0))
             await device.at(second.agent_address).prove()

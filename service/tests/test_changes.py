@@ -43,7 +43,7 @@ async def device(world: World, switch: Switch) -> Device:
 
 
 async def put(world: World, path: str, **changes: object) -> httpx.Response:
-    """What is there, with these changes."""
+    """PUT the row as it is, with these changes."""
     shown = await world.rest("GET", path)
     fields = (GatewayIn if path.startswith("/gateways") else ResourceIn).model_fields
     body = {name: value for name, value in shown.items() if name in fields} | changes
@@ -67,7 +67,7 @@ async def tunnels(world: World) -> list[str]:
 
 
 async def tables(world: World) -> list[str]:
-    """Of each entry that tunnels have on gw-berlin."""
+    """The table of each entry that tunnels have on gw-berlin."""
     found = (await world.rest("GET", "/gateways/gw-berlin/entries"))["entries"]
     return [one["table"] for one in found if one["table"].startswith(("sad", "spd"))]
 

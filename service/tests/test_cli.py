@@ -93,7 +93,7 @@ async def test_before_it_serves_the_commands_say_what_comes_next(tmp_path: Path)
     code, _, err = await culvert(here, *add)
     assert (code, err.endswith("Start it: culvert-controller serve\n")) == (1, True), err
     code, out, err = await culvert(here, "doctor")
-    # Nothing but the controller itself is not there.
+    # The doctor finds one fault: the controller does not run.
     assert (code, err) == (1, "")
     [wrong, _remedy] = [line for line in out.splitlines() if not line.endswith(" ok")]
     assert wrong.startswith("controller ")

@@ -1,4 +1,4 @@
-"""What a gateway should hold beside what it holds: what two looks agree about is drift."""
+"""Compare a gateway's desired and observed entries: a difference that two readings agree on is drift."""
 
 from __future__ import annotations
 

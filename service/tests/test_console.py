@@ -98,7 +98,7 @@ async def test_a_resource_from_its_preview_to_its_end(world: World, running: Bro
         await page.get_by_role("button", name="Publish it").click()
         await expect(page.get_by_role("heading", name="git.corp.example")).to_be_visible()
 
-        # Somebody else is faster.
+        # Another administrator saves first.
         await page.get_by_label("Owner").fill("carol@corp.example")
         made = await world.rest("GET", "/resources/git")
         del made["created_at"], made["display_name"]
@@ -140,7 +140,7 @@ async def test_a_list_is_searched_by_the_controller_and_the_url_has_the_search(
         await shown.sign_in(olga)
         table = page.get_by_role("table", name="Resources")
         await expect(table.get_by_role("link", name="app-000.corp.example")).to_be_visible()
-        # Of many rows those in sight are there, and the next page comes as it is scrolled to.
+        # The list holds the rows in sight, and loads the next page on scrolling.
         assert await table.get_by_role("row").count() < 60
         await shown.picture("resources")
         await page.keyboard.press("End")

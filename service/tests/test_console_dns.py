@@ -48,7 +48,7 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         await dialog.get_by_role("textbox", name="Name server").fill("192.0.2.53")
         await dialog.get_by_role("button", name="Add it").click()
         await expect(page.get_by_text("corp.example is added")).to_be_visible()
-        # What dns-updater writes.
+        # The rows that dns-updater would write.
         async with world.database.begin() as session:
             for name, state in (("wiki", DnsState.LIVE), ("git", DnsState.FOREIGN)):
                 record = DnsRecord(name=f"{name}.corp.example", zone="corp", type="A", state=state)

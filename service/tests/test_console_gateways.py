@@ -58,7 +58,7 @@ async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, runn
             await expect(tables).to_contain_text("no differences")
             await tables.get_by_role("button", name="sad_in").click()
             await expect(page.get_by_role("region", name="Entries of")).to_contain_text("spi")
-            # Somebody else takes a route away, and strangers knock.
+            # Another program deletes a route, and unknown senders' packets are dropped.
             del switch.entries[next(key for key in switch.entries if key[0] == switch.table("route"))]
             await tables.get_by_role("button", name="Read again").click()
             await expect(tables).to_contain_text("1 difference")

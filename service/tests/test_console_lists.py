@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
 ]
 MANY = 10_000
-# Those in sight, some beyond either edge, the head, and two that hold the place of the rest.
+# The rows in sight, some beyond either edge, the head, and two placeholders for the rest.
 ROWS_MAX = 60
 
 

@@ -60,7 +60,7 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await page.get_by_role("link", name="Devices").click()
         await expect(page.get_by_role("heading", name="No devices yet")).to_be_visible()
         device = await enrolled(world, parse_qs(urlsplit(link).query)["token"][0])
-        # It shows by itself, and may open what asks for an approved device once it is one.
+        # The device appears without a reload; approval gives it the resources that need an approved device.
         await page.get_by_role("button", name="Approve laptop of bob").click()
         await expect(page.get_by_role("table", name="Devices")).to_contain_text("approved")
         await world.rest("POST", "/policies", {"name": "bob", "user": "bob", "resources": ["wiki"]})

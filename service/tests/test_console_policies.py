@@ -66,7 +66,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await sources.fill("10.0.0.0/33")
         await page.keyboard.press("Enter")
         await page.get_by_role("button", name="Add it").click()
-        # What is wrong stands at the field that it is wrong in.
+        # The message stands at the field with the error.
         await expect(page.get_by_text("not a valid IPv4 network")).to_be_visible()
         await expect(sources).to_have_attribute("aria-invalid", "true")
         computer = page.get_by_role("group", name="Facts about the computer")
@@ -119,7 +119,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await expect(effect).to_contain_text("2 people lose access: alice, bob")
         await expect(effect).to_contain_text("Closes 1 tunnel")
         await shown.picture("policy-effect")
-        # Somebody else is faster.
+        # Another administrator saves first.
         await world.rest("PUT", "/policies/Writers%20reach%20the%20wiki", changed(made))
         await page.get_by_role("button", name="Save").click()
         both = page.get_by_role("dialog")

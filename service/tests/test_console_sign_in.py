@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not BUILT.is_file(), reason="the console is not built: service/console/build"),
 ]
 _ = issuer
-# Where the provider's own pages have their style from.
+# The server of the style sheets of the provider's pages.
 STYLES = "cdn.jsdelivr.net"
 
 

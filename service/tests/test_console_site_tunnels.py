@@ -62,7 +62,7 @@ async def test_two_sites_are_joined_by_a_resource(world: World, running: Browser
         await page.get_by_role("button", name="Add it").click()
         await expect(other.get_by_text("Choose a resource, or add an address")).to_be_visible()
         await other.get_by_role("combobox", name="Resources").click()
-        # What another gateway serves is not behind this one.
+        # The list leaves out resources that only the other gateway serves.
         await expect(page.get_by_role("option", name="web")).to_be_visible()
         await expect(page.get_by_role("option", name="build")).to_be_hidden()
         await page.get_by_role("option", name="web").click()

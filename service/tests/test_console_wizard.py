@@ -41,7 +41,7 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
             await expect(steps.get_by_role("link", name="Add a resource")).to_be_visible()
             await world.add_wiki(["gw-berlin"])
             await expect(done).to_have_count(2)
-            # What dns-updater writes.
+            # The row that dns-updater would write.
             async with world.database.begin() as session:
                 session.add(DnsRecord(name="wiki.corp.example", zone="corp", type="A", state=DnsState.LIVE))
             await expect(done).to_have_count(3)

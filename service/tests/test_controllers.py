@@ -235,7 +235,7 @@ async def test_a_device_is_online_at_every_controller_while_it_watches_one(
         online, since = await seen()
         assert online == {True}
         await until(seen, lambda now: now[1] > since)
-        # It goes to the other controller; that its stream here ends later changes nothing.
+        # The device moves to the other controller. The later end of its stream here must not mark it offline.
         moved = device.at(settings[0].agent_listen)
         await next_event(moved.watch(), "profile")
         await device.channel.close()

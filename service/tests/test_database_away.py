@@ -39,7 +39,7 @@ from .conftest import (
 from .switch import Switch
 from .test_faults import opens
 
-# It has no type stubs.
+# asyncpg has no type stubs.
 driver: Any = importlib.import_module("asyncpg")
 slow = pytest.mark.slow
 

@@ -48,7 +48,7 @@ async def wiki(
 
 
 def told(caplog: pytest.LogCaptureFixture) -> collections.Counter[tuple[str, str]]:
-    """How often each warning was given, of each part; none has a traceback. What a gateway's link tells is left out."""
+    """Count the warnings of each part, without those of gateways' links; none has a traceback."""
     warnings = [
         record
         for record in caplog.records

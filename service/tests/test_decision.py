@@ -92,11 +92,11 @@ ANYONE = wiki(Conditions())
         (asker(), wiki(DAY), (BERLIN,), "", ("berlin",)),
         # Any that permits is enough.
         (asker(), wiki(NIGHT, OFFICE, Conditions()), (BERLIN,), "", ("berlin",)),
-        # Of several, the one that the person can do most about.
+        # Several policies deny: the reason that the person can do most about is given.
         (asker(age=20), wiki(APPROVED, NIGHT, OFFICE, FRESH), (BERLIN,), "", Reason.CODE_TOO_OLD),
         (asker(), wiki(APPROVED, NIGHT, OFFICE), (BERLIN,), "", Reason.SOURCE_NOT_ALLOWED),
         (asker(), wiki(APPROVED, NIGHT), (BERLIN,), "", Reason.OUTSIDE_HOURS),
-        # Of one, what a code would not help against.
+        # One policy denies for two reasons: the one that a code would not remove is given.
         (asker(age=None), wiki(NIGHT), (BERLIN,), "", Reason.OUTSIDE_HOURS),
         (asker(age=None), wiki(APPROVED, NIGHT), (BERLIN,), "", Reason.OUTSIDE_HOURS),
         (

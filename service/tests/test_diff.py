@@ -1,4 +1,4 @@
-"""Whatever a gateway holds, the plan brings it to what is desired; and what cannot be brought back is lost."""
+"""The plan turns any observed entries into the desired ones; an SA that cannot be restored is reported as lost."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FOREIGN = [entry("spd_in", {"sa_id": 99}, "permit", priority=1), entry("sad_out"
 
 
 def carried_out(observed: list[Entry], todo: Plan) -> dict[EntryKey, Entry]:
-    """What a switch holds afterwards; it refuses what P4Runtime refuses."""
+    """A switch's entries after the plan; it refuses what P4Runtime refuses."""
     held = {item.key: item for item in observed}
     for update in todo.updates:
         key = update.entry.key

@@ -55,7 +55,7 @@ async def test_tunnels_move_off_a_gateway_that_drains_before_they_end_there(
         assert (moved.tunnel_id, moved.why.reason) == (opened.tunnel_id, int(Reason.GATEWAY_DRAINING))
         again = (await device.open()).tunnel
         assert (again.gateway.name, again.tunnel_id != opened.tunnel_id) == ("gw-paris", True)
-        # What is on its way still comes through.
+        # The old tunnel still carries packets that are under way.
         assert await tunnel_entries(world, "gw-berlin") == 5
         assert (await gateway_of_tunnel(world), (await shown(world))["tunnels"]) == ("gw-paris", 0)
         assert (await refused(device.renew(opened.tunnel_id, 1))).reason is Reason.TUNNEL_UNKNOWN
@@ -85,7 +85,7 @@ async def test_a_resource_that_only_this_gateway_serves_says_so_before(
     assert (await refused(other.open())).reason is Reason.GATEWAY_DRAINING
     trace = (await world.rest("GET", "/access?user=alice&name=wiki.corp.example"))[0]
     assert (trace["verdict"], trace["reason"]) == ("deny", "GATEWAY_DRAINING")
-    # What is open goes on.
+    # An open tunnel continues.
     await device.renew(opened.tunnel_id, 1)
     assert (await shown(world))["tunnels"] == 1
     assert refusal(await world.admin.delete("/api/v1/gateways/gw-berlin")) == (409, "GATEWAY_IN_USE")
@@ -130,7 +130,7 @@ async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
 
 
 async def test_reconcile_does_not_block_close(world: World, switch: Switch, device: Device) -> None:
-    """They would wait for each other: one has the tunnel's row, the other those of its SAs."""
+    """One transaction locks the tunnel's row, the other its SAs' rows: in the wrong order they would deadlock."""
     async with spare(world):
         opened = (await device.open()).tunnel
         await world.rest("POST", "/gateways/gw-berlin/drain")

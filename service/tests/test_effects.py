@@ -1,4 +1,4 @@
-"""What a resource would do before it is there, what hangs on it before it goes, and what is found of many."""
+"""Preview a resource before it exists, list its dependents before it is deleted, and search lists."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_fault_of_the_body_says_where_it_is(world: World, switch: Switch
     errors = (await refused(world, body))["errors"]
     assert {error["pointer"] for error in errors} == {"/targets/1/prefix", "/name"}
     assert all(error["detail"] for error in errors)
-    # What was wrong with the query is in no field of a body.
+    # An error in the query has no pointer into the body.
     answer = await world.admin.get("/api/v1/resources", params={"limit": 0})
     assert (answer.status_code, answer.json()["errors"]) == (422, [])
 
@@ -118,7 +118,7 @@ async def test_resources_are_found_by_a_part_of_their_texts(world: World, switch
 
     assert await found(q="DEV.corp") == ["git"]
     assert await found(q="wik") == ["wiki"]
-    # What stands for others in SQL stands for itself.
+    # SQL's wildcards are taken literally.
     assert await found(q="0%@") == ["git"]
     assert await found(q="_iki") == []
     assert await found(gateway="gw-berlin") == ["git", "wiki"]

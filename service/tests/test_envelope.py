@@ -1,4 +1,4 @@
-"""What controllers say to each other through a database that must not know it."""
+"""Controllers send each other sealed messages through a database that must not read them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_a_gateway_is_gone_a_while_after_its_last_answer() -> None:
     outages, silent = Outages(), Seen(alive=False, answered_at=100.0)
     assert outages.gone({"berlin": silent}, 100.0 + GONE_SECONDS / 2) == set()
     assert outages.gone({"berlin": silent}, 100.0 + GONE_SECONDS) == {"berlin"}
-    # It answers, and this process had no time to ask.
+    # The gateway answers, and only this process was late to ask.
     assert outages.gone({"berlin": Seen(alive=True, answered_at=100.0)}, 100.0 + 2 * GONE_SECONDS) == set()
 
 
@@ -114,7 +114,7 @@ async def test_a_gateway_that_falls_silent_moves_its_tunnels_to_the_next(
         assert event.gateway_moved.why.reason == int(Reason.GATEWAY_DOWN)
         moved = await device.open()
         assert (moved.tunnel.gateway.name, moved.tunnel.inner_address) == ("gw-paris", "10.99.2.1")
-        # What it had at the first one goes when that is back.
+        # The first gateway loses the tunnel's entries when it is back.
         switch.silent = False
         await world.online("gw-berlin")
         await until(

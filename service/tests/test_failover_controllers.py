@@ -71,12 +71,12 @@ async def test_drain_and_failover_reach_devices_of_another_controller(
             assert asked.gateway_moved.why.reason == int(Reason.GATEWAY_DOWN)
             assert (await device.open()).tunnel.gateway.name == "gw-berlin"
             assert await gateway_of_tunnel(two) == "gw-berlin"
-            # Of both lives there, the second is left.
+            # The gateway keeps only the entries of the tunnel's second life there.
             await until(lambda: entries_of("gw-berlin", one, two), lambda it: it == [5])
 
 
 async def entries_of(gateway: str, *controllers: World) -> list[int]:
-    """As its owner says, whichever it is by now."""
+    """The gateway's tunnel entries, as each controller that owns it reports them."""
     path = f"/api/v1/gateways/{gateway}/entries"
     answers = [await it.admin.get(path) for it in controllers]
     return [it.json()["tunnel_entries"] for it in answers if it.is_success]

@@ -1,4 +1,4 @@
-"""What breaks around a controller, on real parts: afterwards nothing is orphaned, and what could live on did.
+"""Break the surroundings of a controller, on real parts: no row or entry is orphaned, and tunnels that can survive do.
 
 device ── controllers ──┬── Postgres            restarts, dies
            clocks jump  └── proxy ── sluice     the link flaps
@@ -46,7 +46,7 @@ pytestmark = [
 ]
 
 
-# Of Debian's package faketime; the loader puts the machine's own library directory in place of $LIB.
+# The library of Debian's package faketime; the loader replaces $LIB by the machine's library directory.
 FAKETIME = "/usr/$LIB/faketime/libfaketime.so.1"
 ALMOST = datetime.timedelta(minutes=1)
 
@@ -64,7 +64,7 @@ async def opens(device: Device, seconds: float = PATIENCE_SECONDS) -> Any:
 
 
 async def consistent(world: World, tunnels: int) -> None:
-    """That many tunnels, on their gateway as in the database."""
+    """The gateway and the database hold the same tunnels, and this many."""
     await until(lambda: tunnel_ids(world), lambda found: len(found) == tunnels)
     await agreed(world, await tunnel_ids(world))
 
@@ -99,7 +99,7 @@ async def test_postgres_dies_and_comes_back(wires: Wires, tmp_path: Path) -> Non
         at = first if owner["owner"] == "one" else second
         assert await entries(at) == held
         assert await tunnel_ids(at) == {opened.tunnel.tunnel_id}
-        # One of the two is not the owner, and has to be heard by the other.
+        # One of the two does not own the gateway, and must send its tunnels to the owner.
         for world in (first, second):
             other = await world.enrol()
             await other.prove()

@@ -1,4 +1,4 @@
-"""One controller's hold on its gateway: lost, taken back, and kept free of drift."""
+"""A controller owns its gateway: loses it, takes it back, and repairs drift."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_drift_is_repaired_and_shown(
     await world.online("gw-berlin", wanted="offline")
     switch.silent = False
     await world.online("gw-berlin")
-    # What was amiss when it came online is no drift.
+    # A difference found when a gateway comes online is no drift.
     assert (switch.entries, (await world.rest("GET", "/gateways/gw-berlin"))["drift"]["repaired"]) == (
         before,
         0,

@@ -1,4 +1,4 @@
-"""What REST shows of a gateway: its tables beside what they should hold, what hit them, what was dropped of late."""
+"""REST shows a gateway's entries beside the desired ones, their counters, and recent drops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device that means ill can send: every call ends in a typed refusal, and the next honest one works."""
+"""A hostile device's calls end in typed refusals, and the next honest call works."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ALWAYS = hours((" ".join(DAYS), "00:00", "00:00"))
         (OFFICE, "2026-01-02 07:59", Closed(at("2026-01-02 08:00"))),
         (NIGHT, "2026-01-03 05:59", Open(at("2026-01-03 06:00"))),
         (NIGHT, "2026-01-03 06:00", Closed(at("2026-01-09 22:00"))),
-        # What touches is one.
+        # Adjoining hours are one period.
         (
             hours(("thu", "20:00", "00:00"), ("fri", "00:00", "02:00")),
             "2026-01-01 21:00",

@@ -120,7 +120,7 @@ async def test_a_refusal_is_no_change(world: World) -> None:
 
 async def test_a_request_that_was_taken_over_changes_nothing(world: World) -> None:
     async with world.database() as session:
-        # What it wants to write has to wait for this.
+        # This open transaction delays the request's insert.
         await session.execute(text("INSERT INTO users (name, email) VALUES ('bob', 'x')"))
         slow = asyncio.create_task(post(world, "/users", BOB, "k"))
         async with world.database() as other:

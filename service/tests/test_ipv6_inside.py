@@ -149,7 +149,7 @@ async def test_both_families_go_through_one_tunnel(world: World, wires: Wires, t
 
 
 async def next_payload6(end: socket.socket) -> bytes:
-    """What the next UDP packet over IPv6 has behind its IP header."""
+    """The next UDP packet over IPv6, without its IP header."""
     async with asyncio.timeout(20):
         while True:
             packet = (await asyncio.get_running_loop().sock_recv(end, 4096))[14:]

@@ -54,7 +54,7 @@ class Mortal:
         self._pid = (await self._line())["pid"]
 
     async def died(self) -> int:
-        """How."""
+        """Wait for the program's end and return its exit status."""
         return (await self._line())["status"]
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
                     await until(lambda: _online(world), bool, 30)
                     device.connect()
                     await agreed(world)
-                    # What it left does not stand in the way of the next life, nor outlive it.
+                    # The killed life's rows and entries neither block the next life nor outlive it.
                     await device.close((await device.open()).tunnel.tunnel_id)
                     await agreed(world, ())
                 fuse.light(0)

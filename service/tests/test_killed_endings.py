@@ -64,7 +64,7 @@ class Scene:
 
 
 class Ending(abc.ABC):
-    """What happens to a tunnel. `fewest` steps it has."""
+    """A way for a tunnel to end. `fewest`: its least number of steps."""
 
     fewest: int
 
@@ -187,7 +187,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
                 await until(lambda: listens(settings), bool, 30)
                 for one in (*world.devices, scene.device):
                     one.connect()
-                # What the dead one has told of its gateways holds as long as its leases.
+                # The killed controller's reports of its gateways hold until its leases end.
                 await until(lambda: _epochs(world), lambda now, before=before: _are_later(now, before))
                 for name in GATEWAYS:
                     await world.online(name)

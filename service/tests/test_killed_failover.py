@@ -110,7 +110,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
         await world.add_resource("printer", [PARIS], address="10.20.0.10")
         device = await world.enrol()
         await device.prove()
-        # What the other gateway carries goes on all the time.
+        # The other gateway's tunnel stays open all the time.
         kept = {(await device.open(PRINTER)).tunnel.tunnel_id}
         for step in range(1, _STEPS_MAX):
             opened = (await device.open(SHOP)).tunnel
@@ -139,7 +139,7 @@ async def test_a_controller_may_die_in_front_of_any_step(
                 assert not way.is_open
                 await moves(device, device.watch())
             await back(world, way)
-            # What drains goes.
+            # The draining entries are deleted.
             found = await until(
                 lambda: places(world), lambda it: len(it) == 2 and set(it.values()) == {PARIS}, 30
             )

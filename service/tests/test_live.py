@@ -256,7 +256,7 @@ async def test_a_client_that_goes_away_while_it_is_sent_events_ends_its_view(
         "query_string": b"view=gateways",
         "headers": [],
     }
-    # Nothing of it may be left to the garbage collector.
+    # The view must be freed by reference counts, without the garbage collector.
     gc.disable()
     try:
         with suppress(ClientDisconnect):

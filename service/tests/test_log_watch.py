@@ -1,4 +1,4 @@
-"""That the watch over the logs of all tests would see a secret there."""
+"""The watch over all tests' logs finds a secret there."""
 
 from __future__ import annotations
 

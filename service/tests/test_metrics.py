@@ -1,4 +1,4 @@
-"""What Prometheus scrapes and what a load balancer asks, of a controller that has had calls and loses its database."""
+"""Prometheus's scrape and a load balancer's probe, of a controller that has had calls and loses its database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One name in whatever spelling, over REST and from devices."""
+"""A name in all its spellings is one name, over REST and from devices."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_one_origin_is_one_zone_in_every_spelling(world: World) -> None:
         assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/origin")
     answer = await world.admin.post("/api/v1/dns/zones", json=zone | {"name": "star", "origin": "*.example"})
     assert answer.status_code == 422
-    # Its names are managed in each spelling.
+    # The zone's names are managed in each spelling.
     await world.add_gateway("gw-berlin", 1)
     await world.rest("POST", "/resources", resource("books", "Wiki.bücher.example"))
     assert (await world.rest("GET", "/resources/books"))["fqdn"] == "wiki.xn--bcher-kva.example"

@@ -63,7 +63,7 @@ async def world(tmp_path: Path, database_url: str, issuer: str) -> AsyncGenerato
 
 
 async def at_provider(person: Person, subject: str, **asked: str) -> str:
-    """Where the provider sends the browser back to."""
+    """Sign in at the provider, and return the address that it redirects the browser to."""
     begun = await person.ask("POST", "/oidc", asked)
     assert begun.status_code == 200, begun.text
     async with httpx.AsyncClient(trust_env=False) as client:
@@ -277,7 +277,7 @@ def test_a_flow_is_good_for_ten_minutes_in_its_own_cookie() -> None:
     [
         {"oidc_issuer": "https://id.example?x=1"} | CREDENTIALS,
         {"oidc_issuer": "https://user@id.example"} | CREDENTIALS,
-        # Anybody may have an account there, under whatever address.
+        # These providers give anybody an account, with any address.
         *(
             {"oidc_issuer": issuer, "oidc_email_verified_by": "provider"} | CREDENTIALS
             for issuer in (

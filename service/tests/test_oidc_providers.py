@@ -44,13 +44,13 @@ def methods(*names: str) -> Json:
     return {"token_endpoint_auth_methods_supported": list(names)}
 
 
-# What a provider sends beside what OpenID Connect asks of it, as its documentation and public bug reports show it.
+# Each provider's deviations from OpenID Connect, from its documentation and public bug reports.
 PROVIDERS: dict[str, tuple[Shape, str | None]] = {
     "Google": (
         Shape(metadata=methods(*BOTH), claims=VERIFIED | {"azp": CLIENT, "hd": "corp.example"}, **rsa()),
         MAX,
     ),
-    # One key for many organisations, each with its issuer; no word on whether the address is the person's.
+    # Many organisations share a key and have issuers of their own; no claim says whether the address is the person's.
     "Entra ID": (
         Shape(
             "/11111111-2222-3333-4444-555555555555/v2.0",
@@ -104,7 +104,7 @@ PROVIDERS: dict[str, tuple[Shape, str | None]] = {
         ),
         MAX,
     ),
-    # Its default mapping says of every address that it is not verified. With an EC key it has no RS256.
+    # Authentik's default mapping marks every address as not verified. With an EC key it has no RS256.
     "Authentik": (
         Shape(
             "/application/o/culvert/",

@@ -1,4 +1,4 @@
-"""Whatever is sent to the REST API, it answers with what was asked for or with a problem: never with a fault."""
+"""The REST API answers any request with a result or a problem, never with a fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLES = int(os.environ.get("CULVERT_FUZZ_EXAMPLES", "1"))
 ODD = ("a\0b", "\x7f", "..", "\U0001f512", "x" * 3000)
 # Far ends of what a parser of times or numbers takes.
 FAR = ("0001-01-01T00:00:00+23:59", "9223372036854775808", "NaN")
-# What the gateway says, which is not there: typed, and true.
+# The gateway is absent here, so this error is true.
 TRUE_5XX = {(HTTPStatus.SERVICE_UNAVAILABLE, "GATEWAY_DOWN")}
 
 

@@ -1,4 +1,4 @@
-"""What an operator types: a gateway and a person on a controller that runs, and the doctor on what is wrong."""
+"""The commands of an operator: add a gateway and a person on a running controller, and ask the doctor about faults."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """One CA for both sides."""
+    """Credentials of both sides, from one CA."""
     ca = Authority.load(tmp_path, "gateway")
     ours, its = ca.issue_p4runtime_client(), ca.issue_gateway("gw", ())
     for name, content in (
@@ -103,7 +103,7 @@ def place(tmp_path: Path) -> Place:
 
 
 class Told(Switch):
-    """Its stream answers with `messages`; None ends the stream."""
+    """A switch whose stream answers with `messages`; None ends the stream."""
 
     def __init__(self, *messages: p4r.StreamMessageResponse | None) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ async def walked(world: World, path: str, limit: int) -> list[Any]:
 
 
 def place(row: dict[str, Any]) -> list[Any]:
-    """What of a row does not change while pages are read."""
+    """The fields that identify a row while pages are read."""
     return [row.get(field) for field in ("id", "name", "zone", "type", "chain", "seq")]
 
 

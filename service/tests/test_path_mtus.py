@@ -1,4 +1,4 @@
-"""What a device tells of its path: the gateway's policies hold to it, as long as the tunnel lives."""
+"""A device's path MTU limits the gateway's policies as long as the tunnel lives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .wire import Wires
 
 pytestmark = pytest.mark.slow
 
-# Of GCM in UDP over IPv4.
+# Outer to inner MTU, for GCM in UDP over IPv4.
 INNER = {1280: 1218, 1400: 1338, 1492: 1430, 1500: 1438}
 
 
@@ -108,7 +108,7 @@ async def test_it_outlives_the_controller(tmp_path: Path, database_url: str) -> 
             await device.prove()
             tunnel_id = (await device.open()).tunnel.tunnel_id
             await set_path_mtu(device, tunnel_id, 1400)
-        # What another one makes of the rows: it would write what differs.
+        # A new controller computes the same entries from the rows; otherwise it would write the differences.
         async with running(settings) as world:
             await world.online("gw-berlin")
             assert await limits(world) == both(1338)

@@ -23,7 +23,7 @@ async def device(world: World, switch: Switch) -> Device:
 
 
 def written(switch: Switch, since: int) -> list[tuple[int, str]]:
-    """What became of each entry, in order."""
+    """The update of each entry, in order: its type and table."""
     names = {switch.table(name): name for name in ("sad_in", "spd_in", "sad_out", "spd_out")}
     updates = [update for write in switch.writes[since:] for update in write.updates]
     return [(update.type, names[update.entity.table_entry.table_id]) for update in updates]
@@ -73,7 +73,7 @@ async def test_pitfall_09_numbers_are_unique_and_come_back(world: World, device:
 
 
 async def test_pitfall_10_a_device_is_where_its_connection_comes_from(world: World, device: Device) -> None:
-    """It names a UDP port, never an address; and it cannot speak of another's tunnel."""
+    """A device gives a UDP port, never an address, and cannot act on another device's tunnel."""
     opened = await device.open()
     [tunnel] = await world.rest("GET", "/tunnels")
     assert tunnel["peer_address"] == "127.0.0.1"

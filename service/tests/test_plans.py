@@ -1,4 +1,4 @@
-"""What a click or a renewal asks of Postgres reads no table whole that grows with devices, tunnels or resources."""
+"""The queries of OpenTunnel and RenewTunnel scan no table that grows with devices, tunnels or resources."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def connection(database_url: str) -> AsyncGenerator[Any]:
     await connection.close()
 
 
-# What is planned while there is nearly nothing is planned for what comes, too.
+# A plan that PostgreSQL makes for empty tables is used later for full ones.
 @pytest.mark.parametrize("filled", [True, False], ids=["thousands", "empty"])
 @pytest.mark.slow
 async def test_no_statement_on_a_clicks_way_reads_a_table_that_grows(connection: Any, filled: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a change of groups and policies would do is said before it is done, and then it does that."""
+"""The preview of a change of groups and policies equals its effect."""
 
 from __future__ import annotations
 

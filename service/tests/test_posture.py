@@ -1,4 +1,4 @@
-"""What a policy asks of a computer, and what becomes of its tunnels when that changes."""
+"""Policies ask for facts about a computer, and close its tunnels when the facts change."""
 
 from __future__ import annotations
 

@@ -85,6 +85,6 @@ async def test_the_next_certificate_lasts_longer_than_the_first(world: World) ->
     async with world.database.begin() as session:
         await session.execute(update(culvert_db.Device).values(certificate_expires_at=past))
     assert (await refused(renew(device, csr))).reason is Reason.CERTIFICATE_EXPIRED
-    # It slept from the renewal until after the first one's end.
+    # The device slept from the renewal until its first certificate had expired.
     await anext(after.watch())
     await after.prove()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 class Computer:
-    """It has kept its key, and the link."""
+    """A computer that has kept its key and the link."""
 
     def __init__(self, world: World, token: str) -> None:
         self.world, self.token = world, token

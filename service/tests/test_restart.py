@@ -70,7 +70,7 @@ async def test_no_packet_is_lost_while_the_controller_is_replaced(
         await device.prove()
         opened = await device.open()
         traffic = asyncio.create_task(exchange(wires, opened.sas, enough))
-        # Its calls come from elsewhere than its packets.
+        # The device's calls come from another address than its packets.
         await until(
             lambda: world.rest("GET", "/tunnels"), lambda found: found[0]["peer_address"] == DEVICE.address
         )

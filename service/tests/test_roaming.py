@@ -92,7 +92,7 @@ async def test_only_opening_again_moves_a_tunnel_not_renewal_nor_old_packets(
     after = [seal for seal in await seals(world) if seal["tag"] != before["tag"]]
     assert [Peer(mapped.text(it["dst"]), it["dport"]) for it in after] == [Peer("127.0.0.1", 4500)]
     assert {it["endpoint"] for it in await seals(world)} == {before["endpoint"]}
-    # Where the gateway saw it under the keys of before.
+    # The gateway saw this address under the keys of before.
     switch.digest("moved_t", before["sa_id"], mapped.number(HERE.address), HERE.port, 0)
     await asyncio.sleep(0.5)
     (shown,) = await world.rest("GET", "/tunnels")
@@ -159,7 +159,7 @@ async def test_gateway_and_controller_follow_authenticated_packets_alone(
             await wires.send(wires.wan, frame(wan, udp(source, gateway, packet)))
 
         async def back(number: int) -> Peer:
-            """Where the gateway sends what the wiki answers; its ESP sequence numbers never start again."""
+            """The endpoint that the gateway sends the wiki's answer to; its ESP sequence numbers never start again."""
             await wires.send(wires.lan, frame(lan, udp(wiki, inner, b"says")))
             where, packet = await next_udp(wires.wan)
             assert int.from_bytes(packet[4:8]) == number

@@ -65,7 +65,7 @@ async def test_nobody_in_another_role_writes_what_is_the_controllers(
                 update = p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(table_entry=table))
                 with pytest.raises(finsy.P4ClientError, match="role may not write"):
                     await observer.write([update])
-            # It has disturbed nobody.
+            # The observer has changed no table and no primary.
             await device.open()
             found = await world.rest("GET", "/gateways/gw-berlin")
             assert (found["state"], found["drift"]["repaired"]) == ("online", 0)

@@ -123,7 +123,7 @@ async def test_a_new_infrastructure_ca_needs_no_restart_and_the_old_ones_word(
             await rotate_infrastructure_ca(settings)
             for address, was in zip(addresses, before, strict=True):
                 await until(partial(shown, address), lambda found, was=was: found != was)
-        # What was connected stays so.
+        # Open connections survive the rotation.
         await world.rest("DELETE", f"/tunnels/{tunnel_id}")
         await next_event(events, "tunnel_closed")
     assert old_key not in b"".join(file.read_bytes() for file in state.iterdir() if file.is_file())

@@ -1,4 +1,4 @@
-"""Which tunnels are idle and which devices silent, by counters: a pure look, and real gateways behind it."""
+"""Idle tunnels and silent devices are found by counters: the pure rule, then real gateways."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_device_that_only_listens_is_asked_less_and_less_often() -> None:
         found = watched.look(Counts(heard, sealed), carried, float(now))
         assert not found.silent
         if found.ask:
-            # It opens the tunnel again: a new pair.
+            # The device opens the tunnel again: a new SA pair.
             asked.append(now)
             carried |= {sa: Carried(TUNNEL, DEVICE, len(asked) + 1, IDLE) for sa in (newest + 1, newest + 2)}
     waits = [later - earlier for earlier, later in zip([0.0, *asked], asked, strict=False)]

@@ -1,4 +1,4 @@
-"""Where a gateway stands, as an administrator says it, tried with Linux at both of its ports.
+"""A gateway's addresses and routes, as an administrator gives them, tried with Linux at both of its ports.
 
 198.51.100.9, 2001:db8:1::9 ─── wan ─[ sluice ]─ lan ─── 10.20.0.10, 2001:db8:20::10
 """

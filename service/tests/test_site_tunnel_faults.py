@@ -89,7 +89,7 @@ async def test_what_is_missing_is_put_back(world: World, switches: dict[str, Swi
     whole = dict(berlin.entries)
     for key in [key for key in whole if key[0] in (berlin.table("spd_in"), berlin.table("spd_out"))]:
         del berlin.entries[key]
-    # Its own keys are there: nothing is renewed, and no packet is let in or out otherwise than before.
+    # Both SAs are still there: no key is renewed, and no other packets pass than before.
     await until(lambda: world.rest("GET", f"/gateways/{BERLIN}"), lambda it: it["drift"]["repaired"])
     assert berlin.entries == whole
     assert (await shown(world))["generation"] == 1

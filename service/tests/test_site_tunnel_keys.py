@@ -16,7 +16,7 @@ GENERATIONS = st.frozensets(st.integers(1, 6), max_size=4)
 
 @st.composite
 def any_keys(draw: st.DrawFn) -> Keys:
-    """Whatever rows a process that died has left."""
+    """Any rows that a process can leave when it dies."""
     current = draw(st.integers(0, 5))
     others = draw(GENERATIONS) - {current}
     draining = others & draw(GENERATIONS)
@@ -26,7 +26,7 @@ def any_keys(draw: st.DrawFn) -> Keys:
 
 
 def done(keys: Keys, step: Step) -> Keys:
-    """What the rows say after it."""
+    """The rows after the step."""
     match step:
         case Forget(gone):
             others, draining = keys.others - gone, keys.draining - gone
@@ -47,7 +47,7 @@ def test_whatever_is_left_ends_in_keys_that_both_seal_with(keys: Keys, asked: in
             case None:
                 break
             case Forget(generations):
-                # Nothing that a gateway may seal with, and nothing that is still on its way.
+                # Neither generations that a gateway may encrypt with nor those with packets under way are forgotten.
                 assert all(one > keys.current or one in keys.drained for one in generations)
             case Switch(before):
                 assert not any(one > keys.current for one in before)

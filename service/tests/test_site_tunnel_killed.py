@@ -31,7 +31,7 @@ _STEPS_MAX = 50
 
 
 async def state(world: World) -> dict[str, Any]:
-    """What the API says, and each gateway's SPIs beside those of the rows; nothing while it is not up."""
+    """The API's answer, with each gateway's SPIs beside those of the rows; empty while the tunnel is not up."""
     try:
         shown = await world.rest("GET", "/site-tunnels/berlin-paris")
         if shown["state"] != "up":
@@ -100,7 +100,7 @@ async def test_a_controller_may_die_in_front_of_any_step(tmp_path: Path, databas
                 ping.send_signal(signal.SIGINT)
                 said = (await ping.communicate())[0].decode()
                 sent, received = map(int, re.findall(r"(\d+) (?:packets transmitted|received)", said))
-                # One may be on its way.
+                # The last packet may be under way.
                 assert sent - received <= 1, said
     await engine.dispose()
     print(f"{deaths} deaths, {sent} packets")

@@ -121,7 +121,7 @@ async def test_a_tunnel_is_as_its_resources_are(world: World) -> None:
     assert (await world.rest("GET", "/site-tunnels/berlin-paris"))["effective_suite"] == "chacha20-poly1305"
     [line] = await world.rest("GET", "/audit?action=site-tunnel.follow")
     assert line["details"]["resource"] == "web"
-    # What changes nothing for it leaves it alone.
+    # A change that does not concern the site tunnel leaves it alone.
     before = (await world.admin.get(path)).headers["etag"]
     await change_profile(world, "web", owner="carol@corp.example", idle_seconds=60)
     assert (await world.admin.get(path)).headers["etag"] == before
@@ -187,7 +187,7 @@ async def test_a_host_reaches_only_the_resource_while_the_profile_changes(
             assert not await sites.ping(BERLIN)
 
             async def changed() -> None:
-                # Its port is in each of them, and in another entry each time.
+                # Each of these ranges contains the flow's port, in another entry each time.
                 for turn in range(10):
                     await asyncio.sleep(0.2)
                     await change_profile(world, "voice", targets=[ports(f"{5000 - turn}-5005")])
@@ -200,7 +200,7 @@ async def test_a_host_reaches_only_the_resource_while_the_profile_changes(
             assert not await sites.ping(BERLIN)
             await change_profile(world, "voice", targets=[{"prefix": host(PARIS), "protocol": "icmp"}])
             await until(lambda: sites.ping(BERLIN), bool)
-            # What is allowed anew passes before what is not any more is gone.
+            # New permissions pass packets before old ones are deleted.
             await until(
                 lambda: sites.flow(rate=50, seconds=0.2),
                 lambda cut: [one["received"] for one in cut] == [0, 0],

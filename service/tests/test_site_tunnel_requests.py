@@ -1,4 +1,4 @@
-"""What an administrator may ask of tunnels between gateways, and what is refused."""
+"""An administrator's requests about site tunnels: the valid ones and the refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def gateways(world: World, tmp_path: Path) -> None:
 
 
 def ends(berlin: dict[str, Any] | str, paris: dict[str, Any] | str) -> dict[str, Any]:
-    """One target each; a text is a prefix."""
+    """One target for each end; a text is a prefix."""
     targets = (it if isinstance(it, dict) else {"prefix": it} for it in (berlin, paris))
     return {
         "ends": [
@@ -97,7 +97,7 @@ async def test_a_packet_has_one_tunnel(world: World) -> None:
     refused = await post(world, described("both", **ends("10.1.0.10/32", "10.2.0.0/24")))
     assert refused.json()["reason"] == "ALREADY_EXISTS"
     assert "carries some of the same packets" in refused.text
-    # What one site says is its own is not another's.
+    # A prefix of one site cannot be another's.
     lan = {"port": 2, "mac": "02:00:00:00:02:03", "address": "10.1.0.65", "prefix": "10.1.0.64/26"}
     lan |= {"neighbours": {"10.1.0.70": "02:00:00:00:03:03"}}
     await world.add_gateway("gw-rome", free_port(), 3, lan=lan)

@@ -49,7 +49,7 @@ async def up(world: World, *, beyond: int = 0) -> dict[str, Any]:
 
 
 async def change(world: World, protocol: str) -> None:
-    """What may reach Paris, whatever else it carries."""
+    """Change the protocol that may reach Paris, together with the soft limit."""
     body = described(rekey={"soft_packets": 300})
     body["ends"][1]["targets"][0]["protocol"] = protocol
     del body["name"]
@@ -57,7 +57,7 @@ async def change(world: World, protocol: str) -> None:
 
 
 async def tables(world: World, gateway: str) -> list[dict[str, Any]]:
-    """What tunnels have there."""
+    """The entries of tunnels on a gateway."""
     found = (await world.rest("GET", f"/gateways/{gateway}/entries"))["entries"]
     return [entry for entry in found if entry["table"].startswith(("sad", "spd"))]
 
@@ -81,7 +81,7 @@ async def test_hosts_behind_two_gateways_meet(world: World, sites: Sites) -> Non
         assert (await shown(world))["generation"] >= before + 2
         await change(world, "any")
         await until(lambda: sites.ping(BERLIN), bool)
-        # What drains goes.
+        # The draining SAs are deleted.
         await until(lambda: held(world), lambda found: found == (4, 4))
         await world.rest("DELETE", "/site-tunnels/berlin-paris")
         assert await held(world) == (0, 0)
@@ -127,12 +127,12 @@ async def test_each_gateway_may_be_another_controllers(
             both = await sites.flow(rate=300, seconds=2)
             assert [(it["received"], it["repeated"]) for it in both] == [(it["sent"], 0) for it in both]
             found = await up(two, beyond=before)
-            # What the one has begun the other goes on with.
+            # The second controller continues the first one's work.
             await first.aclose()
             await until(lambda: two.rest("GET", f"/gateways/{BERLIN}"), lambda it: it["owner"] == "two")
             await grow_old(two)
             await up(two, beyond=found["generation"])
             assert await sites.ping(PARIS)
             await two.rest("DELETE", "/site-tunnels/berlin-paris")
-            # What was under way when the first one stopped is the reconcilers'.
+            # The reconcilers clean up after the first controller's interrupted steps.
             await until(lambda: held(two), lambda found: found == (0, 0), 40)

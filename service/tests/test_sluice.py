@@ -155,7 +155,7 @@ async def test_changes_by_an_intruder_are_repaired_and_shown(
             assert (found["missing"], found["foreign"]) == (1, 0)
             restored = await intruder.entries("spd_out")
             assert sorted(restored, key=str) == sorted(policies, key=str)
-            # Whatever comes by that SA is let in.
+            # This policy admits any inner packet of that SA.
             [sa] = [field for field in permit.match if field.HasField("exact")]
             permit.ClearField("match")
             permit.match.append(sa)

@@ -179,7 +179,7 @@ async def test_a_flood_of_connections_is_one_line_of_the_log(
 
 @pytest.fixture(params=["as it is", "locked"])
 def memory(request: pytest.FixtureRequest) -> Generator[None]:
-    """Of this process. The controller's own process locks its memory where it may, and the C library keeps locked pages."""
+    """This process's memory. The controller locks its own where it may, and the C library keeps locked pages."""
     libc = ctypes.CDLL(None, use_errno=True)
     current_future_on_fault = 1 | 2 | 4
     if request.param == "locked" and libc.mlockall(current_future_on_fault) != 0:

@@ -86,7 +86,7 @@ def test_a_clock_that_drifts_is_followed_but_not_far() -> None:
     now = 2_000_000
     too_far = authenticator.at(now + (DRIFT_MAX + 2) * STEP_SECONDS)
     assert isinstance(judge(guard, SECRET, too_far, at(now)), Wrong)
-    # It was set right.
+    # The authenticator's clock has been set right.
     proven = judge(guard, SECRET, authenticator.at(now), at(now))
     assert isinstance(proven, Proven)
     assert proven.guard.drift == 0

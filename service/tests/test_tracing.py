@@ -108,7 +108,7 @@ async def test_an_opening_is_one_trace_down_to_its_writes(
     assert {"SELECT", "INSERT", "COMMIT"} <= {step.name for step in steps}
     asked = [span for span in spans if span.name == "GET /gateways/{name}"]
     assert {attributes(span)["http.response.status_code"] for span in asked} == {200}
-    # What nobody has asked for is not told: leases are renewed all the time.
+    # Work without a request, such as the constant renewal of leases, has no trace.
     assert {
         span.name for span in spans if not span.parent_span_id and span.kind != Span.SPAN_KIND_SERVER
     } <= {"P4Runtime/Write"}

@@ -239,7 +239,7 @@ async def test_the_next_gateway_is_tried(world: World, device: Device, switch: S
         assert (opened.tunnel.gateway.name, opened.tunnel.inner_address) == ("gw-paris", "10.99.2.1")
         switch.silent = False
         await world.online("gw-berlin")
-        # It stays where it is, unless the person wants it elsewhere.
+        # The tunnel stays on its gateway, unless the person chooses another.
         assert (await device.open()).tunnel.gateway.name == "gw-paris"
         assert (await device.open(gateway="gw-berlin")).tunnel.gateway.name == "gw-berlin"
         assert len(await tunnels(world)) == 1
@@ -276,7 +276,7 @@ async def test_a_gateway_that_lost_its_state_is_filled_and_fresh_keys_wait(
     assert (restored.tunnel.tunnel_id, restored.sas.generation) == (opened.tunnel.tunnel_id, 3)
     assert len({opened.sas.inbound.key, restored.sas.inbound.key}) == 2
     assert len(switch.writes) == writes
-    # They are handed out once.
+    # Keys are handed out once.
     again = await device.open()
     assert (again.sas.generation, len(switch.writes)) == (4, writes + 2)
     # A stream that begins hears of it again: these keys are not meant.
@@ -431,7 +431,7 @@ async def test_revocation_closes_tunnels_and_ends_watch(world: World, device: De
 async def test_withdrawing_a_resource_closes_its_tunnels_and_says_so(world: World, device: Device) -> None:
     await device.open()
     assert await world.rest("DELETE", "/resources/wiki") == {"tunnels_closed": 1}
-    # It was not watching then: it hears of it when it is back.
+    # The device was not watching then, and hears of the end when it is back.
     events = device.watch()
     closed = (await next_event(events, "tunnel_closed")).tunnel_closed
     assert closed.why.reason == int(Reason.CLOSED_BY_ADMIN)

@@ -41,7 +41,7 @@ def test_a_unit_keeps_keys_out_of_core_files_and_swap_space(unit: Path) -> None:
 
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
 def test_systemd_starts_a_part_again_for_as_long_as_it_fails(unit: Path) -> None:
-    """Its own limit ends the restarts for good, after seconds in which a disk was full or a port was taken."""
+    """systemd's start limit ends the restarts within seconds; a full disk or a taken port lasts longer."""
     lines = unit.read_text().splitlines()
     assert "Restart=on-failure" in lines
     assert "StartLimitIntervalSec=0" in lines

@@ -108,7 +108,7 @@ async def test_a_person_goes_with_devices_tunnels_and_policies(world: World, swi
     assert refusal(await ask(world, "GET", "/users/alice")) == (404, "NOT_FOUND")
 
 
-# What a program changes by a PUT of what a GET told it, and a read-only field of each.
+# For each path, changes of read-only fields, which a PUT refuses.
 READ_ONLY: dict[str, dict[str, object]] = {
     "/users/alice": {"name": "bob", "created_at": "2020-01-01T00:00:00Z"},
     "/gateways/gw-berlin": {"draining_since": "2020-01-01T00:00:00Z", "legacy": True},

@@ -76,11 +76,11 @@ def test_weights_that_cannot_be_are_refused(weights: dict[str, int]) -> None:
         (Distance(0.010), Distance(0.050), {"berlin"}),
         (Distance(0.0175), Distance(0.010), {"berlin", "paris"}),
         (Distance(0.018), Distance(0.010), {"paris"}),
-        # What is in use is left later than it is taken.
+        # A gateway in use is kept at a greater distance than it is chosen at.
         (Distance(0.024, in_use=True), Distance(0.010), {"berlin", "paris"}),
         (Distance(0.026, in_use=True), Distance(0.010), {"paris"}),
         (Distance(0.001), Distance(0.005), {"berlin", "paris"}),
-        # One that did not answer comes after one that did.
+        # A gateway that did not answer comes last.
         (None, Distance(0.9), {"paris"}),
         (None, None, {"berlin", "paris"}),
     ],

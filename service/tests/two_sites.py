@@ -83,7 +83,7 @@ class Sites:
 
 
 async def register(world: World, directory: Path, sites: Sites, *gateways: str) -> None:
-    """Those, or both."""
+    """Register the given gateways, or both."""
     for name in gateways or NUMBERS:
         number = NUMBERS[name]
         other = 3 - number

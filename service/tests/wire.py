@@ -56,7 +56,7 @@ async def laid() -> AsyncGenerator[Wires]:
     for end in ends:
         end.close()
     for name in near:
-        # Its other end may have gone with a namespace.
+        # The other end may have been deleted with a namespace.
         await (await asyncio.create_subprocess_exec("ip", "link", "delete", name, stderr=DEVNULL)).wait()
 
 
@@ -81,7 +81,7 @@ def frame(mac: str, packet: bytes) -> bytes:
 
 
 async def next_udp(end: socket.socket) -> tuple[Peer, bytes]:
-    """Where the next UDP packet goes, and its payload."""
+    """The destination and the payload of the next UDP packet."""
     async with asyncio.timeout(20):
         while True:
             packet = (await asyncio.get_running_loop().sock_recv(end, 4096))[14:]
