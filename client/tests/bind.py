@@ -40,7 +40,7 @@ def serving_zones(directory: Path, zones: Mapping[str, str], port: int = 0) -> G
         [named, "-g", "-c", directory / "named.conf"], stderr=subprocess.DEVNULL
     ) as process:
         try:
-            # It listens before it has read its zones.
+            # named listens before it has read its zones.
             while not all(_serves(origin, port) for origin in zones):
                 assert process.poll() is None
                 time.sleep(0.1)

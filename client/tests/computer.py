@@ -60,7 +60,7 @@ class Computer:
         self, *settings: str, under: Sequence[str] = (), env: Mapping[str, str] | None = None
     ) -> Generator[subprocess.Popen[bytes]]:
         """`under` is what runs it. It is killed at the end if it has not ended."""
-        # What of the kernel's IPsec counts here are its policies, whatever ciphers it has: no tunnel is opened.
+        # The tests count the kernel's IPsec policies only, so missing ciphers do not matter: no tunnel is opened.
         main = (
             "from culvert_ipsec import Kernel; Kernel._probe = lambda _: None\n"
             "from culvert_client.daemon import main; main()"
@@ -88,7 +88,7 @@ class Computer:
             time.sleep(0.05)
 
     def status(self) -> str:
-        """What the person reads."""
+        """The output of `culvert status`."""
         asked = "from culvert_client.cli import app; app()"
         argv = [sys.executable, "-c", asked, "--socket", str(self.directory / "sock"), "status"]
         ended = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -102,7 +102,7 @@ class Computer:
         thread.start()
         try:
             yield
-            # What another program has just changed is met by some packets.
+            # Some packets meet the latest change of another program.
             time.sleep(0.2)
         finally:
             ended.set()
@@ -113,14 +113,14 @@ class Computer:
         work()
 
     def leaked(self) -> list[str]:
-        """Where frames went in clear since the last call, of those to what is protected."""
+        """The protected destinations of frames that were sent in clear since the last call."""
         found: list[str] = []
         while True:
             try:
                 frame, address = self._tap.recvfrom(65536)
             except BlockingIOError:
                 return found
-            # What a network's neighbours ask is answered; only what this computer sends counts.
+            # Only frames that this computer sends count, not those of its neighbours.
             if address[2] == socket.PACKET_OUTGOING and (to := _destination(frame)) is not None:
                 found += [str(to)] if any(to in it for it in PROTECTED) else []
 

@@ -25,7 +25,7 @@ CODE = "123456"
 
 
 class Controller(agent_pb2_grpc.AgentServiceServicer):
-    """One device, one gateway. `refusal` is what every OpenTunnel ends with, while it is set; `refusals` those of names."""
+    """One device, one gateway. OpenTunnel ends with `refusal` while it is set, or with the name's of `refusals`."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -40,7 +40,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.refusal: CulvertError | None = None
         self.refusals: dict[str, CulvertError] = {}
         self.prefixes = ["10.20.0.10/32"]
-        # Of names that have others.
+        # The prefixes of names that differ from `prefixes`.
         self.prefixes_of: dict[str, list[str]] = {}
         self.inner_address, self.outer_address = "10.99.0.2", "198.51.100.2"
         self.inner_address6 = ""
@@ -51,7 +51,7 @@ class Controller(agent_pb2_grpc.AgentServiceServicer):
         self.hesitates = 0.0
         # The certificates that have watched.
         self.shown: list[bytes] = []
-        # What those computers have said of themselves.
+        # The postures that those computers reported.
         self.said: list[dict[str, str]] = []
         # While it is not set, tunnels are asked for as of a host that is gone.
         self.answers = asyncio.Event()

@@ -56,7 +56,7 @@ class _Server(asyncio.DatagramProtocol):
 async def name_server(
     answer: Answer, over_tcp: Callable[[bytes], bytes] | None = None, port: int = 0, host: str = "127.0.0.1"
 ) -> AsyncGenerator[tuple[Endpoint, list[bytes]]]:
-    """Where it listens, and the queries that it got over UDP."""
+    """The server's endpoint, and the queries that it got over UDP."""
 
     async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         query = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))

@@ -19,7 +19,7 @@ _PEM = serialization.Encoding.PEM
 @dataclass
 class Authority:
     name: str
-    # How long what it issues lasts, and when it begins.
+    # The lifetime of the certificates that this CA issues, and its begin relative to now.
     lifetime: datetime.timedelta = datetime.timedelta(days=1)
     begins: datetime.timedelta = datetime.timedelta(minutes=-1)
 

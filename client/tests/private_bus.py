@@ -17,7 +17,7 @@ _CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</lis
 
 @contextlib.contextmanager
 def private_bus(directory: Path) -> Generator[str]:
-    """Its address."""
+    """Run a D-Bus daemon and return its address."""
     configuration, path = directory / "bus.conf", directory / "bus"
     configuration.write_text(_CONFIGURATION.format(path=path))
     command = ["dbus-daemon", f"--config-file={configuration}", "--nofork", "--print-address"]

@@ -30,7 +30,7 @@ _ALONE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--m
 
 
 def provide() -> Path:
-    """Where the programs lie. The package is unpacked, not installed: installed it would take over this computer's names.
+    """The programs' root directory. The package is only unpacked: installed, it would take over this computer's DNS.
 
     Skips the test where there is neither the program nor a Debian to get it from.
     """

@@ -1,4 +1,4 @@
-"""What the person can read afterwards: each thing that happened, once, with its reason."""
+"""The activity log has each event once, with its reason."""
 
 from __future__ import annotations
 

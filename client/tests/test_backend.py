@@ -1,4 +1,4 @@
-"""Which datapath the daemon opens on this machine's kernel; one with IPsec is in tests/kernel."""
+"""The daemon's choice of a datapath on this machine's kernel; tests/kernel needs a kernel with IPsec."""
 
 from __future__ import annotations
 

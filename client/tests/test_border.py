@@ -1,4 +1,4 @@
-"""What comes from outside as text or files: links, configuration, the state directory, roles, the controller's messages."""
+"""Input from outside: links, configuration, the state directory, roles, the controller's messages."""
 
 from __future__ import annotations
 

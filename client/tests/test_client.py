@@ -263,7 +263,7 @@ def test_a_tunnel_whose_keys_its_gateway_lost_opens_again_unasked() -> None:
 
 @pytest.mark.parametrize("while_opening", [False, True])
 def test_a_late_message_about_lost_keys_ends_no_newer_ones(while_opening: bool) -> None:
-    """It may have waited at another controller, and each new stream begins with those of the last hour."""
+    """The message may have waited at another controller, and each new stream repeats the last hour's."""
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()

@@ -1,4 +1,4 @@
-"""How often settings are put back: much in a short time is a fight, and much in a long time is none."""
+"""Restoring settings often in a short time is a contest, and often in a long time is none."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_killed_daemon_blocks_what_is_protected_and_is_cleaned_up(tmp_path: Pa
         for _ in $(seq 400); do grep -q serving "$1/serving" && break; sleep 0.05; done
         "$2" "$1/life.py" "$1"
     """
-    # Whatever happens, none of the processes is left.
+    # All processes end with the namespace, even if the test fails.
     alone = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"]
     command = [*alone, "sh", "-euc", script, "sh", str(tmp_path), sys.executable, client]
     environment = os.environ | {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/no-bus"}

@@ -1,4 +1,4 @@
-"""What `culvert doctor` says of each hop."""
+"""The verdict of `culvert doctor` on each hop."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("packets", _nothing_comes_back, "none came back"),
     ("last refusal", _refused, "That was 2 min ago"),
 ]
-# It tells what is not judged.
+# The hop "rest" lists unjudged facts.
 NO_VERDICT: set[Hop] = {"rest"}
 
 

@@ -1,4 +1,4 @@
-"""What sysfs says of the devices under /, read to the bottom."""
+"""The encryption of the devices under /, as sysfs shows it down to the last layer."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ async def test_the_controllers_refusal_arrives_with_its_words(tmp_path: Path) ->
         await enrol_with(server.link(ours))
     assert refused.value.reason is Reason.RATE_LIMITED
     assert refused.value.remedy == "Wait 40 seconds and try again."
-    # By which who speaks another language is told the same.
+    # A client translates the remedy with these fields.
     assert refused.value.fields == {"seconds": "40"}
 
 

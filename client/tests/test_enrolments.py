@@ -21,7 +21,7 @@ PROFILE = agent_pb2.Profile(user="alice", protected_prefixes=["10.20.0.0/16"])
 
 
 def before(path: Path) -> None:
-    """As an earlier version left it."""
+    """The state directory of an earlier version."""
     state = StateDir(path)
     state.keep_identity(ACME)
     state.keep_profile(PROFILE)

@@ -1,4 +1,4 @@
-"""What the daemon sees of each hop: a real web server, name server, certificate and pings."""
+"""The daemon examines each hop: a real web server, name server, certificate and pings."""
 
 from __future__ import annotations
 

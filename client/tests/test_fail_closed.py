@@ -182,7 +182,7 @@ def _replace(path: Path) -> Callable[[], object]:
 
 
 def _give_away(path: Path) -> Callable[[], object]:
-    """As a backup does that was restored under another user."""
+    """The files of a backup that was restored under another user."""
     os.chown(path, 1000, 1000)
     return lambda: os.chown(path, 0, 0)
 
@@ -236,7 +236,7 @@ def test_nothing_leaks_after_all_files_were_damaged_while_it_ran(pc: Computer, d
         with pc.sending():
             for file in [it for it in (pc.state / FIRST).rglob("*") if it.is_file()]:
                 damaged[damage](file)
-    # It was killed: what it blocked stays so.
+    # A killed daemon's blocked prefixes stay blocked.
     with pc.sending(), pc.daemon(under=AS_THE_UNIT) as daemon:
         pc.until(lambda: pc.said.count("ready") == 2)
         pc.until(lambda: "Blocked: no tunnel can be opened" in pc.status())

@@ -94,7 +94,7 @@ async def test_a_certificate_that_cannot_be_kept_is_told_until_it_can(tmp_path: 
         )
 
     lab.controller.renewal = answer
-    # Of a life that began a minute ago, half is over soon.
+    # The certificate began a minute ago, so half of its life is over soon.
     lab.devices.lifetime = datetime.timedelta(seconds=80)
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)

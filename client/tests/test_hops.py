@@ -1,4 +1,4 @@
-"""What `culvert doctor` says of what the daemon has examined."""
+"""The verdicts of `culvert doctor` on the daemon's examination."""
 
 from __future__ import annotations
 

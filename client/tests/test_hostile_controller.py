@@ -270,7 +270,7 @@ async def test_a_network_that_claims_intranet_addresses_unblocks_nothing(
 async def test_an_enrolment_inside_of_what_is_protected_takes_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What this computer needs there stays reachable, which is told, and no name of the intranet leads to it."""
+    """This computer's protected addresses stay reachable, with a warning; no intranet name leads there."""
     home = Uplinks(addresses=frozenset({(2, ip_interface("10.20.0.77/25")), (2, ip_interface("fd20::7/64"))}))
     monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: home)
     lab = Lab(tmp_path)
@@ -295,12 +295,12 @@ async def test_an_enrolment_inside_of_what_is_protected_takes_the_rest(
                     assert (await daemon.ask(name)).rcode() == dns.rcode.SERVFAIL
         async with lab.daemon() as daemon:
             await daemon.until(lambda status: bool(status.warnings))
-            # Another network.
+            # The computer moves to another network.
             monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", Uplinks)
             lab.controller.tell(agent_pb2.WatchResponse(profile=lab.controller.profile))
             await daemon.until(lambda status: not status.warnings)
             assert blocked(daemon) == set(lab.controller.profile.protected_prefixes)
-            # What was protected once stays so wherever this computer goes.
+            # A prefix that was protected once stays protected in every network.
             monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: home)
             lab.controller.profile.user = "alice there"
             lab.controller.tell(agent_pb2.WatchResponse(profile=lab.controller.profile))

@@ -49,10 +49,10 @@ class _Behind(Controller):
 
 
 class Sleeper(Lab):
-    """It is enrolled, and its certificate has expired while it was off. `verdict`: what its renewal is refused for."""
+    """An enrolled computer whose certificate expired while it was off. `verdict`: the refusal of its renewal."""
 
     verdict: CulvertError | None = None
-    # What its renewal answers with instead of the next certificate.
+    # The renewal's answer instead of the next certificate.
     other: bytes | None = None
     # Whether it knows another CA than the controller's.
     astray = False
@@ -141,7 +141,7 @@ async def test_it_asks_for_a_code_and_comes_back_with_it(lab: Sleeper) -> None:
         before = lab.identity()
         answer = await daemon.local.SubmitCode(local_pb2.SubmitCodeRequest(code=CODE))
         assert answer.code_valid_until == round(UNTIL.timestamp())
-        # It is connected when the answer comes, and what a program asks for opens a tunnel.
+        # The daemon is connected before it answers, and a program's query opens a tunnel.
         ready = await daemon.status()
         assert (ready.state, ready.HasField("last_error")) == (local_pb2.STATE_READY, False)
         assert given(await daemon.ask(WIKI)) == {"10.20.0.10"}

@@ -1,4 +1,4 @@
-"""How far the gateways are, by real pings."""
+"""Real pings measure the gateways' round trips."""
 
 from __future__ import annotations
 

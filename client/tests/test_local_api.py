@@ -127,7 +127,7 @@ async def lab(place: Path) -> AsyncGenerator[Lab]:
 
 
 async def offered(socket: Path, typed: str) -> tuple[set[str], str]:
-    """What bash shows behind it, and what is said beside that."""
+    """Bash's completions of the typed line, and the hint beside them."""
     program = "from culvert_client.cli import app; app(prog_name='culvert')"
     asked = {"_CULVERT_COMPLETE": "complete_bash", "COMP_WORDS": f"culvert {typed}"}
     asked |= {"COMP_CWORD": str(len(typed.split())), "CULVERT_SOCKET": str(socket)}

@@ -35,9 +35,9 @@ OPEN, BLOCKED = Reason.LOCAL_NETWORK_OPEN, Reason.LOCAL_NETWORK_BLOCKED
     [
         ("10.20.9.0/24", True, (OPEN, "10.20.9.0/24", "10.20.0.0/16")),
         ("fd20:0:9::/64", True, (OPEN, "fd20:0:9::/64", "fd20::/32")),
-        # What came from outside could be meant to receive what is for the intranet.
+        # A packet from outside could make packets for the intranet go to this network.
         ("10.20.9.0/24", False, (BLOCKED, "10.20.9.0/24", "10.20.0.0/16")),
-        # Nothing of the intranet would be protected.
+        # An exception would leave no address of the prefix protected.
         ("10.20.0.0/16", True, (BLOCKED, "10.20.0.0/16", "10.20.0.0/16")),
         ("10.0.0.0/8", True, (BLOCKED, "10.0.0.0/8", "10.20.0.0/16")),
         ("10.21.0.0/16", True, None),

@@ -1,4 +1,4 @@
-"""One user of the computer takes as many of the daemon's places as possible, and all other users are still served."""
+"""A user who takes as many places of the daemon as possible keeps no other user from being served."""
 
 from __future__ import annotations
 

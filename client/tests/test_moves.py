@@ -49,7 +49,7 @@ async def _moves() -> None:
     assert told.empty()
     _ip("route replace default via 198.51.100.1 dev away")
     async with asyncio.timeout(30):
-        # And once more, should the first have been lost.
+        # The second call is a repeat, in case the first was lost.
         await told.get()
         await told.get()
     _ip("route del default")
@@ -81,7 +81,7 @@ async def _wakes() -> None:
     _ip("route add default via 192.0.2.1 dev home")
     following = asyncio.create_task(moves.follow(moved, lambda: None, lambda: asleep))
     await asyncio.sleep(0.2)
-    # Nothing else may tell of it: what is looked at is this same place.
+    # Only the sleep may report the move: the network has not changed.
     _ip("link set lo up")
     await asyncio.sleep(0.3)
     assert told.empty()
@@ -95,7 +95,7 @@ async def _wakes() -> None:
 async def test_a_call_that_waits_since_before_a_sleep_is_made_again(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its connection is dead without a word, and its timeout has not gone on in the sleep."""
+    """The connection is dead without a sign, and its timeout stood still during the sleep."""
     asleep, read = 0.0, time.clock_gettime
 
     def clock_gettime(clock: int) -> float:

@@ -1,4 +1,4 @@
-"""What is remembered of name servers, without a socket and without a clock."""
+"""The memory of name servers, without a socket and without a clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_silent_server_is_asked_last_until_it_answers() -> None:
     assert known.order() == (SECOND, THIRD, FIRST)
     assert known.trial(REST_FIRST - 0.1) is None
     assert known.trial(REST_FIRST) == FIRST
-    # One query alone tries it.
+    # A single query tries the server.
     assert known.trial(REST_FIRST) is None
     known.answered(FIRST, in_time=True, now=REST_FIRST)
     assert known.order() == ALL

@@ -1,4 +1,4 @@
-"""What one organisation has, another cannot claim, and what is its own it may."""
+"""An organisation cannot claim another one's names and addresses, and may claim its own again."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_what_was_agreed_before_stays_when_another_moves_into_it() -> None:
     [
         ({"remote_prefixes": (ip_network("10.20.0.10/32"),)}, "The network 10.20.0.10/32"),
         ({"remote_prefixes": (ip_network("192.0.2.0/24"),)}, "The network 192.0.2.0/24"),
-        # Whatever the port.
+        # The gateway's address counts on any port.
         ({"outer_address": ip_address("198.51.100.2"), "outer_port": 4501}, "The gateway 198.51.100.2"),
         ({"inner_address": ip_address("10.99.0.2")}, "The address 10.99.0.2"),
         ({"inner_address": ip_address("10.20.0.2")}, "The address 10.20.0.2"),

@@ -130,7 +130,7 @@ async def test_names_of_both_open_at_once_and_one_goes_on_without_the_other(two:
             enrolled = await two.beta.enroll(daemon)
             assert enrolled.organisation == two.beta.name
             await daemon.until(lambda it: two.beta.of(it).state == local_pb2.STATE_NEEDS_CODE)
-            # What was there first has not noticed.
+            # The earlier organisation has not noticed.
             assert daemon.datapath.applied[-1].tunnels == sas
             assert blocked(daemon) == {"10.20.0.0/16", "10.30.0.0/16"}
             # A code goes to its own controller alone.
@@ -140,7 +140,7 @@ async def test_names_of_both_open_at_once_and_one_goes_on_without_the_other(two:
             await two.beta.prove(daemon)
             assert given(await daemon.ask(BETA)) == {"10.30.0.10"}
             assert carried(daemon) == {WIKI, BETA}
-            # Both controllers call their first tunnel so.
+            # Both controllers give their first tunnel this id.
             assert (acme.open, other.open) == ({"t1": 1}, {"t1": 1})
             assert (acme.calls, other.calls) == ([f"open {WIKI}"], [f"open {BETA}"] * 2)
             status = await daemon.status()

@@ -37,7 +37,7 @@ def test_a_name_and_an_address_are_one_organisations_or_nobodys() -> None:
     # The organisation with the zone comes before one with a matching wildcard.
     greedy = replace(BETA, resources=(Resource("all", "*.example", ()),))
     assert find_by_name({1: greedy, 4: PROFILE}, WIKI) == 4
-    # One alone sorts its own out itself.
+    # A single organisation decides itself about names outside of its zones.
     assert find_by_name({4: BETA}, "www.example.org") == 4
     found = [find_by_address(BOTH, ip_address(it)) for it in ("10.20.0.1", "10.30.0.1", "192.0.2.1")]
     assert found == [1, 4, None]

@@ -22,7 +22,7 @@ def some_places(of_one: int = MOST) -> Places:
 
 
 def taken_by(places: Places, uid: int | None) -> int:
-    """How many places the user gets."""
+    """The number of places that the user gets."""
     return next(count for count in range(1000) if not places.take(uid))
 
 

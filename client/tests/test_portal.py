@@ -20,7 +20,7 @@ from .running import running
 from .test_daemon import WIKI, Lab, given, why
 
 PORTAL = "198.51.100.80"
-# Whatever is asked for, its resolver says, is here.
+# The portal's resolver gives its own address for every name.
 RECORDS = {(name, "A"): [PORTAL] for name in (WIKI, "www.example.org", "portal.example")}
 
 
@@ -65,7 +65,7 @@ async def test_it_is_told_from_a_controller_that_is_just_not_there() -> None:
         (302, "http://portal.example/login", True),
         (307, "https://127.0.0.2/", True),
         (511, "", True),
-        # Its own web server, or one before it.
+        # The controller's own web server, or a proxy before it.
         (301, "https://127.0.0.1/", False),
         (302, "/login", False),
         (302, "http://[", False),
@@ -93,7 +93,7 @@ async def test_a_person_behind_one_reads_so_and_can_sign_in(tmp_path: Path) -> N
         with web_server(302, "http://portal.example/login"):
             told = await daemon.until(lambda it: it.last_error.reason == Reason.CAPTIVE_PORTAL)
             assert told.state == local_pb2.STATE_OFFLINE
-            # What opens the portal passes; what needs a tunnel does not lead to it.
+            # Names that open the portal are answered; a name that needs a tunnel does not lead to the portal.
             assert given(await daemon.ask("www.example.org")) == {PORTAL}
             assert given(await daemon.ask("portal.example")) == {PORTAL}
             refused = await daemon.ask(WIKI)

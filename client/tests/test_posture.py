@@ -1,4 +1,4 @@
-"""What a computer says of itself is what the controller takes."""
+"""The controller accepts a computer's report of its posture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DNS answers are released, and what is refused, by the whole client."""
+"""The whole client releases some DNS answers and refuses others."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def test_it_is_renewed_with_a_new_key_and_shown_at_once(tmp_path: Path) ->
         )
 
     lab.controller.renewal = answer
-    # Of a life that began a minute ago, half is over.
+    # The certificate began a minute ago, so half of its life is over.
     lab.devices.lifetime = datetime.timedelta(seconds=35)
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -22,7 +22,7 @@ from .enrolment_server import TOKEN, Answer, accepts, enrolment_server, refuses
 from .running import FIRST
 from .test_daemon import Lab, refused
 
-# What the daemon does first, in a process that can be killed.
+# The daemon's first steps of an enrolment, in a process that can be killed.
 _ENROLLING = """
 import asyncio, sys
 from pathlib import Path

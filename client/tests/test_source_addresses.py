@@ -1,4 +1,4 @@
-"""From which addresses packets leave before there is a tunnel."""
+"""The source addresses of packets before there is a tunnel."""
 
 from __future__ import annotations
 

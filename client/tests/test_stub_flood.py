@@ -1,4 +1,4 @@
-"""One socket sends more than the stub serves: the kernel drops most of it, and the other users are served in turn."""
+"""A socket sends more than the stub serves: the kernel drops most of it, and other users are served in turn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def a_socket(family: int, host: str) -> socket.socket:
 
 
 def received(receiver: socket.socket, sender: socket.socket) -> int:
-    """How many of SENT datagrams pass."""
+    """The number of datagrams that pass, of SENT."""
     for _ in range(SENT):
         sender.sendto(b"", receiver.getsockname())
     count = 0

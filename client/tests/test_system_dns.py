@@ -1,4 +1,4 @@
-"""What culvertd does to a system's name service, and that it is undone: after a stop, and after a death at any step."""
+"""culvertd changes a system's DNS settings, and undoes this after a stop and after a death at any step."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_a_program_that_fights_is_told_of_by_name_until_it_ends(
     [[warning]] = machine.told
     assert warning.reason is Reason.DNS_SETTINGS_CONTESTED
     assert "/etc/resolv.conf (dhcpcd)" in warning.message
-    # It is not given up.
+    # The daemon does not give the file up.
     await until(lambda: machine.file.read_text().startswith(MARK))
     await until(lambda: machine.told[1:] == [()])
     await machine.dns.stop()
@@ -279,7 +279,7 @@ async def test_network_manager_leaves_the_file_alone_and_takes_it_back(root: Pat
         assert machine.file.read_text().startswith(MARK)
         assert "[main]\nrc-manager=unmanaged\n" in configured.read_text()
         assert told == [("Reload", "u", [1]), ("Reload", "u", [2])]
-        # What it would write, in another network.
+        # NetworkManager's file in another network.
         (root / "run/NetworkManager/resolv.conf").write_text("nameserver 198.51.100.1\n")
         await until(lambda: machine.found[-1] == (WORK,))
         told.clear()
@@ -299,7 +299,7 @@ async def test_network_manager_is_told_again_when_its_file_is_gone_or_it_writes(
         before = machine.file.stat().st_ino
         configured.unlink()
         await until(lambda: told == [("Reload", "u", [1]), ("Reload", "u", [2])])
-        # It is written last.
+        # resolv.conf is written last.
         await until(lambda: machine.file.stat().st_ino != before)
         assert configured.exists()
         told.clear()

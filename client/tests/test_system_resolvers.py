@@ -150,7 +150,7 @@ def test_names_that_resolve_without_the_stub_resolve_through_it(tmp_path: Path, 
 # ── one family without the other ────────────────────────────────────────────────────────────────────────────────────────
 
 V4, V6 = "10.20.0.10", "2001:db8:20::10"
-# What the tunnel carries, what the zone has, and what programs get.
+# The tunnel's addresses, the zone's, and those that programs get.
 FAMILIES = [
     ([V4], [V4, V6], [V4]),
     ([V6], [V4, V6], [V6]),

@@ -61,7 +61,7 @@ def test_a_packet_finds_the_name_that_dns_gave_its_address() -> None:
     world.ask(1, CACHED_ADDRESS, fqdn=CACHED)
     world.refuse(NO_POLICY, CACHED)
     world.post(PacketTrapped(CACHED_ADDRESS))
-    # What was refused was not given to anybody.
+    # No program got the refused address.
     assert world.take(Call) == []
     world.post(AnswerSeen(CACHED, frozenset({CACHED_ADDRESS})))
     world.post(PacketTrapped(CACHED_ADDRESS))

@@ -1,4 +1,4 @@
-"""How the command line is used, as a German reads it: no English word of Typer's is left. And its tables."""
+"""A German reads no English word of Typer's on the command line. Its tables fit the terminal."""
 
 from __future__ import annotations
 
