@@ -215,7 +215,7 @@ class EnrolDialog(QDialog):
     def offer(self, link: str) -> None:
         """Fill in a link that did not come from the person: it is theirs to press the button."""
         if self._pages.currentIndex() != 0 or not self._page.isEnabled():
-            # They are in the middle of another enrolment.
+            # The person is in the middle of another enrolment.
             return
         found = invitation(link)
         if isinstance(found, Invitation):

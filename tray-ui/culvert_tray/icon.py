@@ -1,4 +1,4 @@
-"""Which of the eight icons a view gets. Shape and colour both differ, so that neither alone has to carry the meaning.
+"""The icon of a view, of eight. Shape and colour both differ, so that neither alone has to carry the meaning.
 
 off         grey arch, struck through     the daemon does not answer, or Culvert is paused
 ready       blue open arch                enrolled, nothing up

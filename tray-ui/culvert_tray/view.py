@@ -56,7 +56,7 @@ def gateways_of(status: Status, state: local_pb2.TunnelState.ValueType) -> tuple
 
 
 def is_redacted(status: Status) -> bool:
-    """Somebody else enrolled this computer: the daemon tells whether it works, not who does what with it."""
+    """Whether another person enrolled this computer: then the daemon hides the names of people and resources."""
     return is_enrolled(status) and not status.user
 
 

@@ -68,7 +68,7 @@ class StatusWindow(QWidget):
         self._activity.show_view(activities, preferences, now)
         self._about.show_view(status)
         cause = self._notice.cause if self._notice is not None else None
-        # It may hold again when the daemon is back.
+        # The cause may hold again when the daemon is back.
         self._notice_text.setVisible(self._notice is not None and (cause is None or holds(cause, view, now)))
 
     def show_page(self, page: Page) -> None:

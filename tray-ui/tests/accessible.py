@@ -35,7 +35,7 @@ class AccessibilityBus:
             role = _call(self._bus, peer, path, _ACCESSIBLE, "GetRoleName")
             states = _call(self._bus, peer, path, _ACCESSIBLE, "GetState")
             if not role or not states:
-                continue  # It went away while we looked.
+                continue  # The element went away meanwhile.
             showing = bool(int(states[0][0]) >> _STATE_SHOWING & 1)
             found.append(Node(role[0], self._name(peer, path), showing))
             queue += self._children(peer, path)

@@ -36,7 +36,7 @@ def test_a_tunnel_and_a_resource_say_whose_they_are() -> None:
     wiki = submenu(menu(status, NOW), "wiki")
     assert wiki.text == f"wiki.corp.example · {CORP} · gw-berlin"
     assert Action("Details…", ShowDetails("t-wiki", CORP)) in wiki.entries
-    # Nothing of the one that needs a code can be opened yet.
+    # Resources of the organisation that needs a code cannot be opened yet.
     assert [
         it.command for it in submenu(menu(status, NOW), "Resources").entries if isinstance(it, Action)
     ] == [
