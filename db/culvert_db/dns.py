@@ -66,7 +66,7 @@ class DnsZoneResource(Base):
 
 
 class DnsLease(Base):
-    """Which dns-updater keeps a zone, until when by the database's clock. `epoch` grows with each new holder."""
+    """The dns-updater that keeps a zone until a time of the database's clock. `epoch` grows with each new holder."""
 
     __tablename__ = "dns_leases"
 
@@ -95,7 +95,7 @@ class DnsZoneStatus(Base):
 
 
 class DnsRecord(Base):
-    """One name and type that dns-updater owns or wants to own.
+    """A name and type that dns-updater owns or wants to own.
 
     `reason` is the name of a culvert_proto Reason; it, `message` and `remedy` say why the record is not live. Until it is,
     `wanted` are the values that it should have (RFC 1035 section 5.1), and `found` those in the zone; unset: not known.

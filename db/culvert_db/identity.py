@@ -57,7 +57,7 @@ class Device(Base):
     code_valid_until: Mapped[datetime.datetime | None]
     created_at: Mapped[CreatedAt]
     revoked_at: Mapped[datetime.datetime | None]
-    # Its stream's controller (its `holder`), and until when that holds unless it is said again.
+    # The `holder` of the controller that has its stream, and the end of this report unless it is repeated.
     watched_by: Mapped[str | None]
     watched_until: Mapped[datetime.datetime | None]
     # When it watched last; from where and with what it began to; posture is what it says of itself.

@@ -20,7 +20,7 @@ _SCRIPTS = Path(__file__).parent / "migrations"
 
 
 class MigrationError(RuntimeError):
-    """Its text is the last thing that the migrating process said."""
+    """The migrating process failed; the text is the last line of its output."""
 
 
 async def upgrade(engine: AsyncEngine) -> None:

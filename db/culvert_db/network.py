@@ -89,7 +89,7 @@ class Resource(Base):
 
 
 class ResourceGateway(Base):
-    """Which gateways serve a resource; the lowest position is tried first, unless they have weights."""
+    """A gateway that serves a resource; the lowest position is tried first, unless the gateways have weights."""
 
     __tablename__ = "resource_gateways"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Which controller writes each gateway, and how that one has found it."""
+"""The controller that writes each gateway, and the gateway's health as that controller reports it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class GatewayLease(Base):
 
 
 class GatewayHealth(Base):
-    """What the holder of `epoch` has last seen. A drift is what a reconciliation had to put right at a gateway that was
-    online: entries missing, entries that nobody wants, entries with other contents.
+    """A gateway's last state, as the holder of `epoch` saw it. A drift is a difference that a reconciliation repaired while
+    the gateway was online: missing entries, foreign entries, entries with other contents.
     """
 
     __tablename__ = "gateway_health"

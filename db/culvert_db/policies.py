@@ -72,7 +72,7 @@ class PolicyResource(Base):
 
 
 class PolicyVersion(Base):
-    """One row. Triggers count each change that can change a permission; a tunnel keeps the count of its permission."""
+    """A single row. Triggers count each change that can change a permission; a tunnel keeps its permission's count."""
 
     __tablename__ = "policy_version"
     __table_args__ = (CheckConstraint("only_row", name="has_one_row"),)

@@ -30,8 +30,8 @@ class SiteTunnelState(enum.StrEnum):
 
 
 class SiteTunnel(Base):
-    """What an administrator wants between gateways `a` and `b`: what is behind each of them, as the REST API took it,
-    beside what its resources say. Unset, suite and limits are the resources' too.
+    """A tunnel between gateways `a` and `b`, as an administrator described it to the REST API: the prefixes behind each,
+    beside those of its resources. If suite and limits are unset, the resources' apply.
 
     `generation` is the one that both gateways are to seal with, 0 before the first. `problem` is why it is down, or why the
     last step failed; else empty.

@@ -1,4 +1,4 @@
-"""What is open: inner addresses, tunnels, and their SAs. Keys of SAs are never stored (DESIGN D1).
+"""Open tunnels: inner addresses, tunnels, and their SAs. Keys of SAs are never stored (DESIGN D1).
 
 One tunnel carries one device to one resource. Each generation of its keys is two rows of `security_associations`:
 `to_gateway` (the gateway decrypts: SPI unique on the gateway) and `to_device` (the device decrypts: SPI unique there).
@@ -115,7 +115,7 @@ class Tunnel(Base):
 
     @classmethod
     def stays(cls) -> ColumnElement[bool]:
-        """It is its device's for its resource. In the index's words: with a parameter the planner could not use it."""
+        """The tunnel is not leaving. The state is a literal as in the index; the planner does not match a parameter."""
         return cls.state != literal_column(f"'{TunnelState.LEAVING}'")
 
 
@@ -125,7 +125,7 @@ class Direction(enum.StrEnum):
 
 
 class SecurityAssociation(Base):
-    """One unidirectional SA as the gateway's tables name it; `slot` is per direction in the ESP engine."""
+    """A unidirectional SA as the gateway's tables name it; `slot` is per direction in the ESP engine."""
 
     __tablename__ = "security_associations"
     __table_args__ = (
@@ -176,7 +176,7 @@ class SecurityAssociation(Base):
     spi: Mapped[int] = mapped_column(BigInteger)
     slot: Mapped[int]
     sa_id: Mapped[int] = mapped_column(BigInteger)
-    # What the tunnel's endpoint holds counts for SAs with the tag that it was learned under. 0: the peer stays where it is.
+    # The endpoint's learned peer applies to SAs with the same tag. 0: the peer stays where it is.
     tag: Mapped[int] = mapped_column(BigInteger)
     # Between two gateways; a device's tunnel has one suite as long as it lives.
     suite: Mapped[str | None]

@@ -15,7 +15,7 @@ from culvert_lab.free_port import free_port
 DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1:]
 RELEASES = [*DEBIAN, binaries()]
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-# None of these programs runs as root.
+# These programs refuse to run as root.
 _NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534", "--") if os.geteuid() == 0 else ()
 _STOP_SECONDS = 30.0
 

@@ -13,7 +13,7 @@ depends_on = None
 _THINGS = ("devices", "dns_zones", "gateways", "groups", "policies", "resources", "users")
 # A device's report about itself does not make an administrator's view of it stale.
 _OF_DEVICES = "OF user_id, name, state"
-# Which rows of these belong to which thing.
+# (table, column, table of the row that these rows are a part of)
 _PARTS = (
     ("dns_zone_resources", "zone_id", "dns_zones"),
     ("group_members", "group_id", "groups"),

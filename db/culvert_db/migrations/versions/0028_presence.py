@@ -1,4 +1,4 @@
-"""At which controller a device watches, and until when that holds unless it is said again."""
+"""The controller at which a device watches, and the end of this report unless it is repeated."""
 
 from __future__ import annotations
 
