@@ -28,7 +28,7 @@ class ZoneProfile:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What an administrator wants of the DNS: `resources` are (name, address)."""
+    """An administrator's intent for the DNS: `resources` are (name, address)."""
 
     zones: tuple[ZoneProfile, ...]
     resources: tuple[tuple[str, Address], ...]

@@ -1,4 +1,4 @@
-"""What a resource looks like in the DNS, and what a zone holds.
+"""A resource's records in the DNS, and a zone's contents.
 
 A resource `wiki.corp.example` at 10.20.0.10 is three records:
 

@@ -104,7 +104,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
-    """How a zone fares. `behind`: not equal to the resources, of whose change was heard `told_ago` seconds ago;
+    """The state of a zone. `behind`: it differs from the resources, whose change was notified `told_ago` seconds ago;
     `serial`: of the transfer just made; `finished`: the pass has ended.
     """
 

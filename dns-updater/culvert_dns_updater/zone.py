@@ -202,7 +202,7 @@ class Zone:
                     self._memory.is_welcome = True
                     sent.accepted |= {change.name for change in batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
-                    # Somebody was faster. The transfer that follows shows what they did.
+                    # Another program was faster. The transfer that follows shows its change.
                     dispatch.accepted()
                 elif dispatch.refused(batch):
                     refused = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)

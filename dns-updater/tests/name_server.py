@@ -338,7 +338,7 @@ security-poll-suffix=
 
 
 class PowerDnsWithTypes(PowerDns):
-    """Its policy passes over AAAA and says nothing of it."""
+    """A PowerDNS whose policy ignores updates of AAAA without an error."""
 
     def configure(self, *, updates: bool) -> None:
         super().configure(updates=updates)
