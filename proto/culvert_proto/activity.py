@@ -8,7 +8,7 @@ from culvert_proto.language import words as _
 
 
 def said(one: local_pb2.Activity) -> str:
-    """One sentence or more, after the organisation's name where there are several."""
+    """One or more sentences, after the organisation's name where there are several."""
     of_all = one.kind in (local_pb2.ACTIVITY_KIND_PAUSED, local_pb2.ACTIVITY_KIND_RESUMED)
     happened = shown(_happened(one))
     return f"{one.organisation}: {happened}" if one.organisation and not of_all else happened

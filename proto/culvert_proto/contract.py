@@ -107,7 +107,7 @@ class Protocol(enum.IntEnum):
 
 
 class Suite(enum.StrEnum):
-    """How an SA encrypts and authenticates."""
+    """The algorithms of an SA."""
 
     # RFC 4106.
     AES_GCM_256 = (

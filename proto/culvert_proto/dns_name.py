@@ -1,4 +1,4 @@
-"""One spelling of each DNS name: what is stored, compared, signed and sent, and what a person reads (decision 35).
+"""The canonical spelling of DNS names, to store, compare, sign and send, and the one that people read (decision 35).
 
 The canonical spelling is the one in the DNS: lower-case A-labels (RFC 5890) without the final dot. `bücher.corp.example`,
 `BÜCHER.Corp.Example.` and `xn--bcher-kva.corp.example` are one name. The mapping is that of UTS #46, as in browsers; the
@@ -58,9 +58,9 @@ def parse(text: str, *, wildcard: bool = False) -> str:
 
 
 def canonical(text: str) -> str:
-    """As `parse`, of any text: what is no name is compared in lower case."""
+    """As `parse`, of any text: a text that is no name is only lower-cased."""
     if text.isascii():
-        # What the DNS carries is ASCII already, and each query comes through here.
+        # Names from the DNS are ASCII already; this fast path serves every query.
         return text.strip().removesuffix(".").lower()
     try:
         return parse(text, wildcard=True)
@@ -78,7 +78,7 @@ def candidates(asked: str) -> list[str]:
 
 
 def searched(text: str) -> str:
-    """What a person types to search for a part of a name, as it stands in `unicode`."""
+    """A search text in the spelling of `unicode`."""
     return unicodedata.normalize("NFKC", text).strip().lower().removesuffix(".")
 
 

@@ -25,7 +25,7 @@ _DETAILS_KEY = "grpc-status-details-bin"
 
 
 class Context(Protocol):
-    """What a refusal needs of a call: gRPC's own has it, and so has `culvert_agent_server`'s."""
+    """The methods of a call that a refusal needs: those of gRPC and of `culvert_agent_server`."""
 
     def set_trailing_metadata(self, trailing_metadata: tuple[tuple[str, str | bytes], ...]) -> None: ...
 

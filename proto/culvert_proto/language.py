@@ -33,7 +33,7 @@ def use(languages: Iterable[str]) -> str:
 
 
 def preferred(environment: Mapping[str, str]) -> list[str]:
-    """What the person's environment asks for (gettext manual, "The LANGUAGE variable"), best first."""
+    """The languages that the environment asks for (gettext manual, "The LANGUAGE variable"), best first."""
     locale = next((it for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (it := environment.get(name))), "C")
     if locale.partition(".")[0] in ("C", "POSIX"):
         return []
@@ -75,7 +75,7 @@ words = Words(Path(__file__).with_name("locale"))
 
 
 def entries(po: str) -> dict[str, str]:
-    """Of a .po file: text to translation; forms of a plural are parted by NUL, as gettext has them."""
+    """A .po file's texts and their translations; plural forms are separated by NUL, as gettext has them."""
     found: dict[str, str] = {}
     for block in re.split(r"\n{2,}", po):
         parts: dict[str, list[str]] = {"msgid": [], "msgid_plural": [], "msgstr": []}
@@ -95,7 +95,7 @@ def entries(po: str) -> dict[str, str]:
 
 
 def _mo(told: Mapping[str, str]) -> bytes:
-    """What `gettext` reads (gettext manual, "The Format of GNU MO Files")."""
+    """A .mo file for `gettext` (gettext manual, "The Format of GNU MO Files")."""
     pairs = [(text.encode(), said.encode()) for text, said in sorted(told.items()) if said]
     strings = [pair[column] for column in (0, 1) for pair in pairs]
     at = _MO_HEADER + 8 * len(strings)

@@ -1,4 +1,4 @@
-"""What a device signs to renew a certificate that has expired: mutual TLS, which would prove its key, refuses it then.
+"""The statement that a device signs to renew an expired certificate, since mutual TLS refuses that certificate.
 
 device ── POST /renewals/challenge ─────────────────────────────────────► controller
        ◄─ challenge: the controller's own, for two minutes, for one use ──

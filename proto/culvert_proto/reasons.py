@@ -157,7 +157,7 @@ class Reason(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the catalogue. `message` and `remedy` are `str.format` templates."""
+    """A row of the catalogue. `message` and `remedy` are `str.format` templates."""
 
     message: str
     remedy: str

@@ -1,4 +1,4 @@
-"""What every part needs to know of an SA: its limits, how long its packets are, and whether its suite is allowed. Pure.
+"""Limits of an SA, lengths of its packets, and whether its suite is allowed; all parts use these. Pure.
 
 link MTU ─┬─ outer IP ─┬─ UDP ─┬─ SPI, sequence ─┬─ IV ─┬─ inner packet, padding, pad length, next header ─┬─ ICV
           │  20 or 40  │ 0, 8  │        8        │      │              a multiple of `block`               │

@@ -1,4 +1,4 @@
-"""How times, round trips and dropped packets are shown to persons: the same in the tray and on the command line."""
+"""Times, round trips and dropped packets in words for people: the same in the tray and on the command line."""
 
 from __future__ import annotations
 
