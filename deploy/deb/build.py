@@ -168,7 +168,7 @@ def _linked_with(site_packages: Path) -> dict[str, str]:
     """Debian's packages of the libraries that are linked with and not in the package itself: Depends and Recommends."""
     _text(WORK / "debian/control", f"Source: {NAME}\n\nPackage: {NAME}\nArchitecture: any\n")
     libraries = [it for it in site_packages.rglob("*.so*") if it.is_file()]
-    # Only who has GTK's settings has a use for its theme.
+    # The theme is of use only with GTK's settings.
     optional = [it for it in libraries if it.name == "libqgtk3.so"]
     command = ["dpkg-shlibdeps", "-O", "--ignore-missing-info"]
     command += [f"-l{it}" for it in sorted({it.parent for it in libraries})]

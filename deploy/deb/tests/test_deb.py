@@ -26,7 +26,7 @@ def _package() -> Path:
 
 @pytest.fixture(scope="module")
 def debian() -> Iterator[Debian]:
-    """With what the package depends on, which is not its trace."""
+    """A Debian with the package's dependencies, which are no trace of the package."""
     with Debian(BUILD / "test-deb", RELEASE) as debian:
         depends = subprocess.check_output(["dpkg-deb", "--field", _package(), "Depends"], text=True).strip()
         satisfy = f"apt-get satisfy -y -q --no-install-recommends '{depends}'"
@@ -84,7 +84,7 @@ def test_every_library_that_the_tray_loads_is_there(debian: Debian) -> None:
     debian.run(*INSTALL, f"/srv/{_package().name}")
     said = debian.run("sh", "-c", "find /usr/lib/culvert -name '*.so*' | xargs ldd 2>/dev/null")
     missing = {line.strip() for line in said.splitlines() if "not found" in line}
-    # Only recommended: who has GTK's settings has GTK.
+    # GTK is only recommended: a desktop with GTK's settings has it.
     assert not [it for it in missing if not re.match(r"lib(gtk|gdk|atk|cairo|pango|harfbuzz)", it)], missing
     ended = "QT_QPA_PLATFORM=offscreen timeout 3 culvert-tray; echo $?"
     assert debian.run("setpriv", "--reuid=65534", "--clear-groups", "sh", "-c", ended).endswith("124")

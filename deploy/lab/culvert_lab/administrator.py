@@ -14,7 +14,7 @@ NAME = "owner"
 
 
 async def create(lab: Lab, admin: Admin) -> str:
-    """Its password: 64 bits, in groups, because somebody may type it. Raises StepError with the controller's refusal."""
+    """Create the owner; return the password: 64 bits, in groups for typing. Raises StepError with the refusal."""
     token = (await parts.first_owner(lab)).partition("#token=")[2]
     password = "-".join(secrets.token_hex(2) for _ in range(4))
     made = await admin.post("/setup", {"token": token, "name": NAME, "password": password})

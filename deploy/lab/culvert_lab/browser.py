@@ -19,7 +19,7 @@ from playwright.sync_api import Error, sync_playwright
 
 from culvert_lab.visit import Visit
 
-# They keep Chromium to the one page: no background traffic in the capture, no GPU, no sandbox (it runs as root).
+# These keep Chromium to the page: no background traffic in the capture, no GPU, no sandbox (it runs as root).
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -121,7 +121,7 @@ async def chromium_running() -> AsyncGenerator[Browser]:
 
 
 async def person(running: Browser, viewport: ViewportSize = WIDE) -> BrowserContext:
-    """Somebody's browser, signed in nowhere; the controller's certificate is of its own CA."""
+    """A browser that is not signed in; the controller's certificate is of its own CA."""
     return await running.new_context(
         ignore_https_errors=True, viewport=viewport, locale="en-GB", timezone_id="UTC"
     )

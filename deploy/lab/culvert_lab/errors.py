@@ -39,4 +39,4 @@ class ProgramError(LabError):
 
 
 class StepError(LabError):
-    """Something that had to hold did not."""
+    """An expectation of a step was not met."""

@@ -131,7 +131,7 @@ def _embedded(far: str) -> IPv6Address:
 
 def _remove() -> None:
     if (NETNS_DIR / _ROUTER).exists():
-        # Its wires go with it.
+        # The router's wires go with it.
         netns.delete(_ROUTER)
 
 

@@ -17,7 +17,7 @@ NANOSECONDS = 9
 
 
 class Packet(NamedTuple):
-    """One captured frame. `at_ns` is nanoseconds since the epoch."""
+    """A captured frame. `at_ns` is nanoseconds since the epoch."""
 
     interface: str
     at_ns: int

@@ -72,7 +72,7 @@ class Running:
             await asyncio.sleep(POLL_SECONDS)
 
     def text(self) -> str:
-        """Its whole log so far."""
+        """The process's whole log so far."""
         return self.log.read_text(errors="replace")
 
     def kill(self) -> None:

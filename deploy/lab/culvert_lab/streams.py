@@ -40,7 +40,7 @@ def dns_message(header: bytes) -> int:
 
 @dataclass(slots=True)
 class Stream:
-    """One direction of one connection."""
+    """A direction of a TCP connection."""
 
     framing: Framing
     header_size: int

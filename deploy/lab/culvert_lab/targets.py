@@ -1,4 +1,4 @@
-"""Which switch the gateway is: $CULVERT_TARGET is sluice (the default) or bmv2. Same bundle, same ports, same program."""
+"""The gateway's switch: $CULVERT_TARGET is sluice (the default) or bmv2. Same bundle, same ports, same program."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _bmv2(bundle: str, port: int) -> Target:
     argv += ("--grpc-server-cert", f"{bundle}/gateway.pem", "--grpc-server-key", f"{bundle}/gateway.key")
     argv += ("--grpc-server-cacert", f"{bundle}/ca.pem", "--grpc-server-with-client-auth")
     env = {"CULVERT_ESP_KEK": f"{bundle}/kek.bin"}
-    # Its queues hold 64 packets.
+    # bmv2's queues hold 64 packets.
     return Target("bmv2", argv, r"^Server listening on", env, download_rate=3 << 19)
 
 

@@ -20,7 +20,7 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that took from `start` to `end`, in milliseconds after the click."""
+    """A step that took from `start` to `end`, in milliseconds after the click."""
 
     actor: Actor
     label: str

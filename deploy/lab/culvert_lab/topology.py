@@ -71,7 +71,7 @@ ESP_PORT = 4500
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of a wire. `address` is "a.b.c.d/len", or None where the kernel must have none."""
+    """An end of a wire. `address` is "a.b.c.d/len", or None where the kernel must have none."""
 
     site: Site
     name: str

@@ -45,7 +45,7 @@ def repr_digest(total: int) -> str:
 
 
 class Resent(NamedTuple):
-    """What a connection's sender repeated (linux/tcp.h, struct tcp_info).
+    """The repeats of a connection's sender (linux/tcp.h, struct tcp_info).
 
     A repeat is needless when the receiver reported it as a duplicate (RFC 2883): nothing had been lost.
     """

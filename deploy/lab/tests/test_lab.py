@@ -138,7 +138,7 @@ async def test_a_lab_can_be_asked_for_more_often_than_its_socket_queues(
     with lab_module.lab_connection() as held:
         held.settimeout(10)
         mark.remove()
-        # It is reset where it was still in the queue.
+        # The connection is reset while it still waits in the queue.
         with contextlib.suppress(ConnectionResetError):
             assert await asyncio.to_thread(held.recv, 1) == b""
 
