@@ -28,7 +28,7 @@ HEADER = (ROOT / "ipsec/esp_c/include/culvert_esp.h").read_text()
 
 
 def members(enum: str) -> dict[str, int]:
-    """Of an enum of the P4 program."""
+    """The members of an enum of the P4 program."""
     [body] = re.findall(rf"enum bit<8> {enum} {{(.*?)}}", P4, re.DOTALL)
     return {name: int(number) for name, number in re.findall(r"(\w+)\s*=\s*(\d+)", body)}
 

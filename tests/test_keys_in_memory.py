@@ -32,7 +32,7 @@ class Program:
 
     process: subprocess.Popen[bytes]
     folder: Path
-    """Its working directory."""
+    """The program's working directory."""
     key_file: Path | None
     """The file of a key that the program holds."""
 

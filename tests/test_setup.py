@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# Nothing is installed here: what would be done as root is noted, with what the person has read by then, and fails.
+# sudo installs nothing here: it notes the command and the text shown so far, and fails.
 SUDO = '#!/bin/sh\necho "$*" >> "$NOTED"\ncp "$SHOWN" "$READ"\nexit 1\n'
 
 

@@ -99,7 +99,7 @@ class Chaos:
         return int(self._random.choice(backends)) if backends else None
 
     async def not_ready(self) -> str:
-        """Which part reports that it is not ready, and why; empty when all are ready."""
+        """The parts that are not ready, with the reason; empty when all are ready."""
         admin = self.office.joined.admin
         try:
             gateway = await admin.get(f"/gateways/{parts.GATEWAY}")

@@ -159,7 +159,7 @@ async def test_the_map_shows_rate_and_age_and_what_moved_when_a_gateway_dies(sce
     scene.gateways[parts.GATEWAY] = await parts.start_gateway(scene.lab, "gateway-again")
     await expect(page.get_by_text("2 of 2")).to_be_visible(timeout=20_000)
     await expect(gone).to_have_count(0)
-    # Its connection ended with the address that it was made from.
+    # The connection ended when its source address was removed.
     loading.cancel()
     await asyncio.gather(loading, return_exceptions=True)
 

@@ -225,7 +225,7 @@ async def test_ipv6_in_a_tunnel_passes_a_narrow_line(
 
 
 async def test_transfers_pass_a_narrow_network_that_has_ipv6_alone(office: Office) -> None:
-    """Its NAT64 answers no ping."""
+    """The network's NAT64 answers no ping."""
     await office.daemon.stop()
     try:
         async with mobile(office.lab, mtu=1300):

@@ -50,7 +50,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Place:
-    """One rig of several in a namespace: its ports and its gateway's interfaces."""
+    """The ports and the gateway's interfaces of one of the rigs in a namespace."""
 
     def __init__(self, number: int) -> None:
         self.rest, self.agent, self.p4runtime = (

@@ -55,7 +55,7 @@ def _divert() -> int:
     fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", _DEVICE.encode(), _IFF_TUN | _IFF_NO_PI))
     for scope in ("all", _DEVICE):
         Path(f"/proc/sys/net/ipv4/conf/{scope}/rp_filter").write_text("0")
-    # Its methods are made at run time.
+    # pyroute2 makes the methods at run time.
     with cast(Any, IPRoute()) as netlink:
         (index,) = netlink.link_lookup(ifname=_DEVICE)
         netlink.link("set", index=index, state="up")

@@ -68,7 +68,7 @@ PROTECTED = [treatment for treatment in Treatment if treatment is not Treatment.
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One side. The gateway's MAC addresses are the program's alone, not its interfaces': so the kernel beside it, which
+    """A site with its gateway. The program's MAC addresses differ from its interfaces': so the kernel beside it, which
     sees every frame too, takes none for its own."""
 
     number: int

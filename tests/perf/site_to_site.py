@@ -32,8 +32,8 @@ def targets() -> list[str]:
 
 
 async def measure(names: list[str]) -> list[Figure]:
-    """Those of NAMES. Runs of all switches and treatments take turns, so that all see the same machine. Raises
-    RuntimeError."""
+    """Measure the figures `names`, of NAMES. Runs of all switches and treatments take turns, so that all see the same
+    machine. Raises RuntimeError."""
     at = await _measured(names)
     figures: list[Figure] = []
     for name, treatment in PLAIN.items():

@@ -68,7 +68,7 @@ class Tunnel:
 
 
 class Tunnels:
-    """One at a time. Every tunnel and generation has numbers of its own, as a controller gives them."""
+    """Opens a tunnel at a time. Each tunnel and generation has numbers of its own, as a controller gives them."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller, self._numbers = controller, itertools.count(1)

@@ -99,7 +99,7 @@ class Kernel:
             nodad = "nodad" if version == 6 else ""
             commands += [
                 f"address add {LINUX[version]}/{length} dev outer {nodad}",
-                # Its ICMP errors are about inner packets, and need an inner source.
+                # Linux's ICMP errors are about inner packets, and need an inner source.
                 f"address add {LINUX_INNER[version]}/16 dev inner {nodad}",
                 f"route add {_PREFIXES[version][1]} dev outer",
             ]
