@@ -127,7 +127,7 @@ async def test_a_direct_transaction_is_whole_or_nothing(database: Database) -> N
         assert [row[0] for row in await transaction.rows(_NAMES)] == ["alice", "zoe"]
 
 
-async def test_what_the_pool_does_not_keep_is_closed(
+async def test_connections_beyond_the_pools_size_are_closed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with EmbeddedPostgres(tmp_path / "pg") as url:

@@ -127,7 +127,7 @@ def test_a_name_that_is_not_ours_gets_no_edit(desired: dict[str, frozenset[Addre
 
 
 @given(desires, zones())
-def test_what_is_not_foreign_becomes_live_and_then_nothing_is_left_to_do(
+def test_a_diff_makes_names_live_and_a_second_diff_is_empty(
     desired: dict[str, frozenset[Address]], zone: Zone
 ) -> None:
     first = diff(desired, zone, OURS, ORIGIN)

@@ -72,7 +72,7 @@ async def test_a_server_that_fails_is_told_and_caught_up_with(wiki: World, bind:
         assert await updater.run_once() is Outcome.LIVE
 
 
-async def test_what_could_not_be_replaced_is_told_value_by_value(wiki: World, bind: Bind) -> None:
+async def test_a_failed_replacement_lists_wanted_and_found_values(wiki: World, bind: Bind) -> None:
     async with wiki.updater(bind) as updater:
         assert await updater.run_once() is Outcome.LIVE
         bind.stop()

@@ -113,7 +113,7 @@ def test_a_message_is_never_longer_than_tcp_carries() -> None:
 
 
 @given(st.integers(1, 300), st.sets(st.integers(0, 299), max_size=5))
-def test_who_is_to_blame_is_found_and_the_others_get_through(count: int, bad: set[int]) -> None:
+def test_bisecting_a_refused_batch_finds_the_bad_changes(count: int, bad: set[int]) -> None:
     changes = _changes(count)
     blamed = {changes[i].name for i in bad if i < count}
     dispatch, done, refused = Dispatch(changes), list[str](), list[str]()

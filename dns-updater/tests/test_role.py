@@ -73,7 +73,7 @@ async def test_statements_of_other_programs_are_refused(world: World, statement:
     await engine.dispose()
 
 
-async def test_its_password_is_asked_for_where_the_server_asks(tmp_path: Path) -> None:
+async def test_the_dns_role_signs_in_with_its_password(tmp_path: Path) -> None:
     async with EmbeddedPostgres(tmp_path / "pg") as url:
         owner = create_engine(url)
         await upgrade(owner)

@@ -175,7 +175,7 @@ async def test_a_wrong_key_is_said_and_a_right_one_needs_no_restart(
     assert (row.state, row.reason, row.message, row.attempts) == (DnsState.LIVE, None, None, 0)
 
 
-async def test_of_two_views_the_keys_own_is_written(world: World, tmp_path: Path) -> None:
+async def test_only_the_view_of_the_key_is_written(world: World, tmp_path: Path) -> None:
     bind = BindWithViews(tmp_path / "named")
     bind.start()
     try:

@@ -131,7 +131,7 @@ async def test_while_another_name_is_written_an_occluded_one_stays_occluded(tmp_
     assert (first, second) == (State.PENDING, State.OCCLUDED)
 
 
-async def test_what_the_server_answers_otherwise_is_told_as_it_answers(world: World, tmp_path: Path) -> None:
+async def test_a_rewritten_answer_is_reported_with_its_values(world: World, tmp_path: Path) -> None:
     """A response policy zone (RPZ) rewrites the answer."""
     more = 'zone "rpz.example" { type primary; file "rpz.zone"; };'
     bind = BindWith(tmp_path / "named", more)
@@ -262,7 +262,7 @@ async def test_a_key_needs_only_the_types_in_use_and_its_limits_are_shown(
         (PowerDnsWithTypes, "DNS_UPDATE_IGNORED"),
     ],
 )
-async def test_what_a_key_may_not_write_is_told_and_the_rest_is_written(
+async def test_a_type_that_the_key_may_not_write_does_not_block_others(
     world: World, tmp_path: Path, make: Callable[[Path], NameServer], why: str
 ) -> None:
     with running(make(tmp_path / "server")) as server:
@@ -391,7 +391,7 @@ async def test_the_first_of_a_servers_addresses_is_dead(
     assert "127.0.0.2: it refuses the connection; 127.0.0.1: it refuses" in (await told(world, WIKI))[2]
 
 
-async def test_why_a_server_does_not_answer_is_told(world: World, bind: Bind) -> None:
+async def test_an_unreachable_servers_cause_is_reported(world: World, bind: Bind) -> None:
     await world.publish_to(bind, server="no-such.invalid")
     await world.put({WIKI: "10.20.0.10"})
     async with world.updater(bind) as updater:

@@ -78,7 +78,7 @@ def test_a_wildcard_keeps_its_star(text: str, name: str) -> None:
         ("xn--.example", "begins and ends"),
     ],
 )
-def test_what_is_no_name_is_refused_with_the_cause(text: str, why: str) -> None:
+def test_an_invalid_name_is_refused_with_the_cause(text: str, why: str) -> None:
     with pytest.raises(NameInvalidError) as refused:
         parse(text)
     assert why in str(refused.value)

@@ -105,7 +105,7 @@ def test_words_that_fill_a_field_are_translated_too(
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_what_cannot_be_said_anew_keeps_the_words_that_came(reason: Reason) -> None:
+def test_an_error_without_fields_keeps_its_sent_words(reason: Reason) -> None:
     older = error_pb2.Error(reason=error_pb2.Reason.ValueType(reason), message="Sent so.", remedy="Do that.")
     german()
     got = CulvertError.from_proto(older)
@@ -166,7 +166,7 @@ def test_a_phrase_without_its_fields_is_shown_as_it_was_sent() -> None:
     assert "höchstens 2 hours alt" in CulvertError.from_proto(wire).message
 
 
-def test_what_has_happened_and_when_is_said_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_activities_and_times_are_translated_to_german(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     german()

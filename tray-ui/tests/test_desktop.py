@@ -333,7 +333,7 @@ def test_details_follow_the_tunnel(desktop: Desktop, canned: CannedDaemon, start
     wait_until(lambda: "State: closed" in [n.name for n in _nodes(desktop, "details")], "not followed")
 
 
-def test_it_is_paused_and_resumed(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
+def test_the_tray_pauses_and_resumes(desktop: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
     status = statuses.connected(now=time.time())
     canned.show(status)
     start_tray(desktop)
@@ -378,7 +378,7 @@ def test_quitting_leaves_the_tunnels_alone(desktop: Desktop, canned: CannedDaemo
     assert canned.asked == []
 
 
-def test_it_scales_to_200_percent_on_a_dark_panel(
+def test_the_tray_scales_to_200_percent_on_a_dark_panel(
     tmp_path: Path, canned: CannedDaemon, start_tray: Start
 ) -> None:
     canned.show(statuses.connected(now=time.time()))

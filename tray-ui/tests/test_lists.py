@@ -64,7 +64,7 @@ def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
     assert rows[2].cells == ("mail.corp.example", "", "opening", "", "0 bytes", "0 bytes", "")
 
 
-def test_what_has_happened_is_said_newest_first_with_reason_and_remedy() -> None:
+def test_activities_are_listed_newest_first_with_remedies() -> None:
     rows = activity_rows(statuses.activities(), NOW)
     assert [row.cells[1] for row in rows][:2] == [
         "git.corp.example was refused. No policy lets alice reach git.corp.example. Ask bob@corp.example, who owns it.",
@@ -106,7 +106,7 @@ def test_preferences_outlive_the_tray(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"title": "x"}]'])
-def test_what_is_no_verdict_is_none(text: str) -> None:
+def test_malformed_verdicts_are_ignored(text: str) -> None:
     assert verdicts_in(text) == ()
     whole = '[{"title": "code", "good": false, "what": "No valid code.", "remedy": "Enter one."}]'
     assert verdicts_in(whole) == (Verdict("code", False, "No valid code.", "Enter one."),)

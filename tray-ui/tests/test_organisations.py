@@ -21,7 +21,7 @@ def submenu(shown: Menu, start: str) -> Submenu:
     return next(entry for entry in shown if isinstance(entry, Submenu) and entry.text.startswith(start))
 
 
-def test_what_can_be_used_is_the_heading_and_each_says_what_it_needs() -> None:
+def test_the_heading_is_the_best_state_and_each_has_its_need() -> None:
     shown = menu(statuses.two_organisations(), NOW)
     assert [entry.text for entry in shown if isinstance(entry, Heading)] == ["Connected — 1 tunnel up"]
     assert [entry.text for entry in shown if isinstance(entry, Label)] == [
@@ -62,7 +62,7 @@ def test_gateways_of_the_same_name_are_told_apart() -> None:
     )
 
 
-def test_one_that_is_out_of_reach_says_so_beside_the_heading() -> None:
+def test_an_unreachable_organisation_has_its_own_label() -> None:
     status = statuses.two_organisations()
     status.organisations[1].state = local_pb2.STATE_OFFLINE
     error = CulvertError(Reason.CAPTIVE_PORTAL, controller="beta")

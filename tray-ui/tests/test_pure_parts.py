@@ -198,7 +198,7 @@ def test_a_tunnel_that_is_not_up_is_not_called_connected() -> None:
         (local_pb2.STATE_NEEDS_CODE, "A code is needed", IconKind.NEEDS_YOU),
     ],
 )
-def test_who_did_not_enrol_sees_the_state_and_is_asked_for_nothing(
+def test_another_users_view_has_the_state_and_no_requests(
     state: local_pb2.State.ValueType, text: str, icon: IconKind
 ) -> None:
     status = local_pb2.Status(state=state, controller="192.0.2.10:8444")

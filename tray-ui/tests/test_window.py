@@ -136,7 +136,7 @@ def test_diagnostics_show_the_doctors_verdicts(
     bare.screenshot(SCREENS / "window-about.png")
 
 
-def test_it_follows_the_desktops_dark_colours_and_scales_to_200_percent(
+def test_the_window_uses_dark_colours_and_scales_to_200_percent(
     tmp_path: Path, canned: CannedDaemon, start_tray: Start
 ) -> None:
     canned.show(statuses.connected(now=time.time()))
@@ -186,9 +186,7 @@ def test_a_notice_leaves_the_window_when_its_cause_ends(
     bare.screenshot(SCREENS / "window-notice-over.png")
 
 
-def test_what_the_head_says_is_not_said_once_more(
-    bare: Desktop, canned: CannedDaemon, start_tray: Start
-) -> None:
+def test_the_heads_text_is_not_repeated(bare: Desktop, canned: CannedDaemon, start_tray: Start) -> None:
     canned.show(statuses.connected(now=time.time()))
     start_tray(bare, "--window")
     _wait_for(bare, "Connected — 2 tunnels up")

@@ -35,7 +35,7 @@ def debian() -> Iterator[Debian]:
         yield debian
 
 
-def test_it_installs_runs_and_leaves_no_trace(debian: Debian) -> None:
+def test_the_package_installs_runs_and_leaves_no_trace(debian: Debian) -> None:
     before, resolver = debian.files(), debian.run("cat", "/etc/resolv.conf")
     links = debian.run("ip", "-brief", "link")
     deb = f"/srv/{_package().name}"

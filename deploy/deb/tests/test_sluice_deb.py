@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_what_it_installs_runs(tmp_path: Path) -> None:
+def test_the_installed_sluice_runs(tmp_path: Path) -> None:
     if not (ROOT / "target/release/sluice").exists():
         pytest.skip("needs the release build of sluice")
     build = [sys.executable, str(ROOT / "deploy/deb/sluice.py")]

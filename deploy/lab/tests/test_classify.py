@@ -97,7 +97,7 @@ CLEAR: dict[str, Packet] = {
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_what_may_be_seen_is_named(name: str) -> None:
+def test_each_allowed_packet_has_a_kind(name: str) -> None:
     packet, kind = ALLOWED[name]
     assert judge(packet) is kind
 
@@ -149,7 +149,7 @@ def test_no_payload_to_the_intranet_is_allowed(payload: bytes, port: int, protoc
 
 
 @given(st.binary(min_size=1, max_size=300), st.lists(st.integers(1, 60), max_size=8))
-def test_how_tls_is_cut_into_segments_does_not_matter(body: bytes, cuts: list[int]) -> None:
+def test_tls_is_recognised_in_segments_of_any_size(body: bytes, cuts: list[int]) -> None:
     stream = HELLO + b"\x17\x03\x03" + len(body).to_bytes(2) + body + HELLO
     segments, at = [tls(b"", seq=999, flags="S")], 0
     for cut in [*cuts, len(stream)]:

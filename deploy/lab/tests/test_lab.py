@@ -80,7 +80,7 @@ print(os.listdir("/run/netns"))
 """
 
 
-async def test_names_can_be_given_back_after_somebody_elses_first_one() -> None:
+async def test_namespaces_can_be_deleted_after_the_first_ip_netns_add() -> None:
     # As on a computer on which nobody has named a namespace yet.
     fresh = 'mount -t tmpfs none /run && exec "$0" -c "$1"'
     argv = ["unshare", "--mount", "sh", "-c", fresh, sys.executable, NAMES]
@@ -121,7 +121,7 @@ async def test_a_killed_lab_ends_its_programs_and_the_next_one_cleans_up(
     assert not links.exists()
 
 
-async def test_there_is_one_lab_at_a_time(lab: Lab, tmp_path: Path) -> None:
+async def test_a_second_lab_is_refused(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(LabBusyError, match=str(os.getpid())):
         await Lab(tmp_path / "second").up()
     assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)

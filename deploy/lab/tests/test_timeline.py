@@ -71,7 +71,7 @@ def test_ticks_are_few_and_inside(total: float) -> None:
     assert found[-1] <= total * 1.0001
 
 
-def test_nothing_takes_no_time() -> None:
+def test_a_timeline_of_zero_length_is_drawn() -> None:
     line = Timeline(
         "x", compose("x", dict.fromkeys(CLICK, 0.0), dict.fromkeys(PAGE, 0.0)).steps, (0, 0), (0, 0)
     )
