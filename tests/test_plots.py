@@ -23,7 +23,7 @@ def drawn(name: str) -> list[str]:
     return [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_what_was_measured_is_drawn_and_what_was_not_is_left_out() -> None:
+def test_only_measured_figures_are_drawn() -> None:
     assert drawn("perf-pipeline.svg").count("sluice") == 1
     assert "1,568" in drawn("perf-pipeline.svg")
     goodput = drawn("perf-goodput.svg")

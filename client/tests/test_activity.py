@@ -130,7 +130,7 @@ def test_pause_code_and_controller_are_told_as_they_change() -> None:
     ]
 
 
-def test_nothing_is_left_for_who_enrols_next() -> None:
+def test_enrolment_clears_the_activity_log() -> None:
     world = opened()
     world.post(PauseRequested(100))
     world.post(Enrolled())
@@ -146,7 +146,7 @@ def test_memory_is_bounded_and_a_reader_sees_what_it_missed() -> None:
     assert world.log.after(kept[-2].number) == [kept[-1]]
 
 
-async def test_it_is_followed_over_the_socket(lab: Lab) -> None:
+async def test_activity_is_followed_over_the_socket(lab: Lab) -> None:
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)
         seen: list[local_pb2.Activity] = []

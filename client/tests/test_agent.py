@@ -24,7 +24,7 @@ def identity(port: int, infrastructure: Authority, devices: Authority) -> Identi
     return Identity("https://c", f"127.0.0.1:{port}", "d1", "alice", 0, certificate, infrastructure.pem, key)
 
 
-async def test_at_a_new_place_nobody_waits_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_network_change_ends_the_wait_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "RECONNECT_FIRST", 3600.0)
     monkeypatch.setattr(agents, "RECONNECT_CAP", 3600.0)
     infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
@@ -71,7 +71,7 @@ async def test_a_controller_behind_a_satellite_is_reached_at_the_first_try() -> 
     assert not isinstance(first, CulvertError)
 
 
-async def test_whoever_opens_a_tunnel_when_the_connection_is_closed_is_told() -> None:
+async def test_open_tunnel_on_a_closed_connection_raises_unreachable() -> None:
     agent = Agent(identity(free_port(), Authority("infrastructure"), Authority("devices")), "1")
     await agent.close()
     opening = agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example"))

@@ -74,7 +74,7 @@ def test_a_gateway_is_in_doubt_while_it_owes_an_answer_and_not_before() -> None:
     assert world.client.doubtful_gateways(world.now) == NONE
 
 
-def test_what_went_out_behind_the_last_answer_is_owed_one() -> None:
+def test_a_packet_sent_after_the_last_answer_needs_an_answer() -> None:
     world = opened()
     for number, sent_last in enumerate((True, False, True), start=1):
         counted(world, number, number, sent_last=sent_last)
@@ -92,7 +92,7 @@ def test_a_gateway_offline_at_the_controller_is_in_doubt_until_probed() -> None:
 
 
 @pytest.mark.parametrize("how", ["a ping", "a packet", "another network"])
-def test_one_that_does_not_answer_is_shown_so_until_it_does(how: str) -> None:
+def test_a_silent_gateway_is_shown_until_it_answers(how: str) -> None:
     world = opened()
     counted(world, 5, 5)
     heard_at = world.now
@@ -227,7 +227,7 @@ def test_probes_that_nothing_answers_are_no_use_of_the_tunnel() -> None:
     assert call.command.reason is Reason.CLOSED_IDLE
 
 
-def test_of_two_tunnels_the_one_that_carries_makes_the_state() -> None:
+def test_only_the_tunnel_that_carries_packets_becomes_silent() -> None:
     world = opened()
     world.ask(2, WIKI_ADDRESS, fqdn="git.corp.example")
     [call] = world.take(Call)

@@ -136,7 +136,7 @@ def test_the_identity_is_private_and_replaces_what_was_there(tmp_path: Path) -> 
     assert state.tunnels() == {}
 
 
-def test_what_was_remembered_comes_back_and_a_damaged_profile_is_an_error(tmp_path: Path) -> None:
+def test_kept_state_is_read_back_and_a_damaged_profile_is_an_error(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     profile = agent_pb2.Profile(user="alice", protected_prefixes=["10.20.0.0/16"])
     state.keep_profile(profile)

@@ -146,7 +146,7 @@ def test_a_refusal_is_forgotten_when_it_is_old_and_says_when_it_was() -> None:
     assert world.client.deadline() is None
 
 
-def test_what_goes_on_is_not_forgotten_and_says_since_when() -> None:
+def test_a_lasting_error_keeps_the_time_of_its_begin() -> None:
     world = World()
     world.now = 5.0
     world.post(ControllerLost(UNREACHABLE))
@@ -184,7 +184,7 @@ def test_a_person_opens_a_resource_by_either_name(name: str) -> None:
     assert world.status().clicks[0].steps[0].name == "request"
 
 
-def test_a_name_outside_every_zone_is_asked_of_nobody() -> None:
+def test_a_name_outside_every_zone_is_not_offered() -> None:
     world = World()
     world.post(OpenRequested(RequestId(7), "www.example.com"))
     [settle] = world.take(Settle)
@@ -346,7 +346,7 @@ def test_a_new_identity_starts_with_nothing_of_the_old() -> None:
     assert (apply.desired.tunnels, apply.desired.blocked) == ((), frozenset(PROFILE.protected_prefixes))
 
 
-def test_of_an_identity_that_is_left_nothing_is_protected_and_nobody_waits() -> None:
+def test_leave_unprotects_all_and_answers_waiting_queries() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
@@ -456,7 +456,7 @@ def test_a_refused_click_shows_why_and_only_the_newest_20_are_kept() -> None:
     assert [c.started_us for c in clicks] == sorted((c.started_us for c in clicks), reverse=True)
 
 
-def test_others_see_whether_it_works_and_nothing_of_what_is_done_with_it() -> None:
+def test_a_redacted_status_has_the_state_without_names() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
@@ -466,7 +466,7 @@ def test_others_see_whether_it_works_and_nothing_of_what_is_done_with_it() -> No
     assert "alice" not in str(shown)
 
 
-def test_of_two_tunnels_the_one_that_the_gateway_prefers_comes_first() -> None:
+def test_the_tunnel_with_the_higher_precedence_comes_first() -> None:
     world = World()
     carried: tuple[Sas, ...] = ()
     for number, fqdn in enumerate(("wiki.corp.example", "git.corp.example"), 1):

@@ -117,7 +117,7 @@ async def test_from_the_invitation_to_the_released_answer_and_a_clean_stop(lab: 
     assert list(daemon.settings.socket.parent.iterdir()) == []
 
 
-async def test_whoever_has_enrolled_is_protected(lab: Lab) -> None:
+async def test_enrolment_returns_after_the_prefixes_are_blocked(lab: Lab) -> None:
     lab.controller.hesitates = 0.5
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -326,7 +326,7 @@ def test_a_blocked_tunnel_is_told_once() -> None:
 @pytest.mark.parametrize(
     ("broken", "hops"), [(_expired, ["controller", "certificate"]), (_no_code, ["code"])]
 )
-def test_what_a_hop_tells_is_not_the_last_refusal_too(
+def test_a_refusal_that_a_hop_reports_is_not_repeated(
     broken: Callable[[Case], None], hops: list[Hop]
 ) -> None:
     case = Case()
@@ -352,7 +352,7 @@ def test_an_unreachable_controller_is_told_in_the_catalogues_words() -> None:
     assert (told.hop, told.what, told.remedy) == ("controller", error.message, error.remedy)
 
 
-def test_what_the_caller_may_not_see_is_not_called_well() -> None:
+def test_doctor_leaves_out_hops_that_the_caller_may_not_see() -> None:
     status = local_pb2.Status(state=local_pb2.STATE_READY, controller="https://c.example", version="1")
     found = verdicts(status, Seen(False, False, {}, "1"), NOW)
     assert [(it.hop, it.good) for it in found] == [("daemon", True), ("rest", True)]

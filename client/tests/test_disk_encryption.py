@@ -47,7 +47,7 @@ def machine(directory: Path, layers: Layers, top: str, mount: str = "ext4 /dev/r
         (HALF, "dm-1", False),
     ],
 )
-def test_it_is_encrypted_where_every_way_down_is(
+def test_root_is_encrypted_if_all_its_devices_are(
     tmp_path: Path, layers: Layers, top: str, verdict: bool
 ) -> None:
     assert root_is_encrypted(*machine(tmp_path, layers, top)) is verdict
@@ -74,7 +74,7 @@ def test_btrfs_is_all_of_its_devices(tmp_path: Path) -> None:
     assert root_is_encrypted(mountinfo, sys) is False
 
 
-def test_what_cannot_be_told_is_not_told(tmp_path: Path) -> None:
+def test_unreadable_layers_give_no_verdict_on_encryption(tmp_path: Path) -> None:
     mountinfo, sys = machine(tmp_path, PLAIN, "sda", "overlay overlay")
     (sys / "dev" / "block" / "254:1").unlink()
     assert root_is_encrypted(mountinfo, sys) is None

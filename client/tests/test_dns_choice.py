@@ -66,7 +66,7 @@ NM_FILE, DEBIAN_FILE = "/run/NetworkManager/resolv.conf", "/run/resolvconf/resol
         pytest.param(Facts(""), Way.FILE, id="no file"),
     ],
 )
-def test_the_one_who_writes_is_the_one_who_is_told(facts: Facts, way: Way) -> None:
+def test_the_program_that_owns_resolv_conf_is_configured(facts: Facts, way: Way) -> None:
     assert choose(facts) is way
 
 

@@ -76,7 +76,7 @@ def test_ipv6_and_header_options_are_read() -> None:
     ],
     ids=["server", "port", "id", "name", "query"],
 )
-def test_an_answer_that_nobody_asked_for_is_not_believed(forged: bytes) -> None:
+def test_a_forged_answer_is_not_believed(forged: bytes) -> None:
     watch = DnsWatch()
     watch.passed(asking(), leaves=True)
     assert watch.passed(forged, leaves=False) is None
@@ -96,7 +96,7 @@ def test_an_answer_that_nobody_asked_for_is_not_believed(forged: bytes) -> None:
     ],
     ids=["TXT", "class", "answer", "fragment", "fragment6", "port", "header"],
 )
-def test_what_is_no_query_for_an_address_is_passed_over(packet: bytes) -> None:
+def test_packets_without_an_address_query_are_ignored(packet: bytes) -> None:
     assert DnsWatch().passed(packet, leaves=True) is None
 
 

@@ -140,7 +140,7 @@ def test_the_mark_counts_at_the_asked_name(wire: bytes, says_yes: bool) -> None:
     assert dns_wire.marked_in(wire) == (WIKI if says_yes else None)
 
 
-def test_a_refusal_says_why_to_those_who_understand_it() -> None:
+def test_a_refusal_has_an_extended_error_if_the_query_has_edns() -> None:
     told = dns.message.from_wire(dns_wire.refusal(query(WIKI, use_edns=0), dns.rcode.SERVFAIL, ERROR))
     assert told.rcode() == dns.rcode.SERVFAIL
     options = cast("tuple[dns.edns.Option, ...]", told.options)  # pyright: ignore[reportUnknownMemberType]

@@ -54,7 +54,7 @@ def test_each_has_a_directory_of_its_own_and_leaves_with_it(tmp_path: Path) -> N
     assert [it.identity() for it in Enrolments(tmp_path).all().values()] == [None]
 
 
-def test_what_was_protected_without_an_identity_stays_so(tmp_path: Path) -> None:
+def test_a_profile_without_an_identity_is_kept(tmp_path: Path) -> None:
     StateDir(tmp_path).keep_profile(PROFILE)
     for _ in range(2):
         [state] = Enrolments(tmp_path).all().values()

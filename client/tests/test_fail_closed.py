@@ -86,7 +86,7 @@ OBSTACLES = {
 
 @pytest.mark.parametrize("datapath", DATAPATHS)
 @pytest.mark.parametrize("name", OBSTACLES)
-def test_what_is_in_the_way_of_a_start_is_named_and_nothing_leaks(
+def test_an_obstacle_to_the_start_is_named_and_no_packet_leaks(
     pc: Computer, name: str, datapath: str
 ) -> None:
     obstacle = OBSTACLES[name]
@@ -142,7 +142,7 @@ REMOVALS = {
 
 @pytest.mark.parametrize("datapath", DATAPATHS)
 @pytest.mark.parametrize("removal", REMOVALS)
-def test_what_another_program_removes_is_put_back(pc: Computer, removal: str, datapath: str) -> None:
+def test_routes_removed_by_another_program_are_restored(pc: Computer, removal: str, datapath: str) -> None:
     def shape() -> str:
         routes = (pc.run("ip", it, "route", "show", "table", "4500", check=False) for it in ("-4", "-6"))
         rules = (pc.run("ip", it, "rule") for it in ("-4", "-6"))
@@ -229,7 +229,7 @@ def test_a_state_directory_that_cannot_be_used_is_named_until_it_can(pc: Compute
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, *MISSING, "forbidden"])
-def test_nothing_leaks_after_all_files_were_damaged_while_it_ran(pc: Computer, damage: str) -> None:
+def test_no_packet_leaks_after_all_state_files_were_damaged(pc: Computer, damage: str) -> None:
     damaged = {"forbidden": _forbid} | DAMAGES | MISSING
     with pc.daemon(under=AS_THE_UNIT):
         pc.until(lambda: "ready" in pc.said)

@@ -107,7 +107,7 @@ async def test_a_certificate_that_cannot_be_kept_is_told_until_it_can(tmp_path: 
     assert not [it for it, _, _ in os.walk(disk) if "/identity-" in it]
 
 
-async def test_who_cannot_leave_reads_why(tmp_path: Path, disk: Path) -> None:
+async def test_a_failed_leave_names_its_cause(tmp_path: Path, disk: Path) -> None:
     lab = Lab(tmp_path)
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -79,7 +79,7 @@ def devices() -> Authority:
     return Authority("devices")
 
 
-async def test_where_both_sides_agree_nothing_is_wrong(infrastructure: Authority, devices: Authority) -> None:
+async def test_a_valid_handshake_has_no_fault(infrastructure: Authority, devices: Authority) -> None:
     async with front(infrastructure.issue("controller"), devices) as server:
         assert await reason(enrolled(infrastructure, devices, server.port)) is None
 
@@ -137,7 +137,7 @@ async def test_a_controller_with_another_name_is_told(infrastructure: Authority,
 @pytest.mark.parametrize(
     ("ahead", "said"), [(240, "by 4 min"), (18_720, "by 5 h 12 min"), (400_000, "by 5 d")]
 )
-async def test_how_wrong_the_clock_is_is_told_in_words(
+async def test_the_clocks_error_is_given_in_words(
     tmp_path: Path, infrastructure: Authority, devices: Authority, ahead: int, said: str
 ) -> None:
     infrastructure.begins, infrastructure.lifetime = DAY * 9, 10 * DAY

@@ -34,7 +34,7 @@ WIKI = local_pb2.OpenTunnelRequest(name="wiki")
      "224.0.0.0/24", "::/0", "2000::/3", "8000::/1", "fe80::/64", "ff02::/16", "::1/128",
      "64:ff9b::/96", "64:ff9b:1::/64"],
 )  # fmt: skip
-def test_nobody_claims_the_internet_or_what_each_computer_needs(prefix: str) -> None:
+def test_the_internet_and_special_prefixes_cannot_be_claimed(prefix: str) -> None:
     with pytest.raises(CulvertError) as profile:
         profile_from(agent_pb2.Profile(protected_prefixes=["10.20.0.0/16", prefix]))
     with pytest.raises(CulvertError) as tunnel:
@@ -126,7 +126,7 @@ def test_a_tunnel_to_nowhere_is_refused(change: dict[str, object]) -> None:
         "192.0.2.0/24",
     ],
 )
-def test_nothing_may_cut_this_computer_off(prefix: str) -> None:
+def test_a_tunnel_cannot_take_this_computers_own_networks(prefix: str) -> None:
     with pytest.raises(CulvertError) as caught:
         tunnel_from(a_tunnel(remote_prefixes=["10.20.0.10/32", prefix]), HERE)
     assert caught.value.reason is Reason.ADDRESS_COLLISION
@@ -139,7 +139,7 @@ def test_nothing_may_cut_this_computer_off(prefix: str) -> None:
 
 
 @given(st.ip_addresses(v=4), st.integers(8, 32))
-def test_what_passes_leaves_every_own_network_alone(address: object, length: int) -> None:
+def test_an_accepted_prefix_overlaps_no_own_network(address: object, length: int) -> None:
     prefix = ip_network(f"{address}/{length}", strict=False)
     try:
         check_collisions([prefix], HERE)
@@ -159,7 +159,7 @@ def test_words_of_a_newer_controller_are_passed_over() -> None:
     assert str(getattr(lost, "error")) == "Why. What to do."  # noqa: B009
 
 
-async def test_this_computers_place_is_found_out() -> None:
+async def test_surroundings_has_the_controller_and_own_networks() -> None:
     here = await surroundings("[2001:db8::10]:8444")
     assert here.controller == {ip_address("2001:db8::10")}
     assert (await surroundings("127.0.0.1:1")).controller == {ip_address("127.0.0.1")}

@@ -199,7 +199,7 @@ async def test_nonsense_is_refused_and_names_go_on(tmp_path: Path, lie: Lie, nam
 
 
 @pytest.mark.parametrize(("name", "left"), [(WIKI, {"10.20.0.10"}), (EVIL, {"203.0.113.66"})])
-async def test_of_very_many_addresses_the_right_ones_are_given(
+async def test_the_right_ones_of_very_many_addresses_are_given(
     tmp_path: Path, name: str, left: set[str]
 ) -> None:
     async with daemon_behind(Lab(tmp_path), drowns, name) as daemon:

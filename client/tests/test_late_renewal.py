@@ -130,7 +130,7 @@ def lab(tmp_path: Path) -> Sleeper:
     return Sleeper(tmp_path)
 
 
-async def test_it_asks_for_a_code_and_comes_back_with_it(lab: Sleeper) -> None:
+async def test_an_expired_certificate_is_renewed_with_a_code(lab: Sleeper) -> None:
     async with lab.woken() as daemon:
         told = await daemon.until(expired)
         assert told.state == local_pb2.STATE_NEEDS_CODE

@@ -25,7 +25,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root
 
 
 @needs_root
-async def test_who_answers_has_a_round_trip_and_who_does_not_has_none() -> None:
+async def test_only_an_address_that_answers_has_a_round_trip() -> None:
     # The class E address has no route.
     known = await measure({"here": ip_address("127.0.0.1"), "nowhere": ip_address("240.0.0.1")})
     assert known.keys() == {"here"}

@@ -342,7 +342,7 @@ async def test_a_german_is_told_in_german_why(lab: Lab) -> None:
     )
 
 
-async def test_whoever_takes_every_place_keeps_nobody_else_out(daemon: Running) -> None:
+async def test_a_flood_by_one_user_does_not_block_the_others(daemon: Running) -> None:
     command = [sys.executable, "-c", FLOOD, str(MALLORY), str(daemon.settings.socket)]
     pipe = asyncio.subprocess.PIPE
     flood = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
@@ -354,7 +354,7 @@ async def test_whoever_takes_every_place_keeps_nobody_else_out(daemon: Running) 
     assert (await culvert(daemon, MALLORY, "status", "--json")).code == 0
 
 
-async def test_nobody_sends_the_daemon_more_than_it_has_a_use_for(daemon: Running) -> None:
+async def test_the_daemon_refuses_huge_requests(daemon: Running) -> None:
     huge = local_pb2.EnrollRequest(link="culvert://enroll?" + "x" * (1 << 20))
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await daemon.local.Enroll(huge)
@@ -362,7 +362,7 @@ async def test_nobody_sends_the_daemon_more_than_it_has_a_use_for(daemon: Runnin
     assert (await daemon.status()).state == local_pb2.STATE_NOT_ENROLLED
 
 
-async def test_the_owner_reads_it_and_nobody_else(lab: Lab) -> None:
+async def test_only_the_owner_reads_the_log(lab: Lab) -> None:
     daemon = lab.daemon
     await culvert(daemon, ALICE, "enroll", lab.link)
     await culvert(daemon, ALICE, "code", CODE)

@@ -54,7 +54,7 @@ def test_an_own_network_smaller_than_the_protected_prefix_stays_reachable(
     assert shared.desired == (replace(DESIRED, on_link=(local,)) if spared else DESIRED)
 
 
-def test_what_a_resource_names_inside_of_it_stays_protected() -> None:
+def test_a_resource_inside_a_local_network_stays_protected() -> None:
     local = network("10.20.9.0/24")
     wiki, site, elsewhere = map(ip_network, ("10.20.9.66/32", "10.20.0.0/16", "10.30.0.1/32"))
     shared = share(DESIRED, [wiki, site, elsewhere], [local])

@@ -45,7 +45,7 @@ def test_rests_grow_to_a_bound_and_silence_in_a_rest_adds_nothing() -> None:
     assert rests[-1] == REST_AT_MOST
 
 
-def test_where_all_are_silent_the_order_is_the_networks() -> None:
+def test_all_name_servers_silent_keeps_the_networks_order() -> None:
     known = NameServers(ALL)
     for server in (SECOND, FIRST, THIRD):
         known.silent(server, 0.0)

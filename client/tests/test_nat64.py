@@ -70,7 +70,7 @@ async def test_the_translator_is_used_where_there_is_no_ipv4() -> None:
     assert found.over(desired) == desired
 
 
-async def test_where_ipv4_comes_back_nothing_is_asked_through_the_translator() -> None:
+async def test_the_translator_is_not_asked_when_ipv4_is_back() -> None:
     ipv4, reached = False, list[str]()
 
     async def ask(query: bytes) -> bytes | None:
@@ -99,7 +99,7 @@ async def test_without_an_answer_addresses_stay_as_they_are() -> None:
     ("addresses", "kept"),
     [(["64:ff9b::a14:a"], 0), (["2001:db8::10"], 1), (["64:ff9b::a14:a", "2001:db8::10"], 1)],
 )
-def test_what_a_dns64_made_up_is_taken_out_of_an_answer(addresses: list[str], kept: int) -> None:
+def test_addresses_from_a_dns64_are_removed_from_an_answer(addresses: list[str], kept: int) -> None:
     answer = dns.message.make_response(dns.message.make_query("wiki.corp.example", "AAAA"))
     answer.answer.append(dns.rrset.from_text("wiki.corp.example.", 60, "IN", "AAAA", *addresses))
     left = dns_answer.without(answer.to_wire(), {ip_address("64:ff9b::a14:a")})

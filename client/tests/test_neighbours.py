@@ -49,7 +49,7 @@ def collides(error: CulvertError, what: str) -> None:
     assert "culvert leave beta" in error.remedy
 
 
-def test_what_is_apart_is_taken() -> None:
+def test_claims_that_do_not_overlap_are_accepted() -> None:
     check_profile(MINE, Profile(), FIRST)
     check_tunnel(MY_TUNNEL, FIRST)
     own = pair()
@@ -89,7 +89,7 @@ def test_a_name_of_another_outside_of_its_zones_is_not_taken_with_a_zone() -> No
     collides(refused.value, "The zone beta.example")
 
 
-def test_what_was_agreed_before_stays_when_another_moves_into_it() -> None:
+def test_an_agreed_prefix_survives_another_controllers_move_into_it() -> None:
     """A controller that goes to an address in the other's prefix does not undo what the other has."""
     moved = Neighbour("acme", PROFILE, controller=frozenset({ip_address("10.30.0.99")}))
     check_profile(MINE, MINE, Beside("beta", [moved]))

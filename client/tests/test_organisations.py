@@ -178,7 +178,7 @@ async def test_both_are_there_after_a_restart_and_what_one_denies_is_its_own(two
             assert carried(daemon) == {WIKI}
 
 
-async def test_one_is_left_and_the_other_keeps_all_it_has(two: Two) -> None:
+async def test_leaving_an_organisation_keeps_the_others_tunnels(two: Two) -> None:
     async with two.enrolled() as daemon:
         for name in (WIKI, BETA):
             await daemon.ask(name)
@@ -205,7 +205,7 @@ async def test_one_is_left_and_the_other_keeps_all_it_has(two: Two) -> None:
         await daemon.until(lambda it: it.user == "bea")
 
 
-async def test_one_is_left_to_the_end_though_who_asked_has_gone(two: Two) -> None:
+async def test_leave_is_finished_after_its_caller_has_gone(two: Two) -> None:
     async with two.enrolled() as daemon:
         await daemon.ask(WIKI)
         asking = asyncio.ensure_future(daemon.local.Leave(local_pb2.LeaveRequest(organisation=two.acme.name)))
@@ -215,7 +215,7 @@ async def test_one_is_left_to_the_end_though_who_asked_has_gone(two: Two) -> Non
         assert blocked(daemon) == {"10.30.0.0/16"}
 
 
-async def test_one_whose_identity_is_lost_stays_blocked_until_it_is_left(two: Two) -> None:
+async def test_an_organisation_without_identity_is_blocked_until_leave(two: Two) -> None:
     async with two.enrolled() as daemon:
         pass
     (daemon.settings.state_dir / FIRST / "identity/device.key").unlink()
@@ -230,7 +230,7 @@ async def test_one_whose_identity_is_lost_stays_blocked_until_it_is_left(two: Tw
         assert blocked(daemon) == {"10.30.0.0/16"}
 
 
-async def test_who_claims_what_another_has_is_refused_until_that_has_left(two: Two) -> None:
+async def test_a_colliding_claim_is_refused_until_the_other_has_left(two: Two) -> None:
     two.beta.controller.profile.managed_zones.append("hr.corp.example")
     async with two.acme.serving() as acme, two.beta.serving(), two.daemon() as daemon:
         await two.acme.enroll(daemon)
@@ -263,7 +263,7 @@ async def test_a_tunnel_that_would_take_the_others_place_is_given_back(two: Two)
         assert carried(daemon) == {WIKI}
 
 
-async def test_what_one_wants_and_cannot_have_costs_the_other_nothing(two: Two) -> None:
+async def test_a_refused_apply_leaves_the_other_organisation_alone(two: Two) -> None:
     async with two.acme.serving(), two.beta.serving(), two.daemon() as daemon:
         await two.acme.enroll(daemon)
         await daemon.until(lambda it: it.state == local_pb2.STATE_NEEDS_CODE)

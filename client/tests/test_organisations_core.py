@@ -32,7 +32,7 @@ BETA = Profile(
 BOTH = {1: PROFILE, 4: BETA}
 
 
-def test_a_name_and_an_address_are_one_organisations_or_nobodys() -> None:
+def test_a_name_or_address_belongs_to_at_most_one_organisation() -> None:
     assert [find_by_name(BOTH, it) for it in (WIKI, "x.beta.example", "www.example.org")] == [1, 4, None]
     # The organisation with the zone comes before one with a matching wildcard.
     greedy = replace(BETA, resources=(Resource("all", "*.example", ()),))
@@ -91,7 +91,7 @@ def test_with_one_organisation_the_status_is_its_own() -> None:
     assert merged([("acme", status)]) is status
 
 
-def test_one_that_is_out_of_reach_hides_nothing_of_the_other() -> None:
+def test_a_merged_status_is_ready_while_one_organisation_is() -> None:
     ready = World().status()
     lost = local_pb2.Status(
         state=local_pb2.STATE_OFFLINE,
@@ -117,7 +117,7 @@ def test_one_that_is_out_of_reach_hides_nothing_of_the_other() -> None:
     ]
 
 
-def test_what_another_user_enrolled_is_told_apart_and_not_told() -> None:
+def test_a_merged_status_hides_another_users_organisation() -> None:
     theirs, mine = World().status(), World().status()
     status = merged([("acme", redacted(theirs)), ("beta", mine)])
     assert status.user == "alice"

@@ -114,7 +114,7 @@ print("done")
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: needs root")
 @pytest.mark.skipif(not NETWORKD.exists() or not shutil.which("dbus-daemon"), reason="needs systemd-networkd")
-def test_what_is_protected_stays_blocked_whatever_other_programs_remove(tmp_path: Path) -> None:
+def test_prefixes_stay_blocked_when_other_programs_flush(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     profile = {"protected_prefixes": ["10.20.0.0/16", "2001:db8:20::/48"]}
     (tmp_path / "state/profile.json").write_text(json.dumps(profile))

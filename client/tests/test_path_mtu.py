@@ -91,7 +91,7 @@ def test_a_path_that_becomes_narrow_is_noticed_while_it_is_used() -> None:
     assert path.searched(search).mtu == 1400
 
 
-def test_one_lost_probe_or_a_silent_path_changes_nothing() -> None:
+def test_a_lost_probe_or_a_silent_path_keeps_the_mtu() -> None:
     path = Path(1500)
     search = path.searched()
     search.used(path.now)
@@ -121,7 +121,7 @@ def test_a_path_that_becomes_wide_is_noticed_after_a_while() -> None:
     assert path.searched(search).mtu == 1500
 
 
-def test_where_nothing_answers_a_cautious_length_is_taken_and_asked_again() -> None:
+def test_a_silent_path_has_a_cautious_mtu_and_is_probed_again() -> None:
     path = Path(1500, answers=False)
     search = path.searched()
     assert (search.phase, search.mtu, search.is_narrow) == (Phase.SILENT, UNMEASURED, False)
@@ -130,7 +130,7 @@ def test_where_nothing_answers_a_cautious_length_is_taken_and_asked_again() -> N
     assert path.searched(search).mtu == 1500
 
 
-def test_where_nothing_answers_what_the_own_link_takes_is_not_exceeded() -> None:
+def test_a_silent_paths_mtu_does_not_exceed_the_own_links() -> None:
     search = PathMtu(0)
     for now in range(PROBES):
         search.probed((), [it for it in search.probes(now) if it > 1320], now)

@@ -94,7 +94,7 @@ def test_tunnels_are_closed_and_their_prefixes_stay_blocked() -> None:
     assert world.client.machines == {}
 
 
-def test_who_waits_for_a_tunnel_is_answered_when_the_pause_begins() -> None:
+def test_a_pause_answers_waiting_queries_and_requests() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.post(OpenRequested(RequestId(7), "wiki"))
@@ -118,7 +118,7 @@ def test_a_name_that_was_to_open_again_after_its_close_does_not() -> None:
     assert world.take(Call) == []
 
 
-def test_a_person_who_opens_a_name_is_told_and_after_the_pause_it_opens() -> None:
+def test_open_is_refused_in_a_pause_and_works_after_it() -> None:
     world = paused()
     world.post(OpenRequested(RequestId(7), "wiki"))
     [settled] = world.take(Settle)
@@ -151,7 +151,7 @@ def test_a_pause_outlives_the_daemon_and_not_the_enrolment() -> None:
         ("99999h", None),
     ],
 )
-def test_how_long_is_said_in_words(typed: str, end: str | None) -> None:
+def test_the_end_of_a_pause_is_parsed_from_words(typed: str, end: str | None) -> None:
     now = datetime(2026, 3, 1, 23, 40, tzinfo=UTC)
     assert end_of_pause(typed, now) == (datetime.fromisoformat(end).replace(tzinfo=UTC) if end else None)
 

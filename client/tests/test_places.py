@@ -26,7 +26,7 @@ def taken_by(places: Places, uid: int | None) -> int:
     return next(count for count in range(1000) if not places.take(uid))
 
 
-def test_one_user_alone_gets_half_and_the_next_user_at_least_one() -> None:
+def test_the_first_user_gets_half_and_the_next_user_at_least_one() -> None:
     places = some_places()
     assert taken_by(places, 1001) == MOST // 2
     for uid in (1002, 1003, None):

@@ -58,7 +58,7 @@ def web_server(status: int, location: str = "") -> Generator[list[str]]:
         httpd.server_close()
 
 
-async def test_it_is_told_from_a_controller_that_is_just_not_there() -> None:
+async def test_a_portal_differs_from_an_absent_controller() -> None:
     controller = "127.0.0.1:8444"
     assert not await stands_before(controller)
     for status, location, expected in (
@@ -105,7 +105,7 @@ async def test_a_person_behind_one_reads_so_and_can_sign_in(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("probe", [True, False])
-async def test_nothing_is_sent_in_clear_where_the_setting_forbids_it(tmp_path: Path, probe: bool) -> None:
+async def test_portal_probe_off_sends_no_request_in_clear(tmp_path: Path, probe: bool) -> None:
     lab = Lab(tmp_path)
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)

@@ -20,7 +20,7 @@ def test_posture_is_short_text() -> None:
     assert all(name and 0 < len(value) <= 256 and value.isprintable() for name, value in found.items())
 
 
-async def test_it_is_said_again_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_posture_is_reported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(tmp_path)
     monkeypatch.setattr(f"{_MODULE}._LOOK_EVERY_SECONDS", 0.05)
     async with lab.serving() as controller, lab.daemon() as daemon:

@@ -33,7 +33,7 @@ def test_half_of_its_life_and_a_little_more() -> None:
     assert renew_at(certificate, SPREAD) - renew_at(certificate, 0) == SPREAD * (2 * half + minute)
 
 
-async def test_it_is_renewed_with_a_new_key_and_shown_at_once(tmp_path: Path) -> None:
+async def test_the_certificate_is_renewed_with_a_new_key_and_used_at_once(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     other = Authority("infrastructure, next")
     asked, clicked = asyncio.Event(), asyncio.Event()

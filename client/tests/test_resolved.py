@@ -162,7 +162,7 @@ def undo(programs: str) -> None:
     asyncio.run(life())
 
 
-def test_what_another_program_changes_in_resolved_is_put_back() -> None:
+def test_changes_in_resolved_by_another_program_are_undone() -> None:
     assert inside("test_resolved", "undo").split() == [it.__name__ for it in UNDONE]
 
 

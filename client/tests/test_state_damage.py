@@ -193,7 +193,7 @@ async def test_a_choice_that_is_forgotten_is_told_until_the_file_is_written_anew
 
 
 @pytest.mark.parametrize(("damage", "is_written_anew"), [("cut", True), ("newer", False)])
-async def test_what_cannot_be_read_is_named_until_it_is_written_anew(
+async def test_an_unreadable_profile_is_named_until_it_is_rewritten(
     tmp_path: Path, damage: str, is_written_anew: bool
 ) -> None:
     lab = Lab(tmp_path)

@@ -168,7 +168,7 @@ async def test_no_name_server_is_told_a_buffer_that_needs_fragments(asked_for: i
     assert (sent.edns, sent.payload) == (0, min(asked_for, 1232))
 
 
-async def test_txt_that_nobody_answers_is_waited_for_once() -> None:
+async def test_an_unanswered_txt_query_delays_only_once() -> None:
     kinds: list[str] = []
 
     def answer(query: bytes) -> list[bytes]:
@@ -225,7 +225,7 @@ async def test_a_silent_name_server_is_told_as_such(tmp_path: Path) -> None:
         assert b"did not answer" in answer.to_wire()
 
 
-async def test_garbage_on_the_port_harms_nobody(tmp_path: Path) -> None:
+async def test_garbage_on_the_dns_port_does_not_stop_the_stub(tmp_path: Path) -> None:
     noise = random.Random(1)  # noqa: S311 (noise)
     async with name_server(from_records(RECORDS)) as (endpoint, _), running(tmp_path, endpoint) as daemon:
         listen = daemon.settings.dns_listen

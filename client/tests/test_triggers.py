@@ -32,7 +32,7 @@ NO_POLICY = CulvertError(Reason.NO_POLICY, user="alice", name="wiki", owner="bob
 
 
 @pytest.mark.parametrize("event", [PacketTrapped(WIKI_ADDRESS), NameSeen(WIKI)], ids=["packet", "name"])
-def test_it_opens_the_tunnel_once_however_often_it_comes(event: Event) -> None:
+def test_repeated_triggers_open_a_tunnel_once(event: Event) -> None:
     world = World()
     for _ in range(3):
         world.post(event)
@@ -78,7 +78,7 @@ def test_a_resources_address_is_the_controllers_word_and_not_dns() -> None:
 
 
 @pytest.mark.parametrize("address", ["10.20.200.1", "203.0.113.9", "2001:db8::1"])
-def test_a_packet_to_nobody_opens_nothing(address: str) -> None:
+def test_a_packet_to_an_unknown_address_opens_no_tunnel(address: str) -> None:
     world = World()
     world.post(AnswerSeen(CACHED, frozenset({ip_address("203.0.113.9")})))
     world.post(PacketTrapped(ip_address(address)))
@@ -100,7 +100,7 @@ def test_a_seen_name_that_the_profile_does_not_know_is_looked_up() -> None:
     assert world.take(Call) == []
 
 
-def test_who_knocks_at_every_door_does_not_drown_the_controller() -> None:
+def test_packets_to_many_resources_open_tunnels_at_a_limited_rate() -> None:
     names = [f"host{number}.corp.example" for number in range(200)]
     addresses = [ip_address(f"10.20.1.{number}") for number in range(200)]
     doors = tuple(Resource(name, name, (str(it),)) for name, it in zip(names, addresses, strict=True))
@@ -114,7 +114,7 @@ def test_who_knocks_at_every_door_does_not_drown_the_controller() -> None:
     assert len(world.take(Call)) == 3.0 * triggers.REFILL
 
 
-def test_what_a_person_closed_is_not_opened_by_the_connections_that_it_cut() -> None:
+def test_a_closed_tunnel_is_not_reopened_by_its_cut_connections() -> None:
     world = World()
     world.post(OpenRequested(RequestId(1), "wiki"))
     world.open()

@@ -46,7 +46,7 @@ print("done")
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
 @pytest.mark.parametrize("datapath", ["userspace", "kernel"])
-def test_it_blocks_what_is_protected_and_ends_cleanly(tmp_path: Path, datapath: str) -> None:
+def test_prefixes_are_blocked_and_the_daemon_ends_cleanly(tmp_path: Path, datapath: str) -> None:
     (tmp_path / "state").mkdir()
     wiki = {"fqdn": "wiki.corp.example", "addresses": ["10.20.0.10", "2001:db8:20::10"]}
     profile = {"protected_prefixes": ["10.20.0.0/16", "2001:db8:20::/48"], "resources": [wiki]}

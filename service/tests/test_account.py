@@ -43,7 +43,7 @@ def test_recovery_codes_are_told_from_an_authenticators() -> None:
 
 
 @slow
-async def test_a_password_is_changed_by_who_knows_it(world: World) -> None:
+async def test_changing_a_password_needs_the_password_and_a_code(world: World) -> None:
     async with signed_in(world, "eve", "auditor") as eve, browser(world, "eve") as other:
         other._totp = eve._totp
         assert (await signs_in(world, other, PASSWORD)).status_code == 200
@@ -115,7 +115,7 @@ async def test_a_recovery_code_stands_in_for_a_code_once(world: World) -> None:
 
 
 @slow
-async def test_who_is_signed_in_ends_their_own_sessions_and_nobody_elses(world: World) -> None:
+async def test_an_administrator_can_end_only_their_own_sessions(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada, signed_in(world, "eve", "owner") as eve:
         (own,) = (await ada.ask("GET", "/session/sessions")).json()
         assert own["current"]

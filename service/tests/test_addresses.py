@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 DEVICES = 64
 
 
-async def test_all_who_come_at_once_get_one(world: World) -> None:
+async def test_concurrent_devices_all_get_an_address(world: World) -> None:
     await world.add_gateway("gw-berlin", free_port())
     devices = [uuid.uuid4() for _ in range(DEVICES)]
     async with world.database.begin() as session:
@@ -49,9 +49,7 @@ async def test_all_who_come_at_once_get_one(world: World) -> None:
     assert len(set(found)) == DEVICES
 
 
-async def test_what_a_revoked_device_had_is_given_away_when_nothing_else_is_left(
-    world: World, switch: Switch
-) -> None:
+async def test_a_full_pool_reuses_a_revoked_devices_address(world: World, switch: Switch) -> None:
     await change(world, "/gateways/gw-berlin", pool="10.99.1.0/30")
     opened: list[str] = []
     for device in (devices := [await proven(world) for _ in range(3)])[:2]:

@@ -142,7 +142,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 
 @slow
-async def test_init_lets_the_first_owner_in_and_nobody_after(
+async def test_init_invites_owners_only_until_the_first_exists(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await init(world.settings)
@@ -315,7 +315,7 @@ async def test_a_stranger_at_the_same_address_does_not_lock_a_known_browser(worl
 
 
 @slow
-async def test_one_code_signs_in_only_one_of_several_concurrent_requests(world: World) -> None:
+async def test_a_code_signs_in_a_single_one_of_concurrent_requests(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada, browser(world, "ada", "127.0.0.2") as thief:
         code = ada.code()
         answers = await asyncio.gather(*(one.sign_in(code=code) for one in (ada, thief, ada, thief)))
@@ -461,7 +461,7 @@ async def test_no_secret_of_an_administrator_rests_in_clear(world: World) -> Non
 
 
 @slow
-async def test_a_role_is_changed_by_who_has_seen_the_one_before(world: World) -> None:
+async def test_changing_a_role_needs_its_current_version(world: World) -> None:
     async with signed_in(world, "ada", "owner") as ada, signed_in(world, "bob", "auditor") as bob:
         seen = (await ada.ask("GET", "/admins/bob")).headers["etag"]
         asked = {"role": "admin"}

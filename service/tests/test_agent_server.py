@@ -184,7 +184,7 @@ async def test_a_call_has_its_answer_and_its_caller(place: Place, device: Privat
     assert place.methods.seen == ["test/echo 127.0.0.1"] * 3
 
 
-async def test_who_comes_over_ipv4_to_an_ipv6_listener_has_an_ipv4_address(tmp_path: Path) -> None:
+async def test_an_ipv4_peer_of_an_ipv6_listener_has_an_ipv4_address(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, "::") as place,
         place.channel(place.devices.issue_p4runtime_client()) as channel,
@@ -218,7 +218,7 @@ async def test_a_stream_ends_with_its_error(channel: Any) -> None:
     assert from_rpc_error(ended.value, peer="x").reason is Reason.TUNNEL_UNKNOWN
 
 
-async def test_a_stream_that_nobody_reads_makes_no_more(place: Place, channel: Any) -> None:
+async def test_an_unread_stream_stops_producing(place: Place, channel: Any) -> None:
     call = channel.unary_stream("/test/pour")(b"x")
     await call.read()
     before = -1
@@ -248,7 +248,7 @@ async def test_a_client_that_disconnects_ends_the_work_of_its_request(
     await place.ask(channel, "echo")
 
 
-async def test_strangers_and_who_is_of_another_ca_are_let_in_to_nothing(place: Place, tmp_path: Path) -> None:
+async def test_connections_without_a_valid_certificate_are_refused(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     stranger = Authority.load(other, "device").issue_p4runtime_client()
@@ -263,13 +263,15 @@ async def test_strangers_and_who_is_of_another_ca_are_let_in_to_nothing(place: P
 
 
 @pytest.mark.parametrize("messages", [[], [b"one", b"two"]])
-async def test_what_is_not_one_message_is_refused(place: Place, channel: Any, messages: list[bytes]) -> None:
+async def test_a_unary_call_with_zero_or_two_messages_is_refused(
+    place: Place, channel: Any, messages: list[bytes]
+) -> None:
     call = channel.stream_unary("/test/echo")(iter(messages))
     assert await code(call) is grpc.StatusCode.INTERNAL
     assert not place.methods.seen
 
 
-async def test_what_is_compressed_or_too_long_is_refused(place: Place, channel: Any) -> None:
+async def test_a_compressed_or_too_long_message_is_refused(place: Place, channel: Any) -> None:
     compressed = channel.unary_unary("/test/echo")(BIG, compression=grpc.Compression.Gzip)
     assert await code(compressed) is grpc.StatusCode.UNIMPLEMENTED
     assert await reason(place.ask(channel, "echo", bytes(REQUEST_MAX + 1))) is Reason.BODY_TOO_LARGE
@@ -278,7 +280,7 @@ async def test_what_is_compressed_or_too_long_is_refused(place: Place, channel: 
     assert (await place.ask(channel, "echo", long)).endswith(long)
 
 
-async def test_certificates_are_replaced_for_who_connects_from_then_on(
+async def test_new_connections_get_the_replaced_certificates(
     place: Place, device: PrivateKey, channel: Any, tmp_path: Path
 ) -> None:
     await place.ask(channel, "echo")
@@ -295,7 +297,7 @@ async def test_certificates_are_replaced_for_who_connects_from_then_on(
         assert await code(place.ask(late, "echo")) is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_what_cannot_be_shown_or_listened_on_is_said(place: Place) -> None:
+async def test_a_bad_certificate_or_a_used_port_raises_at_start(place: Place) -> None:
     with pytest.raises(OSError, match="in use"):
         Server("127.0.0.1", place.server.port, place.shown(), LIMITS, handshake_seconds=1.0)
     with pytest.raises(ValueError, match="PEM"):

@@ -86,9 +86,7 @@ async def exported(world: World) -> list[dict[str, Any]]:
 
 
 @slow
-async def test_each_change_and_decision_is_told_with_who_why_and_from_where(
-    world: World, switch: Switch
-) -> None:
+async def test_the_audit_log_has_actor_reason_and_source(world: World, switch: Switch) -> None:
     device = await world.enrol()
     needed = await refused(device.open())
     await device.prove()
@@ -142,7 +140,7 @@ async def test_an_opening_and_a_refusal_log_the_asked_name_of_an_alias(world: Wo
 
 
 @slow
-async def test_what_permissions_rest_on_is_told_with_what_it_closes(world: World, switch: Switch) -> None:
+async def test_changes_of_permissions_log_the_tunnels_they_close(world: World, switch: Switch) -> None:
     device = await world.enrol()
     await device.prove()
     tunnel = (await device.open()).tunnel.tunnel_id
@@ -182,7 +180,7 @@ async def test_what_permissions_rest_on_is_told_with_what_it_closes(world: World
 
 
 @slow
-async def test_what_is_done_to_zones_is_told(world: World) -> None:
+async def test_changes_of_zones_are_logged(world: World) -> None:
     zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "corp"}
     begin = len(await log(world))
     await world.rest("POST", "/dns/zones", zone)
@@ -224,7 +222,7 @@ async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
 
 
 @slow
-async def test_nothing_is_left_out_in_silence(world: World) -> None:
+async def test_shortened_audit_values_are_marked(world: World) -> None:
     many, name = " ".join(f"resource-{number}" for number in range(2000)), "x" * 300
     async with begin(world.database, CONTROLLER) as transaction:
         told: dict[str, Detail] = {"resources": many, "huge": "y" * 70_000}

@@ -173,7 +173,7 @@ async def test_a_resource_that_becomes_another_closes_its_tunnels(
 
 
 @pytest.mark.slow
-async def test_what_does_not_concern_a_tunnel_leaves_it_and_people_come_and_go(
+async def test_an_unrelated_change_of_a_resource_keeps_its_tunnels(
     world: World, switch: Switch, device: Device
 ) -> None:
     await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})

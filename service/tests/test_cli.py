@@ -57,7 +57,7 @@ async def test_a_database_server_without_tls_is_named_with_its_remedy(tmp_path: 
     server.close()
 
 
-async def test_what_the_database_server_refuses_is_said_in_its_words(cluster: str, tmp_path: Path) -> None:
+async def test_a_database_error_is_printed_without_a_traceback(cluster: str, tmp_path: Path) -> None:
     url = cluster.replace("/postgres?", "/nowhere?")
     environment = {"CULVERT_STATE_DIR": str(tmp_path / "state"), "CULVERT_DATABASE_URL": url}
     for command in (["migrate"], ["doctor"], ["backup", str(tmp_path / "backup")]):

@@ -35,7 +35,7 @@ def test_each_way_in_which_an_entry_may_differ() -> None:
     }
 
 
-def test_one_that_was_changed_says_what_it_should_be() -> None:
+def test_a_changed_entry_comes_with_the_desired_one() -> None:
     todo = plan([CHANGED], [], [DRIFTED])
     assert compared([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, Standing.CHANGED, CHANGED)]
 
@@ -45,6 +45,6 @@ def test_a_tunnels_lost_sa_is_missing_and_the_rest_stays_its_own() -> None:
     assert (found[SA], found[POLICY]) == (Standing.MISSING, Standing.HELD)
 
 
-def test_what_only_one_look_has_seen_is_under_way() -> None:
+def test_a_difference_in_a_single_reading_is_under_way() -> None:
     found = standings([HELD, DRIFTED, FOREIGN, SA, POLICY], twice=False)
     assert set(found.values()) == {Standing.HELD}

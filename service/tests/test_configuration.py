@@ -117,7 +117,7 @@ def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
         load(file)
 
 
-def test_of_two_makers_one_wins(tmp_path: Path) -> None:
+def test_concurrent_makers_of_a_private_file_agree(tmp_path: Path) -> None:
     path, found = tmp_path / "key", list[bytes]()
 
     def make(n: int) -> None:

@@ -48,7 +48,7 @@ async def test_each_page_has_a_nonce_of_its_own_and_no_unsafe_source(built: Path
         assert page.headers["Cache-Control"] == "no-store"
 
 
-async def test_a_file_is_served_for_ever_and_compressed_to_who_takes_it(built: Path) -> None:
+async def test_assets_are_immutable_and_compressed_on_request(built: Path) -> None:
     plain = await asked(built, "assets/a-1.js", **{"Accept-Encoding": "identity"})
     assert (plain.text, plain.headers["Content-Type"]) == ("let one", "text/javascript; charset=utf-8")
     assert "immutable" in plain.headers["Cache-Control"]
@@ -63,7 +63,7 @@ async def test_a_file_is_served_for_ever_and_compressed_to_who_takes_it(built: P
         assert b"".join([part async for part in packed.aiter_raw()]) == b"compressed"
 
 
-async def test_what_an_upgrade_took_is_not_found(built: Path) -> None:
+async def test_an_asset_of_an_earlier_version_is_not_found(built: Path) -> None:
     assert (await asked(built, "assets/a-0.js")).status_code == 404
 
 

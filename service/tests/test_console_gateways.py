@@ -34,7 +34,7 @@ async def knock(switch: Switch) -> None:
         await asyncio.sleep(5)
 
 
-async def test_a_gateway_is_drained_and_goes_before_ones_eyes(world: World, running: Browser) -> None:
+async def test_a_drained_and_deleted_gateway_leaves_the_list_live(world: World, running: Browser) -> None:
     port = free_port()
     await world.add_gateway("gw-berlin", port)
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:

@@ -55,7 +55,7 @@ async def further(page: Page, table: Locator) -> int:
     return min(int(number) for number in re.findall(r"laptop-(\d{5})", await table.inner_text()))
 
 
-async def test_of_ten_thousand_rows_few_are_in_the_page(world: World, running: Browser) -> None:
+async def test_a_page_of_ten_thousand_rows_renders_few(world: World, running: Browser) -> None:
     await add_devices(world)
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
         page = shown.page

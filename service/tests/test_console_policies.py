@@ -188,7 +188,7 @@ async def test_a_renamed_group_is_deleted_with_its_policies_and_restored(
         assert (policy["name"], policy["group"], policy["resources"]) == ("w", "authors", ["wiki"])
 
 
-async def test_what_a_deleted_resource_took_with_it_comes_back(
+async def test_undo_restores_a_resource_with_its_policies(
     world: World, running: Browser, people: None
 ) -> None:
     await world.add_resource("git", ["gw-berlin"], address="10.20.0.10", users=[])

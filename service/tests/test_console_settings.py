@@ -44,7 +44,7 @@ async def part(page: Page, name: str) -> None:
     await page.get_by_role("tab", name=name).click()
 
 
-async def test_who_is_signed_in_changes_their_own_account(world: World, running: Browser) -> None:
+async def test_an_administrator_changes_their_own_account(world: World, running: Browser) -> None:
     async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
         # Somewhere else too.
         assert (await olga.sign_in()).status_code == 200
@@ -242,9 +242,7 @@ async def test_a_proof_is_asked_for_and_the_call_is_repeated(world: World, runni
         await expect(page.get_by_role("heading", name="No tokens")).to_be_visible()
 
 
-async def test_an_auditor_sees_what_the_controller_is_and_who_administers_it(
-    world: World, running: Browser
-) -> None:
+async def test_an_auditor_sees_the_controller_and_the_administrators(world: World, running: Browser) -> None:
     async with administrator(world, "arno", "auditor") as arno, console(world, running, narrow=True) as shown:
         page = shown.page
         await shown.open("settings?part=controller")

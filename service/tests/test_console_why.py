@@ -23,7 +23,7 @@ async def running() -> AsyncGenerator[Browser]:
         yield running
 
 
-async def test_what_is_said_is_what_is_decided(world: World, running: Browser, switch: Switch) -> None:
+async def test_the_access_check_shows_the_decision(world: World, running: Browser, switch: Switch) -> None:
     await world.add_resource("git", ["gw-berlin"], address="10.20.0.10", users=[])
     device = await world.enrol()
     await device.prove()

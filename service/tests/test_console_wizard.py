@@ -57,7 +57,7 @@ async def test_each_step_ticks_itself_and_the_way_is_gone_at_its_end(world: Worl
             await expect(steps).to_have_count(0)
 
 
-async def test_it_can_be_sent_away_and_is_for_who_can_do_something(world: World, running: Browser) -> None:
+async def test_the_wizard_needs_write_access_and_can_be_dismissed(world: World, running: Browser) -> None:
     async with administrator(world, "arno", "auditor") as arno, console(world, running) as shown:
         await shown.open()
         await shown.sign_in(arno)

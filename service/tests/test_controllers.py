@@ -269,7 +269,7 @@ async def test_any_controller_closes_tunnels_before_it_says_so(both: tuple[World
 
 
 @needs_root
-async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[World, World]) -> None:
+async def test_the_log_names_the_device_on_every_controller(both: tuple[World, World]) -> None:
     _, two = both
     device = await two.enrol()
     await device.prove()
@@ -279,7 +279,7 @@ async def test_the_log_says_who_opened_wherever_it_was_carried_out(both: tuple[W
 
 
 @needs_root
-async def test_who_can_write_the_database_cannot_repeat_a_call(
+async def test_a_call_replayed_through_the_database_is_refused(
     both: tuple[World, World], caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = both
@@ -313,7 +313,7 @@ async def _heard(heard: list[str]) -> None:
 
 
 @needs_root
-async def test_what_one_controller_does_the_streams_of_another_tell(both: tuple[World, World]) -> None:
+async def test_a_change_at_a_controller_reaches_streams_of_another(both: tuple[World, World]) -> None:
     one, two = both
     device = await two.enrol()
     events = device.watch()
@@ -335,7 +335,7 @@ async def test_what_one_controller_does_the_streams_of_another_tell(both: tuple[
 
 
 @needs_root
-async def test_what_was_not_notified_is_found_by_its_number(
+async def test_a_lost_notification_is_found_by_its_number(
     both: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = both
@@ -370,7 +370,7 @@ async def test_a_device_hears_at_its_next_controller_what_it_missed(
 
 
 @needs_root
-async def test_who_outbids_the_owner_is_outbid(
+async def test_the_owner_outbids_a_higher_election_id(
     settings: tuple[Settings, Settings], wires: Wires, tmp_path: Path
 ) -> None:
     async with running(settings[0]) as one, behind(one, wires, tmp_path):

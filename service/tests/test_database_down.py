@@ -61,7 +61,7 @@ async def _by_a_session(database: Database) -> None:
 
 
 @pytest.mark.parametrize("ask", [_directly, _by_a_session])
-async def test_who_asks_after_the_servers_last_word_hears_that_it_is_down(
+async def test_a_statement_after_the_servers_shutdown_raises_database_down(
     relayed: tuple[Relay, Database], ask: Callable[[Database], Awaitable[None]]
 ) -> None:
     relay, database = relayed

@@ -104,7 +104,7 @@ OTHERS = [replace(item, params=(*item.params[:-1], ("changed", 1))) for item in 
     st.lists(st.sampled_from([*EVERYTHING, *OTHERS, *FOREIGN]), unique_by=lambda item: item.key),
     st.integers(1, len(TUNNELS)),
 )
-def test_what_passes_the_sieve_changes_no_plan(observed: list[Entry], portion: int) -> None:
+def test_a_sieved_plan_equals_the_whole_plan(observed: list[Entry], portion: int) -> None:
     sieve = Sieve(STATIC, {item.key: hash(item) for item in observed})
     for first in range(0, len(TUNNELS), portion):
         sieve.add(TUNNELS[first : first + portion])
@@ -114,7 +114,7 @@ def test_what_passes_the_sieve_changes_no_plan(observed: list[Entry], portion: i
     assert set(sieved.updates) == set(whole.updates)
 
 
-def test_nothing_stays_in_the_sieve_of_what_is_as_it_should_be() -> None:
+def test_the_sieve_drops_entries_that_are_as_desired() -> None:
     sieve = Sieve(STATIC, {item.key: hash(item) for item in EVERYTHING})
     sieve.add(TUNNELS)
     assert (sieve.static, sieve.tunnels, sieve.entries) == ([], [], {})
@@ -147,7 +147,7 @@ def test_an_sa_under_another_tag_is_another_sa() -> None:
     assert plan([], [DesiredTunnel.of(UUID, 1, new)], old).lost != ()
 
 
-def test_what_is_modified_carries_a_key() -> None:
+def test_a_modified_sad_entry_carries_its_key() -> None:
     """An SAD entry that is written without its key would be one with a key of zeros."""
     path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
     pair = Pair(1, numbers(1), numbers(2), Tag(7))
@@ -186,7 +186,7 @@ def test_wrapped_keys_are_not_compared_nor_shown() -> None:
     assert "wwww" not in repr(with_key)
 
 
-def test_what_belongs_inside_never_leaves_by_the_wan() -> None:
+def test_routes_to_inner_networks_never_use_the_wan() -> None:
     routes = {
         dict(item.match)["dst"]: dict(item.params)["nexthop_id"] for item in STATIC if item.table == "route"
     }

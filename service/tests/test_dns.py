@@ -61,7 +61,7 @@ async def test_a_zone_is_made_changed_and_retired(world: World) -> None:
         {"ttl": -1},
     ],
 )
-async def test_what_cannot_be_a_zone_is_refused(world: World, change: dict[str, Any]) -> None:
+async def test_an_invalid_zone_is_refused(world: World, change: dict[str, Any]) -> None:
     assert await refused(world, "POST", "/dns/zones", ZONE | change) == (422, "REQUEST_INVALID")
 
 
@@ -73,7 +73,7 @@ async def test_a_view_publishes_the_resources_that_it_names(world: World, switch
     assert (await world.rest("GET", "/dns/zones/corp"))["resources"] == []
 
 
-async def test_how_a_zone_fares_is_shown(world: World) -> None:
+async def test_a_zones_state_is_shown(world: World) -> None:
     await world.rest("POST", "/dns/zones", ZONE)
     async with world.database.begin() as session:
         number = await session.scalar(select(DnsZone.id))

@@ -117,7 +117,7 @@ async def test_a_tunnel_that_leaves_goes_although_its_controller_dies(
             assert await session.scalar(text("SELECT count(*) FROM tunnels")) == 1
 
 
-async def test_a_person_who_has_chosen_a_gateway_is_moved_when_it_dies(
+async def test_a_tunnel_with_a_chosen_gateway_moves_when_that_dies(
     world: World, switch: Switch, device: Device
 ) -> None:
     async with spare(world) as paris:

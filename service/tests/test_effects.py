@@ -70,7 +70,7 @@ async def test_a_fault_of_the_body_says_where_it_is(world: World, switch: Switch
     assert (answer.status_code, answer.json()["errors"]) == (422, [])
 
 
-async def test_what_hangs_on_a_resource(world: World, switch: Switch) -> None:
+async def test_a_resources_dependents_are_counted(world: World, switch: Switch) -> None:
     await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
     await world.rest("POST", "/users", {"name": "carol", "email": "carol@corp.example"})
     await world.rest("POST", "/groups", {"name": "writers", "members": ["alice", "bob"]})

@@ -55,7 +55,7 @@ async def test_an_owner_that_was_replaced_lets_go(world: World, switch: Switch) 
     assert taken["epoch"] == found["epoch"] + 1
 
 
-async def test_why_there_is_no_connection_is_said_in_words(world: World) -> None:
+async def test_an_offline_gateways_reason_is_in_words(world: World) -> None:
     async def no_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 another service\r\n")
         writer.close()
@@ -70,7 +70,7 @@ async def test_why_there_is_no_connection_is_said_in_words(world: World) -> None
         await until(lambda: reason("gw-other"), lambda why: why.startswith("TLS with it fails"))
 
 
-async def test_what_matches_everything_is_repaired_without_its_neighbours(world: World) -> None:
+async def test_repairing_a_catch_all_entry_keeps_the_others(world: World) -> None:
     """To P4Runtime a read of an entry without match fields is one of the whole table (section 11.1)."""
     switch, port = Switch(), free_port()
     await world.add_gateway("gw-six", port, address6="2001:db8:1::1")

@@ -156,7 +156,7 @@ def test_suites_have_the_numbers_of_the_wire() -> None:
     ("outer_family", "udp", "expected"),
     [(4, False, 1446), (4, True, 1438), (6, False, 1426), (6, True, 1418)],
 )
-def test_what_gcm_leaves_of_1500_bytes(outer_family: int, udp: bool, expected: int) -> None:
+def test_inner_length_of_gcm_on_a_1500_byte_link(outer_family: int, udp: bool, expected: int) -> None:
     assert inner_length(1500, outer_family, Suite.AES_GCM_256, udp=udp) == expected
 
 

@@ -15,7 +15,7 @@ from .switch import Switch
 pytestmark = pytest.mark.slow
 
 
-async def test_what_drifts_is_marked_and_what_counts_is_counted(world: World, switch: Switch) -> None:
+async def test_entries_show_drift_and_counters(world: World, switch: Switch) -> None:
     device = await world.enrol()
     await device.prove()
     await device.open()

@@ -41,7 +41,7 @@ async def answered(device: Device, call: str, request: bytes) -> grpc.StatusCode
     return grpc.StatusCode.OK
 
 
-async def test_what_is_no_message_is_refused_and_harms_nobody(world: World, device: Device) -> None:
+async def test_malformed_messages_are_refused_without_harm(world: World, device: Device) -> None:
     tunnel_id = (await device.open()).tunnel.tunnel_id
     for call in CALLS:
         for garbage in (b"\xff" * 64, secrets.token_bytes(1000), b"\x0a\x7f", b"\x0a\x02\xc3\x28"):
@@ -51,7 +51,7 @@ async def test_what_is_no_message_is_refused_and_harms_nobody(world: World, devi
     await device.renew(tunnel_id, 1)
 
 
-async def test_whatever_a_message_says_its_refusal_is_typed(world: World, device: Device) -> None:
+async def test_hostile_texts_get_typed_refusals(world: World, device: Device) -> None:
     texts = (
         "",
         "\0",

@@ -70,7 +70,7 @@ _NO_HOURS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("change", _NO_HOURS)
-def test_what_are_no_hours(change: dict[str, object]) -> None:
+def test_invalid_hours_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Hours.model_validate(OFFICE.model_dump() | change)
 
@@ -84,7 +84,7 @@ _WINDOWS = st.lists(st.tuples(st.sampled_from(DAYS), _CLOCK, _CLOCK), min_size=1
     zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Auckland"]),
     minute=st.integers(0, 366 * 24 * 60),
 )
-def test_what_is_said_of_later_is_so_then(
+def test_the_next_change_of_hours_happens_as_predicted(
     windows: list[tuple[str, str, str]], zone: str, minute: int
 ) -> None:
     now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(minutes=minute)

@@ -48,7 +48,7 @@ async def test_a_repeated_request_gets_the_first_answer(world: World) -> None:
     assert len(told) == 1
 
 
-async def test_of_many_at_once_one_is_run(world: World) -> None:
+async def test_concurrent_requests_with_one_key_run_once(world: World) -> None:
     asked = {"user": "alice"}
     answers = await asyncio.gather(*(post(world, "/invitations", asked, "k") for _ in range(8)))
     made = [answer for answer in answers if answer.status_code == 201]

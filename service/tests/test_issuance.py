@@ -94,7 +94,7 @@ def test_names_are_compared_in_one_spelling() -> None:
         (DEVICE, (), CA.public_key(), "the CA's"),
     ],
 )
-def test_what_is_not_of_its_profile_is_not_signed(
+def test_a_certificate_outside_of_its_profile_is_not_signed(
     profile: Profile, names: tuple[str, ...], key: ec.EllipticCurvePublicKey, why: str
 ) -> None:
     with pytest.raises(IssuanceError, match=why):

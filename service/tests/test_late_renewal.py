@@ -129,7 +129,7 @@ async def test_a_laptop_that_was_off_too_long_comes_back_by_its_key_and_a_code(
     assert {"device.renew-late", "device.renew"} <= {one["action"] for one in done}
 
 
-async def test_an_answer_that_is_lost_locks_nobody_out(world: World) -> None:
+async def test_a_lost_renewal_answer_does_not_lock_the_device_out(world: World) -> None:
     laptop = await enrolled(world)
     await expire(world)
     lost, after = await laptop.renewed(), await laptop.renewed()
@@ -199,7 +199,7 @@ async def test_a_request_is_served_once_and_only_as_it_was_signed(world: World) 
     assert await laptop.refusal(laptop.device.code(), challenge=challenge) == "REQUEST_INVALID"
 
 
-async def test_of_two_with_one_challenge_or_one_code_one_is_served(world: World) -> None:
+async def test_a_challenge_or_a_code_serves_a_single_request(world: World) -> None:
     laptop = await enrolled(world)
     await expire(world)
     challenge, code = await laptop.challenge(), laptop.device.code()

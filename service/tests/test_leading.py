@@ -50,7 +50,7 @@ def test_tunnels_are_led_from_where_others_have_come_before(
     assert behind(Serving(was, weighted=False), Serving(now, weighted=False)) == led
 
 
-def test_weights_lead_nobody_and_an_order_in_their_place_does() -> None:
+def test_an_order_of_gateways_moves_tunnels_and_weights_do_not() -> None:
     order, weights = (Serving((BERLIN, PARIS), weighted) for weighted in (False, True))
     assert behind(order, weights) == set()
     assert behind(weights, order) == {PARIS}
@@ -97,7 +97,9 @@ async def permission(world: World) -> tuple[datetime.datetime, bool]:
 
 
 @pytest.mark.slow
-async def test_who_does_not_move_in_time_is_closed(world: World, switch: Switch, device: Device) -> None:
+async def test_a_tunnel_that_does_not_move_in_time_is_closed(
+    world: World, switch: Switch, device: Device
+) -> None:
     async with spare(world):
         await device.open()
         before = await shown(world)
@@ -145,7 +147,7 @@ async def test_another_order_moves_whom_it_concerns_once(
 
 
 @pytest.mark.slow
-async def test_what_a_gateway_that_drains_had_is_shared_out_by_weight(world: World, switch: Switch) -> None:
+async def test_a_draining_gateways_tunnels_are_spread_by_weight(world: World, switch: Switch) -> None:
     async with AsyncExitStack() as gateways:
         weights = {"gw-berlin": 3, "gw-paris": 3, "gw-rome": 3}
         for number, name in enumerate(("gw-paris", "gw-rome"), 2):

@@ -45,9 +45,7 @@ def replayed(rows: dict[str, Row], events: list[tuple[str, Row]]) -> dict[str, R
 
 
 @given(st.lists(st.tuples(ROWS, st.booleans())), st.integers(1, 4))
-def test_whoever_follows_has_the_rows_however_often_they_were_away(
-    steps: list[tuple[dict[str, int], bool]], kept: int
-) -> None:
+def test_a_follower_with_gaps_has_the_rows(steps: list[tuple[dict[str, int], bool]], kept: int) -> None:
     timeline, seen, shown = Timeline("e", kept=kept), None, dict[str, Row]()
     for rows, looks in [*steps, ({"a": 9}, True)]:
         versions = {key: str(value) for key, value in rows.items()}
@@ -72,7 +70,7 @@ def test_a_place_in_the_log_is_read_as_it_was_written(position: dict[int, int]) 
 
 
 @pytest.mark.parametrize("seen", [None, "", "x", "16:1", "1:1,", "1:" + "9" * 19, "-1:1"])
-def test_what_is_no_place_in_the_log_is_not_taken_for_one(seen: str | None) -> None:
+def test_an_invalid_place_in_the_log_is_ignored(seen: str | None) -> None:
     assert parsed(seen) is None
 
 
@@ -82,7 +80,7 @@ def test_places_in_several_views_are_read_as_they_were_written(seen: dict[str, s
 
 
 @pytest.mark.parametrize("seen", [None, "", ";", "=", "tunnels", "tunnels="])
-def test_what_is_no_place_in_any_view_is_none(seen: str | None) -> None:
+def test_an_invalid_place_in_any_view_is_ignored(seen: str | None) -> None:
     assert places.parsed(seen) == {}
 
 
@@ -104,7 +102,7 @@ class Changing:
 @pytest.mark.parametrize(
     "before", [["online"], ["online", "reconciled"], ["draining"], ["draining", "online"]]
 )
-async def test_what_changes_and_changes_back_is_shown_as_it_is(
+async def test_a_live_row_ends_with_the_current_state(
     before: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view, "_LOOK_SECONDS", 0.01)
@@ -183,7 +181,7 @@ async def test_a_tunnel_is_seen_to_open_and_close(world: World, device: Device) 
 
 
 @slow
-async def test_what_others_change_is_seen(world: World, switch: Switch) -> None:
+async def test_a_live_view_shows_changes_by_other_programs(world: World, switch: Switch) -> None:
     async with watching(world, "dns") as stream:
         await stream.next()
         zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
@@ -202,9 +200,7 @@ async def test_what_others_change_is_seen(world: World, switch: Switch) -> None:
 
 
 @slow
-async def test_one_stream_has_several_views_and_each_goes_on_from_its_place(
-    world: World, device: Device
-) -> None:
+async def test_a_stream_with_several_views_resumes_each_of_them(world: World, device: Device) -> None:
     async with watching(world, "tunnels gateways audit") as stream:
         begun: dict[str, str] = {}
         for _ in range(3):
@@ -295,7 +291,7 @@ async def test_an_answer_that_is_cut_off_closes_each_of_its_streams() -> None:
 
 
 @slow
-async def test_what_a_tunnel_carries_is_told_while_it_does(
+async def test_the_traffic_view_has_tunnels_with_packets(
     world: World, switch: Switch, device: Device
 ) -> None:
     tunnel_id = (await device.open()).tunnel.tunnel_id
@@ -329,7 +325,7 @@ async def test_each_line_of_the_log_is_told_once_also_over_a_lost_connection(wor
 
 
 @slow
-async def test_who_may_not_see_it_is_refused_and_who_may_not_any_more_is_cut_off(
+async def test_a_live_view_needs_and_keeps_checking_permission(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoints, "_ADMITTED_SECONDS", 0.2)

@@ -38,7 +38,7 @@ def in_a_traceback(secret: bytes) -> None:
 
 @pytest.mark.parametrize("tell", [as_text, as_field, as_argument, in_a_traceback])
 @pytest.mark.parametrize("make", [totp.new_secret, new_kek])
-def test_it_is_seen(
+def test_a_leaked_secret_is_seen(
     no_secret_is_logged: LogWatch, make: Callable[[], bytes], tell: Callable[[bytes], None]
 ) -> None:
     _log.info("nothing of it")
@@ -49,7 +49,7 @@ def test_it_is_seen(
     no_secret_is_logged.lines.clear()
 
 
-def test_it_sees_what_is_given_and_what_another_process_says(
+def test_leaks_of_given_secrets_and_by_other_processes_are_seen(
     no_secret_is_logged: LogWatch, tmp_path: Path
 ) -> None:
     for given in ("correct horse battery", "postgresql://culvert:staple-of-the-battery@db/culvert"):

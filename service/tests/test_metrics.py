@@ -60,7 +60,7 @@ async def test_calls_tunnels_and_gateways_are_counted(world: World, switch: Swit
     assert (await world.anyone.get("/api/v1/users", headers=bearer)).status_code == 403
 
 
-async def test_what_the_controller_puts_right_and_what_it_denies_is_counted(
+async def test_repairs_and_denials_are_counted(
     world: World, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("culvert_service.gateways.link._RECONCILE_SECONDS", 0.05)

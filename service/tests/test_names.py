@@ -29,7 +29,7 @@ def resource(name: str, fqdn: str) -> dict[str, Any]:
     }
 
 
-async def test_one_name_is_one_resource_in_every_spelling(world: World, switch: Switch) -> None:
+async def test_all_spellings_of_a_name_are_a_single_resource(world: World, switch: Switch) -> None:
     await world.rest("POST", "/resources", resource("books", "BÜCHER.Corp.Example."))
     assert (await world.rest("GET", "/resources/books"))["fqdn"] == NAME
     for spelling in SPELLINGS:
@@ -57,7 +57,7 @@ async def test_one_name_is_one_resource_in_every_spelling(world: World, switch: 
         ("xn--bcher.corp.example", "a part that begins with xn-- is not the encoding of a valid name"),
     ],
 )
-async def test_what_is_no_name_is_refused_with_the_cause(
+async def test_an_invalid_name_is_refused_with_the_cause(
     world: World, switch: Switch, fqdn: str, why: str
 ) -> None:
     answer = await world.admin.post("/api/v1/resources", json=resource("books", fqdn))
@@ -74,7 +74,7 @@ async def test_what_is_no_name_is_refused_with_the_cause(
     assert why in traced.json()["detail"]
 
 
-async def test_one_origin_is_one_zone_in_every_spelling(world: World) -> None:
+async def test_all_spellings_of_an_origin_are_a_single_zone(world: World) -> None:
     zone = {"name": "books", "origin": "BÜCHER.Example.", "server": "ns.BÜCHER.example.", "key": "k"}
     made = await world.rest("POST", "/dns/zones", zone)
     assert (made["origin"], made["server"]) == ("xn--bcher-kva.example", "ns.xn--bcher-kva.example")

@@ -165,7 +165,7 @@ async def test_a_person_is_known_under_every_spelling_of_the_address(world: Worl
 
 
 @slow
-async def test_what_keeps_people_from_signing_in_is_logged_once(
+async def test_a_provider_outage_is_logged_once(
     tmp_path: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\n")

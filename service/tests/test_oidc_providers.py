@@ -235,7 +235,7 @@ async def test_an_address_under_another_name_is_none(claims: Json) -> None:
         assert (await signed_in(at(server.issuer, "provider"))).email is None
 
 
-async def test_userinfo_about_somebody_else_is_refused() -> None:
+async def test_userinfo_of_another_subject_is_refused() -> None:
     with serving(Shape(userinfo=VERIFIED | {"sub": "mallory"})) as server:
         assert "another account" in str(await refusal(at(server.issuer)))
 
@@ -268,7 +268,7 @@ UNUSABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-async def test_a_key_that_is_of_no_use_stops_nobody(name: str) -> None:
+async def test_an_unusable_key_of_a_provider_is_ignored(name: str) -> None:
     with serving(Shape(keys=[UNUSABLE[name], KEY.as_dict(private=False)])) as server:
         assert (await signed_in(at(server.issuer))).name == "ada"
     with serving(Shape(keys=[UNUSABLE[name]])) as server:
@@ -294,7 +294,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_key_of_a_token_is_found_whatever_names_there_are(name: str) -> None:
+async def test_the_key_of_a_token_is_found_with_any_key_ids(name: str) -> None:
     with serving(NAMES[name]) as server:
         assert (await signed_in(at(server.issuer))).name == "ada"
         server.shape.key = ECKey.generate_key("P-256", {"kid": "1"})
@@ -420,7 +420,7 @@ def port_of(server: asyncio.Server) -> int:
     return int(server.sockets[0].getsockname()[1])
 
 
-async def test_what_is_in_the_way_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_failure_to_reach_a_provider_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("culvert_service.oidc.calls._TIMEOUT_SECONDS", 100)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -117,7 +117,7 @@ async def test_bodies_that_are_no_json_and_headers_that_are_odd(world: World) ->
 
 
 @pytest.mark.timeout(600)
-async def test_what_schemathesis_makes_of_the_reference_is_no_fault(world: World) -> None:
+async def test_schemathesis_finds_no_fault(world: World) -> None:
     await asyncio.to_thread(_explore, world)
 
 

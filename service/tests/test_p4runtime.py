@@ -259,7 +259,7 @@ async def test_a_session_ends_when_another_client_is_primary(place: Place) -> No
     assert why.highest == 8
 
 
-async def test_digests_that_nobody_takes_hide_no_other_primary(place: Place) -> None:
+async def test_unread_digests_do_not_hide_a_new_primary(place: Place) -> None:
     switch = Told(primary(7), *map(moved, range(200)), primary(8, 6))
     async with place.serving(switch), place.open() as session:
         assert isinstance(await asyncio.wait_for(session.ended, 5), NotPrimaryError)

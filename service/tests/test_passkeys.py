@@ -36,7 +36,7 @@ SHAPED = st.fixed_dictionaries(
 
 
 @given(SHAPED | st.dictionaries(st.text(), JSON))
-def test_whatever_is_sent_as_a_credential_proves_nothing(credential: dict[str, Any]) -> None:
+def test_a_malformed_passkey_proves_nothing(credential: dict[str, Any]) -> None:
     party = Party("https://culvert.corp.example")
     assert isinstance(challenge_of(credential), bytes)
     assert isinstance(id_of(credential), bytes)

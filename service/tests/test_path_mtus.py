@@ -81,7 +81,7 @@ async def test_a_changed_path_changes_all_generations_policies_in_one_write(
     assert await limits(world) == both(1438)
 
 
-async def test_it_outlives_a_renewal_and_another_opening(world: World, device: Device) -> None:
+async def test_a_path_mtu_survives_renewal_and_reopening(world: World, device: Device) -> None:
     opened = await device.open(distances=told(1400))
     tunnel_id = opened.tunnel.tunnel_id
     renewed = await device.renew(tunnel_id, 1)
@@ -95,7 +95,7 @@ async def test_it_outlives_a_renewal_and_another_opening(world: World, device: D
     await agreed(world, {tunnel_id})
 
 
-async def test_it_outlives_the_controller(tmp_path: Path, database_url: str) -> None:
+async def test_a_path_mtu_survives_the_controller(tmp_path: Path, database_url: str) -> None:
     settings, switch, port = settings_in(tmp_path, database_url=database_url), Switch(), free_port()
     async with AsyncExitStack() as rest:
         async with running(settings) as world:
@@ -127,7 +127,7 @@ async def test_a_refusal_of_the_gateway_leaves_the_path_as_it_was(
     assert (await device.open()).tunnel.path_mtu == 1492
 
 
-async def test_nobody_sets_it_for_the_tunnel_of_another_device(world: World, device: Device) -> None:
+async def test_a_device_cannot_set_another_tunnels_path_mtu(world: World, device: Device) -> None:
     opened = await device.open()
     other = await world.enrol()
     await other.prove()
@@ -137,7 +137,7 @@ async def test_nobody_sets_it_for_the_tunnel_of_another_device(world: World, dev
 
 
 @pytest.mark.parametrize("mtu", [0, 1, 1279, 65536, 2**32 - 1])
-async def test_what_is_no_useful_path_is_refused(world: World, device: Device, mtu: int) -> None:
+async def test_a_useless_path_mtu_is_refused(world: World, device: Device, mtu: int) -> None:
     opened = await device.open()
     error = await refused(set_path_mtu(device, opened.tunnel.tunnel_id, mtu))
     assert error.reason is Reason.REQUEST_INVALID

@@ -53,7 +53,7 @@ async def problem(world: World, method: str, path: str, body: object = None) -> 
     return answer.status_code, answer.json()["reason"]
 
 
-async def test_what_is_written_is_read(world: World, device: Device) -> None:
+async def test_a_policy_reads_back_as_written(world: World, device: Device) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
@@ -76,7 +76,7 @@ async def test_what_is_written_is_read(world: World, device: Device) -> None:
     assert await world.rest("GET", "/policies") == []
 
 
-async def test_what_is_wrong_is_refused(world: World, device: Device) -> None:
+async def test_an_invalid_policy_is_refused(world: World, device: Device) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
     await world.rest("POST", "/policies", policy())
     for body, refusal in [
@@ -99,7 +99,7 @@ async def test_what_is_wrong_is_refused(world: World, device: Device) -> None:
     assert await problem(world, "GET", "/access?user=bob&name=wiki.corp.example") == (404, "NOT_FOUND")
 
 
-async def test_a_group_opens_nothing_to_who_is_not_in_it(world: World, device: Device, writers: None) -> None:
+async def test_a_groups_policy_permits_only_members(world: World, device: Device, writers: None) -> None:
     await world.rest("POST", "/users", {"name": "eve", "email": "eve@corp.example"})
     eve = await world.enrol("eve")
     await eve.prove()
@@ -161,7 +161,7 @@ async def test_a_change_closes_the_tunnel_and_tells_why(
     await events.aclose()
 
 
-async def test_what_another_policy_permits_stays(world: World, device: Device) -> None:
+async def test_a_tunnel_stays_while_another_policy_permits_it(world: World, device: Device) -> None:
     await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
     await world.rest("POST", "/policies", policy())
     tunnel_id = (await device.open()).tunnel.tunnel_id
@@ -310,7 +310,7 @@ async def test_a_device_is_shown_as_it_was_seen(world: World, device: Device) ->
     await until(lambda: world.rest("GET", f"/devices/{device.id}"), lambda found: not found["online"])
 
 
-async def test_where_every_device_has_to_be_approved(tmp_path: Any, database_url: str) -> None:
+async def test_device_approval_can_be_required_of_every_device(tmp_path: Any, database_url: str) -> None:
     settings = settings_in(tmp_path, database_url=database_url, device_approval=True)
     async with running(settings) as world:
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})

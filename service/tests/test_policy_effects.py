@@ -75,9 +75,7 @@ async def test_a_group_says_what_its_members_get_and_what_its_end_cuts(world: Wo
     assert await world.rest("GET", "/policies") == []
 
 
-async def test_what_would_be_refused_is_refused_beforehand_and_says_which_field(
-    world: World, device: Device
-) -> None:
+async def test_a_preview_refuses_invalid_bodies_with_their_field(world: World, device: Device) -> None:
     policy: dict[str, Any] = {"name": "writers", "group": "writers", "resources": ["wiki"]}
     faulty: list[tuple[str, dict[str, Any], str]] = [
         ("/policies", policy | {"resources": ["wiki", "git"]}, "/resources/1"),

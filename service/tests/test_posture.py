@@ -37,7 +37,7 @@ def test_a_version_is_compared_by_its_numbers(least: str, found: str | None, met
     assert Requirement(fact="kernel", at_least=least).met(found) is met
 
 
-def test_what_is_not_said_is_not_met() -> None:
+def test_a_missing_fact_does_not_meet_a_requirement() -> None:
     asked = (Requirement.model_validate(ENCRYPTED), Requirement.model_validate(DEBIAN_12))
     assert unmet(asked, {"disk_encryption": "on", "os_version": "13"}) == ()
     assert unmet(asked, {"disk_encryption": "On", "os_version": "13"}) == asked[:1]

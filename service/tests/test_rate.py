@@ -37,7 +37,7 @@ def test_no_more_is_served_than_burst_and_rate_allow_and_waiting_helps(pauses: l
             served += 1
 
 
-def test_one_does_not_take_from_another_and_who_is_silent_is_forgotten() -> None:
+def test_each_caller_has_a_bucket_and_full_ones_are_forgotten() -> None:
     limiter = Limiter(Rate(per_second=1, burst=1))
     assert [limiter.take(who, 0) for who in ("x", "x", "y")] == [0, 1, 0]
     for number in range(20_000):
@@ -91,7 +91,7 @@ def test_a_call_refused_for_its_64_takes_nothing_from_its_48() -> None:
 
 
 @pytest.mark.slow
-async def test_who_asks_too_often_is_told_when_to_come_back(tmp_path: Path, database_url: str) -> None:
+async def test_too_many_calls_are_refused_with_a_retry_time(tmp_path: Path, database_url: str) -> None:
     few = settings_in(
         tmp_path, database_url=database_url, rest_calls_per_second=0.5, rest_strangers_calls_per_second=0.2
     )
@@ -123,7 +123,7 @@ def test_refusals_in_a_loop_are_logged_once_a_minute_with_their_count() -> None:
     assert repeats.tell("y", what, 120) == 0
 
 
-def test_of_refusals_that_all_differ_the_log_is_told_no_more_than_the_rate() -> None:
+def test_differing_refusals_are_logged_at_a_limited_rate() -> None:
     repeats = Repeats()
     told = [repeats.tell("x", ("tunnel.renew", f"tunnel/{at}", "TUNNEL_UNKNOWN"), at) for at in range(600)]
     lines = [left_out for left_out in told if left_out is not None]

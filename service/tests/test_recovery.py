@@ -71,9 +71,7 @@ async def test_a_new_authenticator_ends_the_old_one_and_what_it_opened(world: Wo
     assert (refusal.status_code, refusal.json()["reason"]) == (403, "DEVICE_REVOKED")
 
 
-async def test_who_decides_about_what_was_before_does_not_keep_a_tunnel_open(
-    world: World, switch: Switch
-) -> None:
+async def test_a_sweep_on_stale_rows_does_not_keep_a_tunnel_open(world: World, switch: Switch) -> None:
     """The sweep has read a device whose code counts, when an administrator takes the authenticator away."""
     device, _ = await enrolled(world)
     await device.prove()

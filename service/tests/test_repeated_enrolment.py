@@ -78,7 +78,7 @@ async def test_an_answer_that_was_cut_is_asked_for_again(world: World, computer:
     assert sorted("again" in line["details"] for line in lines) == [False, True]
 
 
-async def test_what_the_first_answer_held_is_void(world: World, computer: Computer) -> None:
+async def test_a_repeated_enrolment_voids_the_first_answer(world: World, computer: Computer) -> None:
     first, second = await computer.enrol(), await computer.enrol()
     assert second.id == first.id
     assert (await refused(first.prove())).reason is Reason.CERTIFICATE_UNKNOWN
@@ -95,7 +95,7 @@ async def test_another_key_gets_nothing(computer: Computer) -> None:
     assert await computer.refusal() == (403, "INVITATION_INVALID")
 
 
-async def test_nothing_is_given_again_after_ten_minutes_a_code_or_a_revocation(world: World) -> None:
+async def test_enrolment_repeats_end_after_10_minutes_a_code_or_revocation(world: World) -> None:
     late, proven, revoked = [Computer(world, (await world.invite())["token"]) for _ in range(3)]
     await late.enrol()
     ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=10)
@@ -110,7 +110,9 @@ async def test_nothing_is_given_again_after_ten_minutes_a_code_or_a_revocation(w
     assert await revoked.refusal() == (403, "INVITATION_INVALID")
 
 
-async def test_of_many_at_once_with_one_key_there_is_one_device(world: World, computer: Computer) -> None:
+async def test_concurrent_enrolments_with_a_key_make_a_single_device(
+    world: World, computer: Computer
+) -> None:
     made = await asyncio.gather(*(computer.enrol() for _ in range(20)))
     assert len({one.id for one in made}) == len(await world.rest("GET", "/devices")) == 1
     watching = [await asyncio.gather(anext(one.watch()), return_exceptions=True) for one in made]

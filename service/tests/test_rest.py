@@ -83,7 +83,7 @@ async def test_bad_input_is_a_problem_that_names_the_field(world: World) -> None
     assert (await problem(world, "DELETE", "/api/v1/tunnels/7a0f0e6a-5b7e-4d0c-9a52-2f6c5a3c2d11"))[0] == 404
 
 
-async def test_what_exists_is_not_made_twice(world: World) -> None:
+async def test_creating_an_existing_row_is_refused(world: World) -> None:
     alice = {"name": "alice", "email": "alice@corp.example"}
     assert (await problem(world, "POST", "/api/v1/users", alice))[:2] == (409, "ALREADY_EXISTS")
     gateway = GATEWAY | {"p4runtime": f"127.0.0.1:{free_port()}"}

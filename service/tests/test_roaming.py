@@ -23,7 +23,7 @@ from .wire import Wires, frame, next_udp, udp
 HERE, THERE = Peer("203.0.113.10", 4500), Peer("203.0.113.77", 61000)
 
 
-def test_of_many_moves_the_newest_counts_and_one_is_at_work() -> None:
+def test_the_newest_move_counts_and_a_single_one_is_written() -> None:
     newest, sa = Newest(), (1, 7)
     assert newest.hear(sa, HERE)
     assert newest.take(sa) == HERE

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 
-async def test_nobody_in_another_role_writes_what_is_the_controllers(
+async def test_another_role_cannot_write_the_controllers_tables(
     tmp_path: Path, database_url: str, wires: Wires
 ) -> None:
     settings = settings_in(tmp_path, database_url=database_url, p4runtime_role="culvert")

@@ -186,7 +186,9 @@ async def test_certificates_of_a_clock_that_was_ahead_are_replaced(tmp_path: Pat
 
 @needs_root
 @pytest.mark.usefixtures("watchful")
-async def test_sluice_lets_in_who_the_old_ca_leads_to(world: World, wires: Wires, tmp_path: Path) -> None:
+async def test_sluice_accepts_a_certificate_chained_to_the_old_ca(
+    world: World, wires: Wires, tmp_path: Path
+) -> None:
     port, before = free_port(), await shown(world.settings.rest_listen)
     await world.add_gateway("gw-berlin", port)
     unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")

@@ -7,7 +7,7 @@ import pytest
 from culvert_service.gateways.running_time import running_time
 
 
-async def test_who_does_not_answer_in_time_is_late() -> None:
+async def test_running_time_raises_after_its_limit() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         async with running_time(0.2):
@@ -15,7 +15,7 @@ async def test_who_does_not_answer_in_time_is_late() -> None:
     assert time.monotonic() - began >= 0.2
 
 
-async def test_a_pause_of_this_process_is_nobodys_silence() -> None:
+async def test_a_pause_of_this_process_does_not_count_as_silence() -> None:
     answered, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.call_soon(time.sleep, 0.5)
     # As an answer does that lay there during the pause, and takes some turns of the loop to arrive.

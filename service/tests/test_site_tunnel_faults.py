@@ -67,7 +67,7 @@ async def test_both_can_open_before_one_seals(world: World, switches: dict[str, 
     assert max(at for at, one in enumerate(done) if one == opens) < done.index(switch)
 
 
-async def test_what_one_end_refuses_is_undone_at_the_other(world: World, switches: dict[str, Switch]) -> None:
+async def test_a_refusal_by_one_end_is_undone_at_the_other(world: World, switches: dict[str, Switch]) -> None:
     before = {name: dict(switch.entries) for name, switch in switches.items()}
     switches[PARIS].refuse_table = switches[PARIS].table("sad_out")
     await grow_old(world)
@@ -84,7 +84,7 @@ async def test_what_one_end_refuses_is_undone_at_the_other(world: World, switche
 
 
 @pytest.mark.usefixtures("often")
-async def test_what_is_missing_is_put_back(world: World, switches: dict[str, Switch]) -> None:
+async def test_missing_site_tunnel_entries_are_repaired(world: World, switches: dict[str, Switch]) -> None:
     berlin = switches[BERLIN]
     whole = dict(berlin.entries)
     for key in [key for key in whole if key[0] in (berlin.table("spd_in"), berlin.table("spd_out"))]:

@@ -39,7 +39,7 @@ def done(keys: Keys, step: Step) -> Keys:
 
 
 @given(any_keys(), st.none() | st.integers(1, 5))
-def test_whatever_is_left_ends_in_keys_that_both_seal_with(keys: Keys, asked: int | None) -> None:
+def test_any_left_rows_end_in_keys_that_both_ends_use(keys: Keys, asked: int | None) -> None:
     # At most: forget, switch, renew what is old, switch, renew what was asked for, switch, nothing.
     for _ in range(7):
         step = next_step(keys, asked)
@@ -67,7 +67,7 @@ def test_keys_are_renewed_once_for_each_word() -> None:
     assert next_step(Keys(4, old=True)) == Renew(5)
 
 
-def test_what_both_ends_say_is_carried() -> None:
+def test_a_site_tunnel_carries_the_intersection_of_its_ends() -> None:
     web = Selector("10.1.0.0/24", 6, (443, 443))
     anything, six = Selector("10.2.0.0/24"), Selector("fd00:2::/64")
     [flow] = flows(Place((web,)), Place((anything, six, Selector("10.2.0.0/24", 17))))

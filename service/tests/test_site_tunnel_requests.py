@@ -70,7 +70,7 @@ async def test_a_tunnels_profile(world: World) -> None:
 
 
 @pytest.mark.usefixtures("gateways")
-async def test_what_cannot_be_is_refused(world: World) -> None:
+async def test_an_impossible_site_tunnel_is_refused(world: World) -> None:
     berlin, rome = described()["ends"][0], {"gateway": "gw-rome", "targets": [{"prefix": "10.3.0.0/24"}]}
     tcp, udp = (
         {"prefix": prefix, "protocol": protocol}

@@ -161,7 +161,7 @@ async def test_only_what_is_among_the_targets_passes_either_way(
 
 @pytest.mark.slow
 @needs_root
-async def test_of_overlapping_targets_the_narrowest_carries_the_answer(
+async def test_the_narrowest_of_overlapping_targets_carries_the_answer(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:
     port = free_port()
@@ -186,7 +186,7 @@ async def test_of_overlapping_targets_the_narrowest_carries_the_answer(
 
 @pytest.mark.slow
 @needs_root
-async def test_what_lies_behind_a_router_is_reached_through_it(
+async def test_a_network_behind_a_router_is_reached_through_it(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:
     port, router = free_port(), "02:00:00:00:02:fe"

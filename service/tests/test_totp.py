@@ -26,7 +26,7 @@ def test_vectors(seconds: int, code: str) -> None:
 
 
 @pytest.mark.parametrize(("off", "good"), [(-60, False), (-30, True), (0, True), (30, True), (60, False)])
-def test_one_step_of_drift_either_way(off: int, good: bool) -> None:
+def test_a_code_may_be_a_step_early_or_late(off: int, good: bool) -> None:
     code = TOTP("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").at(1_000_000 + off)
     assert isinstance(judge(Guard(), SECRET, code, at(1_000_000)), Proven) == good
 
@@ -52,7 +52,7 @@ def test_the_fifth_wrong_guess_locks_and_the_lock_ends() -> None:
 
 
 @pytest.mark.parametrize("code", ["", "28708", "2870822", "abcdef", "２８７０８２", "287082\0"])
-def test_what_is_no_code_is_a_wrong_guess(code: str) -> None:
+def test_a_malformed_code_is_a_wrong_guess(code: str) -> None:
     assert isinstance(judge(Guard(), SECRET, code, at(59)), Wrong)
 
 

@@ -127,5 +127,5 @@ async def test_without_a_collector_it_serves_and_stops(tmp_path: Path, database_
     assert tracing._tracer is None
 
 
-async def test_they_are_off_unless_asked_for(world: World) -> None:
+async def test_traces_are_off_by_default(world: World) -> None:
     assert tracing._tracer is None

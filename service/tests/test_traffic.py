@@ -29,7 +29,7 @@ def test_new_keys_and_a_restarted_counter_count_from_zero() -> None:
     assert traffic.rates() == {WIKI: Rate(40, 0), GIT: Rate(30, 0)}
 
 
-def test_of_a_gateway_that_is_not_looked_at_any_more_nothing_is_known() -> None:
+def test_the_rates_of_a_dropped_gateway_are_forgotten() -> None:
     traffic = Traffic()
     for at in (0, 1):
         traffic.look("gw", {10: 10 * at}, {}, TUNNELS, at)
@@ -40,7 +40,7 @@ def test_of_a_gateway_that_is_not_looked_at_any_more_nothing_is_known() -> None:
     assert traffic.rates() == {GIT: Rate(10, 0)}
 
 
-def test_of_too_many_another_controller_is_told_the_fastest() -> None:
+def test_packed_rates_keep_the_fastest_that_fit() -> None:
     rates = {uuid.UUID(int=at): Rate(at, 2 * at) for at in range(1000)}
     told = packed(rates)
     assert len(told) * 4 / 3 < PAYLOAD_MAX - 1000

@@ -328,7 +328,7 @@ async def test_after_a_gateways_restart_devices_that_watch_come_first(
     assert set(order) == set(places)
 
 
-async def test_keys_that_nobody_fetches_end_with_their_tunnel(
+async def test_unfetched_keys_end_with_their_tunnel(
     world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("culvert_service.tunnels.restoring._CLAIM_SECONDS", 0.3)
@@ -360,7 +360,7 @@ async def test_a_tunnel_outlives_its_controller(tmp_path: Path) -> None:
         await gateway.__aexit__(None, None, None)
 
 
-async def test_entries_that_nobody_wants_are_deleted(world: World, device: Device, switch: Switch) -> None:
+async def test_foreign_tunnel_entries_are_deleted(world: World, device: Device, switch: Switch) -> None:
     await device.open()
     tunnel_id = (await tunnels(world))[0]["id"]
     switch.silent = True
@@ -378,9 +378,7 @@ async def test_entries_that_nobody_wants_are_deleted(world: World, device: Devic
     await until(left, lambda count: count == 0)
 
 
-async def test_a_tunnel_that_nobody_renews_is_closed_when_its_keys_are_over(
-    world: World, device: Device, switch: Switch
-) -> None:
+async def test_a_tunnel_is_closed_when_its_keys_expire(world: World, device: Device, switch: Switch) -> None:
     """The default: renewed after an hour, over after two."""
     await device.open()
     other = await world.enrol()

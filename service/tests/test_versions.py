@@ -31,7 +31,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["reason"]
 
 
-async def test_what_is_written_over_is_written_by_who_has_seen_it(world: World, switch: Switch) -> None:
+async def test_a_change_needs_the_current_etag(world: World, switch: Switch) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
     await world.rest("POST", "/policies", POLICY)
     await world.rest("POST", "/dns/zones", ZONE)
@@ -120,7 +120,7 @@ READ_ONLY: dict[str, dict[str, object]] = {
 }
 
 
-async def test_what_was_read_can_be_sent_back(world: World, switch: Switch) -> None:
+async def test_a_get_body_can_be_put_back(world: World, switch: Switch) -> None:
     await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
     await world.rest("POST", "/policies", POLICY)
     await world.rest("POST", "/dns/zones", ZONE)

@@ -45,7 +45,7 @@ def test_each_gateway_has_its_part_of_many_devices() -> None:
 
 
 @given(st.uuids())
-def test_a_devices_order_is_its_own_whatever_the_others_do(device: uuid.UUID) -> None:
+def test_a_devices_gateway_order_depends_on_no_other_device(device: uuid.UUID) -> None:
     whole = order(device, BERLIN, PARIS, ROME)
     assert whole == order(device, ROME, PARIS, BERLIN)
     assert whole[2] == "rome"

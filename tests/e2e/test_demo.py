@@ -53,7 +53,7 @@ def test_the_first_page_opens_and_nothing_is_left_behind() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_it_stays_up_and_what_it_says_leads_into_the_console() -> None:
+async def test_the_demo_stays_up_and_its_account_opens_the_console() -> None:
     lab = parts.PROGRAMS / "culvert-lab"
     demo = await asyncio.create_subprocess_exec(lab, "demo", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert demo.stdout is not None

@@ -83,7 +83,7 @@ async def test_a_connection_to_the_address_alone_goes_through(office: Office) ->
     assert (tunnel.fqdn, tunnel.state) == (net.WIKI_NAME, local_pb2.TUNNEL_STATE_UP)
 
 
-async def test_one_datagram_to_the_address_alone_arrives(office: Office) -> None:
+async def test_a_datagram_without_a_dns_query_arrives(office: Office) -> None:
     assert (await office.culvert("pause", "15m")).code == 0
     assert (await office.culvert("resume")).code == 0
     # Packets ask for one name no sooner.
@@ -92,7 +92,7 @@ async def test_one_datagram_to_the_address_alone_arrives(office: Office) -> None
         assert await office.lab.inside(Site.LAPTOP).run(asked, net.WIKI_ADDRESS) == b"once"
 
 
-async def test_one_datagram_over_ipv6_arrives(office: Office) -> None:
+async def test_a_datagram_over_ipv6_without_a_dns_query_arrives(office: Office) -> None:
     await spare.start(office.lab, office.joined.admin)
     await spare.six(office.joined.admin)
     while "src fd99:1::1" not in await routes(office):  # noqa: ASYNC110  nothing tells of it

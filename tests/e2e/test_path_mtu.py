@@ -350,7 +350,7 @@ async def _grows(got: list[int]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_what_anybody_says_by_icmp_changes_nothing(office: Office) -> None:
+async def test_forged_icmp_does_not_change_the_mtu(office: Office) -> None:
     assert (await office.fetch()).code == 0
     await _until(office, 1438)
     stop = threading.Event()

@@ -60,7 +60,7 @@ async def test_a_name_that_does_not_exist_is_not_held(office: Office) -> None:
     assert answer.rcode() == dns.rcode.NXDOMAIN
 
 
-async def test_what_a_person_has_closed_is_not_opened_by_the_next_packet(office: Office) -> None:
+async def test_the_next_packet_does_not_reopen_a_closed_tunnel(office: Office) -> None:
     await office.culvert("close", "--all")
 
     def connect() -> bool:

@@ -101,7 +101,7 @@ def test_an_address_of_this_computer_is_left_to_it(site: Site, laptop: Laptop) -
     assert routes() == before
 
 
-def test_what_is_blocked_leaves_by_no_route(site: Site, laptop: Laptop) -> None:
+def test_a_blocked_prefix_leaves_by_no_route(site: Site, laptop: Laptop) -> None:
     assert laptop.pair is None
     laptop.block()
     with site.gateway.call(_wiretap, "wan") as tap:
@@ -218,7 +218,7 @@ def test_a_crash_leaves_everything_blocked_and_the_next_start_no_old_key(site: S
         ip([f"xfrm policy delete {FOREIGN}"], "peer")
 
 
-def test_what_others_removed_is_put_back_or_asked_for_anew(site: Site, laptop: Laptop) -> None:
+def test_flushed_policies_are_restored_and_sas_renewed(site: Site, laptop: Laptop) -> None:
     laptop.open(Pair(GCM))
     ip(["xfrm policy flush"], "peer")
     site.peer.call(laptop.path.repair)

@@ -112,9 +112,7 @@ def test_a_rekey_loses_no_packet(site: Site, tunnels: Tunnels) -> None:
     assert exchange.answered == set(range(exchange.sent))
 
 
-def test_what_was_tampered_with_is_dropped_and_counted(
-    site: Site, controller: Controller, tunnels: Tunnels
-) -> None:
+def test_a_forged_packet_is_dropped_and_counted(site: Site, controller: Controller, tunnels: Tunnels) -> None:
     with tunnels.opened(Pair(GCM)):
         before = controller.drops()
         with site.damaging():
