@@ -3,7 +3,7 @@ import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 
 import { ORDERS } from "./devices/queries";
-import { ErrorPage, Missing } from "./frame/ErrorPage";
+import { ErrorPage, NotFoundPage } from "./frame/ErrorPage";
 import { Frame } from "./frame/Frame";
 import { OverviewPage } from "./overview/OverviewPage";
 import { ORDERS as RESOURCE_ORDERS } from "./resources/queries";
@@ -12,7 +12,7 @@ import { view } from "./shared/view";
 
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Outlet,
-  notFoundComponent: Missing,
+  notFoundComponent: NotFoundPage,
 });
 
 const setUpRoute = createRoute({

@@ -7,7 +7,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { api, body, type Schemas } from "../api/client";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
-import { Waiting } from "../shared/Waiting";
+import { Loading } from "../shared/Loading";
 
 type Trace = Schemas["TraceOut"];
 
@@ -58,7 +58,7 @@ export function AccessCheckPage() {
           </Button>
         </Group>
       </form>
-      {traces.isLoading && <Waiting forWhat="the answer" />}
+      {traces.isLoading && <Loading forWhat="the answer" />}
       {traces.isError && <ProblemNote error={traces.error} />}
       {traces.data?.length === 0 && (
         <Alert variant="light" color="yellow" title="This person has no device">

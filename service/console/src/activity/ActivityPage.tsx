@@ -5,12 +5,12 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { DNS_NAME_MAX } from "../api/contract";
-import { Empty } from "../shared/Empty";
-import { Moment } from "../shared/Moment";
+import { EmptyList } from "../shared/EmptyList";
+import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
-import { Chains } from "./Chains";
+import { ChainVerification } from "./ChainVerification";
 import { actorOf, objectOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
 
@@ -45,7 +45,7 @@ export function ActivityPage() {
           Export
         </Button>
       </PageHead>
-      <Chains />
+      <ChainVerification />
       <Group mb="md">
         {TEXTS.map(([field, label]) => (
           <TextInput
@@ -79,7 +79,7 @@ export function ActivityPage() {
         columns={COLUMNS}
         empty={
           Object.keys(filter).length > 0 ? (
-            <Empty
+            <EmptyList
               icon={<IconSearchOff />}
               title="No matching lines"
               action={
@@ -95,11 +95,11 @@ export function ActivityPage() {
               }
             >
               Names, actions and objects must match in full.
-            </Empty>
+            </EmptyList>
           ) : (
-            <Empty icon={<IconHistory />} title="Nothing has happened yet">
+            <EmptyList icon={<IconHistory />} title="Nothing has happened yet">
               Actions of administrators, devices and the controller appear here live.
-            </Empty>
+            </EmptyList>
           )
         }
       />
@@ -142,5 +142,5 @@ const COLUMNS: Column<Line>[] = [
       </Stack>
     ),
   },
-  { title: "Time", from: "sm", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Time", from: "sm", cell: ({ at }) => <TimeSince at={at} /> },
 ];

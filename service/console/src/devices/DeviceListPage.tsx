@@ -8,9 +8,9 @@ import { useState } from "react";
 import { api, body } from "../api/client";
 import { useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
-import { Confirm } from "../shared/Confirm";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { LastDenied } from "../shared/LastDenied";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import { ListPage } from "../shared/ListPage";
 import { notifyProblem } from "../shared/ProblemNote";
 import type { Column } from "../shared/RowList";
@@ -93,7 +93,7 @@ const COLUMNS: Column<Device>[] = [
             online
           </Text>
         ) : (
-          <Moment at={last_seen_at} />
+          <TimeSince at={last_seen_at} />
         )}
         <Text size="xs" c="dimmed" className="mono">
           {last_seen_address}
@@ -204,11 +204,11 @@ function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClo
     },
   });
   return (
-    <Confirm onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
+    <ConfirmDialog onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
         <List.Item>The computer loses access for good; it can enrol again with a new invitation</List.Item>
       </List>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

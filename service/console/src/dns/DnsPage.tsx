@@ -8,17 +8,17 @@ import { useState } from "react";
 import { api } from "../api/client";
 import { useDns, type Zone } from "../live/live";
 import { useMayWrite } from "../session/session";
-import { Empty } from "../shared/Empty";
+import { EmptyList } from "../shared/EmptyList";
 import { encoded } from "../shared/encoded";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { notifyProblem } from "../shared/ProblemNote";
 import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
-import { Waiting } from "../shared/Waiting";
+import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { chosen, COLOURS, STATES } from "./records";
-import { Values } from "./Values";
+import { RecordValues } from "./RecordValues";
 
 const SHOWN_MAX = 200;
 
@@ -28,7 +28,7 @@ export function DnsPage() {
   const { rows } = useDns();
   const mayWrite = useMayWrite("dns");
   const [adding, setAdding] = useState(false);
-  if (rows === null) return <Waiting forWhat="zones" />;
+  if (rows === null) return <Loading forWhat="zones" />;
   const { zones, records } = chosen(rows, filter);
   const add = mayWrite && (
     <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
@@ -44,10 +44,10 @@ export function DnsPage() {
       </PageHead>
       {adding && <ZoneCreateDialog onClose={() => setAdding(false)} />}
       {zones.length === 0 && (
-        <Empty icon={<IconWorldWww />} title="No zone yet" action={add}>
+        <EmptyList icon={<IconWorldWww />} title="No zone yet" action={add}>
           A zone is where resources’ names are published: a name server, an origin such as corp.example, and
           the name of a TSIG key.
-        </Empty>
+        </EmptyList>
       )}
       <Stack gap="sm" mb="lg">
         {zones.map((zone) => (
@@ -68,9 +68,9 @@ export function DnsPage() {
             />
           </Group>
           {records.length === 0 ? (
-            <Empty icon={<IconSearchOff />} title="No matching records">
+            <EmptyList icon={<IconSearchOff />} title="No matching records">
               Records show here as resources are published.
-            </Empty>
+            </EmptyList>
           ) : (
             <Table.ScrollContainer minWidth={340}>
               <Table aria-label="Records" verticalSpacing="xs">
@@ -102,10 +102,10 @@ export function DnsPage() {
                             {record.message} {record.remedy}
                           </Text>
                         )}
-                        <Values record={record} />
+                        <RecordValues record={record} />
                       </Table.Td>
                       <Table.Td visibleFrom="sm">
-                        <Moment at={record.updated_at} />
+                        <TimeSince at={record.updated_at} />
                       </Table.Td>
                     </Table.Tr>
                   ))}
@@ -158,7 +158,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
           <Encoded name={zone.origin} display_name={zone.display_name} />
           <Text size="sm" c="dimmed" component="div">
             at <span className="mono">{zone.server}</span>
-            {zone.serial !== null && `, serial ${zone.serial}`}, checked <Moment at={zone.checked_at} />
+            {zone.serial !== null && `, serial ${zone.serial}`}, checked <TimeSince at={zone.checked_at} />
             {zone.lag_seconds > 0 && `, ${Math.round(zone.lag_seconds)} s behind`}
             {zone.keeper === null && ", maintained by no dns-updater"}
           </Text>

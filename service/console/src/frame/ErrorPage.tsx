@@ -20,7 +20,7 @@ export function ErrorPage({ error }: { error: unknown }) {
   );
 }
 
-export function Missing() {
+export function NotFoundPage() {
   return (
     <Stack align="flex-start" p="xl">
       <Title order={2}>There is nothing at this address</Title>

@@ -21,15 +21,15 @@ import { Suspense, useEffect, useRef } from "react";
 
 import { useChanges } from "../live/changes";
 import { useLink } from "../live/live";
-import { Prover } from "../session/Prover";
+import { ProofPrompt } from "../session/ProofPrompt";
 import { sessionQuery, type Session } from "../session/session";
 import { view } from "../shared/view";
 import { PLACES } from "./navigation";
 import { AccountMenu } from "./AccountMenu";
-import { Notices } from "./Notices";
-import { Palette, usePalette } from "./Palette";
+import { NoticeAlert } from "./NoticeAlert";
+import { CommandPalette, useCommandPalette } from "./CommandPalette";
 import { ProblemNote } from "../shared/ProblemNote";
-import { Waiting } from "../shared/Waiting";
+import { Loading } from "../shared/Loading";
 import { NavLinkTo } from "../shared/links";
 
 const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
@@ -37,7 +37,7 @@ const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
 /** The frame of every view for a signed-in administrator; for others, the sign-in page. */
 export function Frame() {
   const session = useQuery(sessionQuery);
-  if (session.isPending) return <Waiting forWhat="the console" whole />;
+  if (session.isPending) return <Loading forWhat="the console" whole />;
   if (session.data) return <Framed session={session.data} />;
   if (session.isError)
     return (
@@ -46,7 +46,7 @@ export function Frame() {
       </Center>
     );
   return (
-    <Suspense fallback={<Waiting forWhat="the console" whole />}>
+    <Suspense fallback={<Loading forWhat="the console" whole />}>
       <SignInPage />
     </Suspense>
   );
@@ -55,7 +55,7 @@ export function Frame() {
 function Framed({ session }: { session: Session }) {
   const [opened, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
-  const palette = usePalette();
+  const palette = useCommandPalette();
   useChanges();
   return (
     <AppShell
@@ -94,11 +94,11 @@ function Framed({ session }: { session: Session }) {
       </AppShell.Navbar>
       <AppShell.Main>
         <Lost />
-        <Notices name={session.name} />
+        <NoticeAlert name={session.name} />
         <Outlet />
       </AppShell.Main>
-      <Palette {...palette} />
-      <Prover session={session} />
+      <CommandPalette {...palette} />
+      <ProofPrompt session={session} />
     </AppShell>
   );
 }

@@ -7,7 +7,7 @@ import { PORT_MAX } from "../api/contract";
 import { api, body } from "../api/client";
 import { CreateForm, type Created } from "../shared/CreateForm";
 import { PageHead } from "../shared/PageHead";
-import { Bundle } from "./Bundle";
+import { BundleDialog } from "./BundleDialog";
 import { FIELDS, gatewayOf, NEW, VALIDATE, type GatewayForm } from "./form";
 
 const KINDS = [
@@ -131,7 +131,7 @@ export function GatewayCreatePage() {
         )}
       </CreateForm>
       {made !== null && (
-        <Bundle
+        <BundleDialog
           name={made}
           onClose={() => void navigate({ to: "/gateways/of/$name", params: { name: made } })}
         />

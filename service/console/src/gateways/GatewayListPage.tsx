@@ -4,12 +4,12 @@ import { IconPlus, IconServer2 } from "@tabler/icons-react";
 import { useGateways, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { PageSwitch } from "../shared/PageSwitch";
-import { Empty } from "../shared/Empty";
+import { EmptyList } from "../shared/EmptyList";
 import { AnchorLink, ButtonLink } from "../shared/links";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { LiveList, type Column } from "../shared/RowList";
-import { Waiting } from "../shared/Waiting";
+import { Loading } from "../shared/Loading";
 import { driftOf, stateOf } from "./state";
 
 export function GatewayListPage() {
@@ -29,12 +29,12 @@ export function GatewayListPage() {
         <PageSwitch at="/gateways" pages={["/gateways", "/site-tunnels"]} />
       </Group>
       {rows === null ? (
-        <Waiting forWhat="gateways" />
+        <Loading forWhat="gateways" />
       ) : gateways.length === 0 ? (
-        <Empty icon={<IconServer2 />} title="No gateway yet" action={add}>
+        <EmptyList icon={<IconServer2 />} title="No gateway yet" action={add}>
           A gateway carries tunnels into your network. Add one, or describe it in a file and register it with
           “culvert-controller gateway add”; it shows here as soon as it answers.
-        </Empty>
+        </EmptyList>
       ) : (
         <LiveList label="Gateways" rows={gateways} columns={COLUMNS} keyOf={({ name }) => name} />
       )}
@@ -77,7 +77,7 @@ const COLUMNS: Column<Gateway>[] = [
   {
     title: "Last reconciled",
     from: "sm",
-    cell: ({ reconciled_at }) => <Moment at={reconciled_at} />,
+    cell: ({ reconciled_at }) => <TimeSince at={reconciled_at} />,
   },
   { title: "Drift", from: "md", cell: driftOf },
   { title: "Tunnels", align: "right", cell: ({ tunnels }) => tunnels },

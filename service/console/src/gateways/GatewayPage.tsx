@@ -4,18 +4,18 @@ import { useState } from "react";
 
 import { useGateways, useTraffic, useTunnelsBy, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
-import { Empty } from "../shared/Empty";
+import { EmptyList } from "../shared/EmptyList";
 import { ButtonLink } from "../shared/links";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
-import { Waiting } from "../shared/Waiting";
+import { Loading } from "../shared/Loading";
 import { TunnelTable } from "../tunnels/TunnelTable";
-import { Bundle } from "./Bundle";
-import { Drain, Undrain } from "./Drain";
-import { Drops, useSamples } from "./Drops";
+import { BundleDialog } from "./BundleDialog";
+import { DrainDialog, UndrainButton } from "./DrainDialog";
+import { DropsSection, useSamples } from "./DropsSection";
 import { trip } from "./samples";
 import { driftOf, keysOf, stateOf } from "./state";
-import { Tables } from "./Tables";
+import { TablesSection } from "./TablesSection";
 import { IconServerOff } from "@tabler/icons-react";
 
 const TUNNELS_MAX = 50;
@@ -23,11 +23,11 @@ const TUNNELS_MAX = 50;
 export function GatewayPage() {
   const { name } = useParams({ from: "/frame/gateways/of/$name" });
   const { rows } = useGateways();
-  if (rows === null) return <Waiting forWhat={name} />;
+  if (rows === null) return <Loading forWhat={name} />;
   const gateway = rows.get(name);
   if (gateway === undefined)
     return (
-      <Empty
+      <EmptyList
         icon={<IconServerOff />}
         title="There is no such gateway"
         action={
@@ -37,7 +37,7 @@ export function GatewayPage() {
         }
       >
         It may have been deleted.
-      </Empty>
+      </EmptyList>
     );
   return <Shown gateway={gateway} />;
 }
@@ -58,7 +58,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
     ["Owner", gateway.owner === "" ? "no controller" : gateway.owner],
-    ["Last reconciled", <Moment key="r" at={gateway.reconciled_at} />],
+    ["Last reconciled", <TimeSince key="r" at={gateway.reconciled_at} />],
     ["Drift", driftOf(gateway)],
     ["Keys", keysOf(gateway)],
     ["Only gateway of", gateway.alone_for.length === 0 ? "no resource" : gateway.alone_for.join(", ")],
@@ -92,7 +92,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
               Drain
             </Button>
           ) : (
-            <Undrain gateway={gateway} />
+            <UndrainButton gateway={gateway} />
           ))}
       </PageHead>
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }}>
@@ -115,16 +115,16 @@ function Shown({ gateway }: { gateway: Gateway }) {
           <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />
         )}
       </section>
-      <Drops
+      <DropsSection
         name={gateway.name}
         hours={hours}
         onHours={(chosen) => void navigate({ search: chosen === 1 ? {} : { hours: chosen }, replace: true })}
       />
-      <Tables name={gateway.name} isOnline={gateway.state === "online"} />
+      <TablesSection name={gateway.name} isOnline={gateway.state === "online"} />
       {bundling && (
-        <Bundle name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
+        <BundleDialog name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
       )}
-      {draining && <Drain gateway={gateway} onClose={() => setDraining(false)} />}
+      {draining && <DrainDialog gateway={gateway} onClose={() => setDraining(false)} />}
     </Stack>
   );
 }

@@ -6,7 +6,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { api, body } from "../api/client";
 import { CreateForm, type Created } from "../shared/CreateForm";
 import { PageHead } from "../shared/PageHead";
-import { Fields } from "./Fields";
+import { GroupFields } from "./GroupFields";
 import { FIELDS, groupOf, type GroupForm } from "./queries";
 
 const NEW: Created<GroupForm> = { initial: { name: "", members: [] }, fieldsOf: () => FIELDS };
@@ -28,7 +28,7 @@ export function GroupCreatePage() {
         }}
         list="/groups"
       >
-        {(form) => <Fields form={form} />}
+        {(form) => <GroupFields form={form} />}
       </CreateForm>
     </Stack>
   );

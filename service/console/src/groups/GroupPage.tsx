@@ -14,8 +14,8 @@ import { LoadedPage } from "../shared/LoadedPage";
 import { AnchorLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { useEffectOf } from "../shared/useEffectOf";
-import { DeleteGroup } from "./DeleteGroup";
-import { Fields } from "./Fields";
+import { GroupDeleteDialog } from "./GroupDeleteDialog";
+import { GroupFields } from "./GroupFields";
 import {
   FIELDS,
   formOf,
@@ -74,14 +74,14 @@ function Shown({ found }: { found: Tagged<Group> }) {
       >
         {(form, before) => (
           <>
-            <Fields form={form} />
+            <GroupFields form={form} />
             {mayWrite && form.isDirty() && <GroupEffect values={form.values} before={before} />}
           </>
         )}
       </EditForm>
       <ItsPolicies name={name} />
       {deleting && (
-        <DeleteGroup group={found.row} onClose={close} onDeleted={() => navigate({ to: "/groups" })} />
+        <GroupDeleteDialog group={found.row} onClose={close} onDeleted={() => navigate({ to: "/groups" })} />
       )}
     </Stack>
   );

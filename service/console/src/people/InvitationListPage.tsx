@@ -7,10 +7,10 @@ import { useState } from "react";
 
 import { api } from "../api/client";
 import { useMayWrite } from "../session/session";
-import { Confirm } from "../shared/Confirm";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
 import { invitationsQuery, type Invitation } from "./queries";
 
@@ -62,7 +62,7 @@ const COLUMNS: Column<Invitation>[] = [
       </Text>
     ),
   },
-  { title: "Sent", from: "sm", cell: ({ created_at }) => <Moment at={created_at} /> },
+  { title: "Sent", from: "sm", cell: ({ created_at }) => <TimeSince at={created_at} /> },
   {
     title: "Valid until",
     cell: ({ expires_at }) => (
@@ -101,13 +101,13 @@ function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitatio
     },
   });
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Withdraw the invitation of ${user}?`}
       act="Withdraw"
       mutation={withdraw}
     >
       <Text size="sm">Its link no longer enrols a computer. A computer that has used it stays enrolled.</Text>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

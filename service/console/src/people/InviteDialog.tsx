@@ -5,7 +5,7 @@ import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
-import { ShownOnce } from "../shared/ShownOnce";
+import { SecretPanel } from "../shared/SecretPanel";
 
 /** A link is made when somebody asks for it, because each is good for a computer. */
 export function InviteDialog({ name, onClose }: { name: string; onClose: () => void }) {
@@ -33,7 +33,7 @@ export function InviteDialog({ name, onClose }: { name: string; onClose: () => v
       ) : (
         <Stack>
           <QrSecret value={invite.data.link} title="QR code of the invitation" />
-          <ShownOnce
+          <SecretPanel
             label="Invitation"
             value={invite.data.link}
             about={`Valid until ${new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`}

@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { useTunnelsBy } from "../live/live";
-import { Confirm } from "../shared/Confirm";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { closes, counted } from "../shared/words";
 
 export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
@@ -19,12 +19,12 @@ export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: (
     },
   });
   return (
-    <Confirm onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
         <List.Item>Revokes each of their devices, for good</List.Item>
         <List.Item>Deletes policies that apply to them alone</List.Item>
       </List>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

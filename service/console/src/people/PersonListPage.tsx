@@ -7,7 +7,7 @@ import { useMayWrite } from "../session/session";
 import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
 import { LastDenied } from "../shared/LastDenied";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { PersonCreateDialog } from "./PersonCreateDialog";
@@ -74,7 +74,7 @@ const COLUMNS: Column<Person>[] = [
       </Stack>
     ),
   },
-  { title: "Last seen", from: "sm", cell: ({ last_seen_at }) => <Moment at={last_seen_at} /> },
+  { title: "Last seen", from: "sm", cell: ({ last_seen_at }) => <TimeSince at={last_seen_at} /> },
   { title: "Last denied", from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   { title: "Devices", align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
 ];

@@ -6,7 +6,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { api, body } from "../api/client";
 import { CreateForm, type Created } from "../shared/CreateForm";
 import { PageHead } from "../shared/PageHead";
-import { Fields } from "./Fields";
+import { PolicyFields } from "./PolicyFields";
 import { FIELDS, fieldsOf, newPolicy, policyOf, VALIDATE, type PolicyForm } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
 
@@ -39,7 +39,7 @@ export function PolicyCreatePage() {
       >
         {(form) => (
           <>
-            <Fields form={form} />
+            <PolicyFields form={form} />
             <PolicyEffect values={form.values} />
           </>
         )}

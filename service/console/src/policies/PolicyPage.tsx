@@ -10,8 +10,8 @@ import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
-import { DeletePolicy } from "./DeletePolicy";
-import { Fields } from "./Fields";
+import { PolicyDeleteDialog } from "./PolicyDeleteDialog";
+import { PolicyFields } from "./PolicyFields";
 import { FIELDS, fieldsOf, formOf, policyOf, VALIDATE, type PolicyForm } from "./form";
 import { PolicyEffect } from "./PolicyEffect";
 import { policyQuery, type Policy, type PolicyIn } from "./queries";
@@ -67,13 +67,17 @@ function Shown({ found }: { found: Tagged<Policy> }) {
       >
         {(form, before) => (
           <>
-            <Fields form={form} />
+            <PolicyFields form={form} />
             {mayWrite && form.isDirty() && <PolicyEffect values={form.values} before={before} />}
           </>
         )}
       </EditForm>
       {deleting && (
-        <DeletePolicy policy={found.row} onClose={close} onDeleted={() => navigate({ to: "/policies" })} />
+        <PolicyDeleteDialog
+          policy={found.row}
+          onClose={close}
+          onDeleted={() => navigate({ to: "/policies" })}
+        />
       )}
     </Stack>
   );

@@ -10,7 +10,7 @@ import { api, body, type Schemas } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
-import { Fields } from "./Fields";
+import { ResourceFields } from "./ResourceFields";
 import { fieldsOf, NEW, resourceOf, suggestedName, VALIDATE } from "./form";
 import { ButtonLink } from "../shared/links";
 
@@ -46,7 +46,7 @@ export function ResourceCreatePage() {
       <PageHead title="Add a resource" />
       <form onSubmit={form.onSubmit(() => (preview.data ? create.mutate() : preview.mutate()))}>
         <Stack gap="lg">
-          <Fields
+          <ResourceFields
             form={form}
             isNew
             onFqdn={(fqdn) => {

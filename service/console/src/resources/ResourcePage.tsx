@@ -12,8 +12,8 @@ import { EditForm, type Edited } from "../shared/EditForm";
 import { encoded } from "../shared/encoded";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
-import { DeleteResource } from "./DeleteResource";
-import { Fields } from "./Fields";
+import { ResourceDeleteDialog } from "./ResourceDeleteDialog";
+import { ResourceFields } from "./ResourceFields";
 import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
 import { resourceQuery, type Resource, type ResourceIn } from "./queries";
 import { TunnelTable } from "../tunnels/TunnelTable";
@@ -77,10 +77,10 @@ function Shown({ found }: { found: Tagged<Resource> }) {
           notifications.show({ message: `${saved.row.display_name} is saved` });
         }}
       >
-        {(form) => <Fields form={form} />}
+        {(form) => <ResourceFields form={form} />}
       </EditForm>
       {deleting && (
-        <DeleteResource
+        <ResourceDeleteDialog
           resource={found.row}
           onClose={close}
           onDeleted={() => navigate({ to: "/resources" })}

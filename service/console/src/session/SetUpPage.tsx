@@ -8,7 +8,7 @@ import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { CardPage } from "./CardPage";
-import { SetUpAtProvider } from "./OtherWays";
+import { ProviderSetUp } from "./SignInAlternatives";
 import { ButtonLink } from "../shared/links";
 
 const SHORTEST_PASSWORD = 12;
@@ -59,7 +59,7 @@ export function SetUpPage() {
             Continue
           </Button>
           {form.values.name !== "" && (
-            <SetUpAtProvider token={form.values.token} name={form.values.name.trim()} />
+            <ProviderSetUp token={form.values.token} name={form.values.name.trim()} />
           )}
         </Stack>
       </form>

@@ -6,7 +6,7 @@ import { api, body, writeWith } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { CardPage } from "./CardPage";
-import { OtherWays } from "./OtherWays";
+import { SignInAlternatives } from "./SignInAlternatives";
 import { sessionQuery, type Session } from "./session";
 
 /** Replaces the requested view until sign-in. */
@@ -61,7 +61,7 @@ export function SignInPage() {
           </Button>
         </Stack>
       </form>
-      <OtherWays onSignedIn={enter} />
+      <SignInAlternatives onSignedIn={enter} />
     </CardPage>
   );
 }

@@ -6,7 +6,7 @@ import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { invitationsQuery, ROLES, type Role } from "./queries";
-import { ShownOnce } from "../shared/ShownOnce";
+import { SecretPanel } from "../shared/SecretPanel";
 
 export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
@@ -18,7 +18,7 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
   return (
     <Dialog opened onClose={onClose} title="Invite an administrator">
       {invite.data ? (
-        <ShownOnce
+        <SecretPanel
           label="Invitation"
           value={`${window.location.origin}/console/setup#token=${invite.data.token}`}
           about={`Makes one account, ${role}, until ${new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`}

@@ -6,7 +6,7 @@ import { api, body, writeWith, type Schemas } from "../api/client";
 import { sessionQuery } from "../session/session";
 import { FormDialog } from "../shared/FormDialog";
 import { QrSecret } from "../shared/QrSecret";
-import { KeptPasskeys } from "./KeptPasskeys";
+import { KeptPasskeysField } from "./KeptPasskeysField";
 import { NO_PROOF, ProofFields, typed, type Proof } from "./ProofFields";
 
 const NO_CODE = { code: "", keep_passkeys: [] as string[] };
@@ -65,7 +65,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
             required
             {...form.getInputProps("code")}
           />
-          <KeptPasskeys
+          <KeptPasskeysField
             kept={form.values.keep_passkeys}
             onChange={(kept) => form.setFieldValue("keep_passkeys", kept)}
           />

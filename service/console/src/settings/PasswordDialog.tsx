@@ -5,7 +5,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body, writeWith } from "../api/client";
 import { sessionQuery } from "../session/session";
 import { FormDialog } from "../shared/FormDialog";
-import { KeptPasskeys } from "./KeptPasskeys";
+import { KeptPasskeysField } from "./KeptPasskeysField";
 import { NO_PROOF, ProofFields, typed } from "./ProofFields";
 
 const SHORTEST_PASSWORD = 12;
@@ -42,7 +42,7 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
             required
             {...form.getInputProps("new_password")}
           />
-          <KeptPasskeys
+          <KeptPasskeysField
             kept={form.values.keep_passkeys}
             onChange={(kept) => form.setFieldValue("keep_passkeys", kept)}
           />

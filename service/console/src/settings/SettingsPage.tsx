@@ -2,16 +2,16 @@ import { Tabs } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { PageHead } from "../shared/PageHead";
-import { Account } from "./Account";
-import { Administrators } from "./Administrators";
-import { ControllerFacts } from "./ControllerFacts";
-import { Tokens } from "./Tokens";
+import { AccountTab } from "./AccountTab";
+import { AdministratorsTab } from "./AdministratorsTab";
+import { ControllerTab } from "./ControllerTab";
+import { TokensTab } from "./TokensTab";
 
 const PARTS = [
-  { value: "account", label: "Your account", Part: Account },
-  { value: "administrators", label: "Administrators", Part: Administrators },
-  { value: "tokens", label: "API tokens", Part: Tokens },
-  { value: "controller", label: "Controller", Part: ControllerFacts },
+  { value: "account", label: "Your account", Part: AccountTab },
+  { value: "administrators", label: "Administrators", Part: AdministratorsTab },
+  { value: "tokens", label: "API tokens", Part: TokensTab },
+  { value: "controller", label: "Controller", Part: ControllerTab },
 ] as const;
 
 export function SettingsPage() {

@@ -1,10 +1,10 @@
 import { useMutation, useQuery, useQueryClient, type UseQueryOptions } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
-import { Confirm } from "./Confirm";
+import { ConfirmDialog } from "./ConfirmDialog";
 import { ProblemNote } from "./ProblemNote";
 import { offerUndo } from "./undo";
-import { Waiting } from "./Waiting";
+import { Loading } from "./Loading";
 import { counted } from "./words";
 
 /** Deletes a row after its effect was shown, and offers to undo it. */
@@ -52,16 +52,16 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
     },
   });
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Delete ${name}?`}
       act="Delete"
       mutation={mutation}
       mayAct={mayDelete(found.data)}
     >
-      {found.isPending && <Waiting forWhat="the effect" />}
+      {found.isPending && <Loading forWhat="the effect" />}
       {found.isSuccess && children(found.data)}
       {found.isError && <ProblemNote error={found.error} />}
-    </Confirm>
+    </ConfirmDialog>
   );
 }

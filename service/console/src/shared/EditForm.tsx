@@ -6,7 +6,7 @@ import { useState, type ReactNode } from "react";
 
 import type { Tagged } from "../api/client";
 import { byField, problemOf, ProblemError } from "../api/problem";
-import { Conflict } from "./Conflict";
+import { ConflictDialog } from "./ConflictDialog";
 import { ProblemNote } from "./ProblemNote";
 
 export interface Edited<Row, Form, Body> {
@@ -85,7 +85,7 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
           )}
         </Stack>
       </fieldset>
-      <Conflict
+      <ConflictDialog
         opened={isStale(save.error)}
         what={what}
         mine={bodyOf(form.values, base.row)}

@@ -3,7 +3,7 @@ import { Button, Group, Stack } from "@mantine/core";
 import { IconSearchOff } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
-import { Empty } from "./Empty";
+import { EmptyList } from "./EmptyList";
 import { PageHead } from "./PageHead";
 import { RowList, type RowListProps } from "./RowList";
 import { SearchField } from "./SearchField";
@@ -66,7 +66,7 @@ export function ListPage<Row>({
           {...list}
           empty={
             isFiltered ? (
-              <Empty
+              <EmptyList
                 icon={<IconSearchOff />}
                 title={`No matching ${kind}`}
                 action={
@@ -76,9 +76,9 @@ export function ListPage<Row>({
                 }
               >
                 No {one} has this text {search.places}.
-              </Empty>
+              </EmptyList>
             ) : (
-              <Empty {...empty} action={add} />
+              <EmptyList {...empty} action={add} />
             )
           }
         />

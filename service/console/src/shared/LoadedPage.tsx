@@ -3,7 +3,7 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { ProblemNote } from "./ProblemNote";
-import { Waiting } from "./Waiting";
+import { Loading } from "./Loading";
 import { ButtonLink } from "./links";
 
 /** A page of one row, also while the row is loading and if it cannot be loaded. */
@@ -19,7 +19,7 @@ export function LoadedPage<Row>({
   list: "/groups" | "/policies" | "/resources" | "/site-tunnels";
   children: (found: Row) => ReactNode;
 }) {
-  if (query.isPending) return <Waiting forWhat={name} />;
+  if (query.isPending) return <Loading forWhat={name} />;
   if (query.isError)
     return (
       <Stack align="flex-start">

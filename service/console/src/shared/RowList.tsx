@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 
 import type { Pages } from "./pages";
 import { ProblemNote } from "./ProblemNote";
-import { Waiting } from "./Waiting";
+import { Loading } from "./Loading";
 import { useRows } from "./useRows";
 
 /** Links on it keep a contrast of 4.5:1, which they lack on the library's own grey of the dark theme. */
@@ -39,7 +39,7 @@ export interface RowListProps<Row> {
 export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }: RowListProps<Row>) {
   const { list, rows, body, sight, above, below, measure } = useRows(options);
   if (list.isError) return <ProblemNote error={list.error} />;
-  if (list.isPending) return <Waiting forWhat={label} />;
+  if (list.isPending) return <Loading forWhat={label} />;
   if (rows.length === 0) return empty;
   return (
     <Box style={{ overflowX: "auto" }}>
@@ -59,7 +59,7 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
           {below > 0 && <Spacer height={below} columns={columns.length} />}
         </Table.Tbody>
       </RowTable>
-      {list.isFetchingNextPage && <Waiting forWhat="more" />}
+      {list.isFetchingNextPage && <Loading forWhat="more" />}
     </Box>
   );
 }

@@ -6,7 +6,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { api, body } from "../api/client";
 import { CreateForm, type Created } from "../shared/CreateForm";
 import { PageHead } from "../shared/PageHead";
-import { Fields } from "./Fields";
+import { SiteTunnelFields } from "./SiteTunnelFields";
 import { fieldsOf, NEW, siteTunnelOf, VALIDATE, type SiteTunnelForm } from "./form";
 
 const CREATED: Created<SiteTunnelForm> = { initial: NEW, fieldsOf, validate: VALIDATE };
@@ -33,7 +33,7 @@ export function SiteTunnelCreatePage() {
         }}
         list="/site-tunnels"
       >
-        {(form) => <Fields form={form} isNew />}
+        {(form) => <SiteTunnelFields form={form} isNew />}
       </CreateForm>
     </Stack>
   );

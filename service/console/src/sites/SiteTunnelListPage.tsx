@@ -6,7 +6,7 @@ import { useMayWrite } from "../session/session";
 import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
 import { AnchorLink, ButtonLink } from "../shared/links";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
 import { stateOf } from "./form";
 import { siteTunnelsQuery, type End, type SiteTunnel } from "./queries";
@@ -84,7 +84,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
       </Stack>
     ),
   },
-  { title: "Last rekey", from: "sm", cell: ({ keyed_at }) => <Moment at={keyed_at} never="none yet" /> },
+  { title: "Last rekey", from: "sm", cell: ({ keyed_at }) => <TimeSince at={keyed_at} never="none yet" /> },
 ];
 
 function behind({ resources = [], targets = [] }: End): string {

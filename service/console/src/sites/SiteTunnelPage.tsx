@@ -7,15 +7,15 @@ import { useNavigate, useParams } from "@tanstack/react-router";
 import { api, tagged, type Tagged } from "../api/client";
 import { shown } from "../resources/target";
 import { useMayWrite } from "../session/session";
-import { Confirm } from "../shared/Confirm";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
 import { LoadedPage } from "../shared/LoadedPage";
 import { AnchorLink } from "../shared/links";
-import { Moment } from "../shared/Moment";
+import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { offerUndo } from "../shared/undo";
-import { Fields } from "./Fields";
+import { SiteTunnelFields } from "./SiteTunnelFields";
 import { changeOf, fieldsOf, formOf, stateOf, VALIDATE, type SiteTunnelForm } from "./form";
 import { siteTunnelQuery, type End, type SiteTunnel, type SiteTunnelChange } from "./queries";
 
@@ -64,7 +64,7 @@ function Shown({ found }: { found: Tagged<SiteTunnel> }) {
           ))}
         </SimpleGrid>
         <Text size="sm" c="dimmed">
-          {effective_suite}; keys made <Moment at={keyed_at} never="not yet" />
+          {effective_suite}; keys made <TimeSince at={keyed_at} never="not yet" />
         </Text>
       </Stack>
       <EditForm
@@ -87,7 +87,7 @@ function Shown({ found }: { found: Tagged<SiteTunnel> }) {
           notifications.show({ message: `${name} is saved; traffic that both versions permit continues` });
         }}
       >
-        {(form) => <Fields form={form} suite={effective_suite} />}
+        {(form) => <SiteTunnelFields form={form} suite={effective_suite} />}
       </EditForm>
       {deleting && <Delete tunnel={found.row} onClose={close} />}
     </Stack>
@@ -150,11 +150,11 @@ function Delete({ tunnel, onClose }: { tunnel: SiteTunnel; onClose: () => void }
     },
   });
   return (
-    <Confirm onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <Text size="sm">
         Hosts behind {ends.map(({ gateway }) => gateway).join(" and ")} do not reach each other through it any
         more.
       </Text>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

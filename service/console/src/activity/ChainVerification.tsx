@@ -1,0 +1,74 @@
+import { Badge, Button, Group, Text, Tooltip } from "@mantine/core";
+import { IconLink, IconLinkOff } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+
+import { api, body } from "../api/client";
+import { ProblemNote } from "../shared/ProblemNote";
+import { useNow } from "../shared/useNow";
+import { age, counted } from "../shared/words";
+
+/** The verification of the log's chains. A long log takes a while, so it is verified on request. */
+export function ChainVerification() {
+  const now = useNow();
+  const chains = useQuery({
+    queryKey: ["verification"],
+    queryFn: async () => body(await api.GET("/api/v1/audit/verification")),
+    staleTime: Infinity,
+  });
+  const retention = useQuery({
+    queryKey: ["retention"],
+    queryFn: async () => body(await api.GET("/api/v1/audit/retention")),
+  });
+  if (chains.isError) return <ProblemNote error={chains.error} />;
+  const { broken, lines, ends } = chains.data ?? { broken: null, lines: 0, ends: [] };
+  return (
+    <Group gap="sm" mb="md" role="status" aria-label="The log's chains">
+      {chains.data === undefined ? (
+        <Badge size="lg" variant="light" color="gray" tt="none">
+          being verified…
+        </Badge>
+      ) : broken === null ? (
+        <Tooltip
+          label={ends.map(({ chain, seq }) => `chain ${chain}: ${seq}`).join(", ")}
+          multiline
+          maw={320}
+        >
+          <Badge size="lg" variant="light" color="culvert" tt="none" leftSection={<IconLink size={14} />}>
+            verified: {counted(lines, "line")} unchanged
+          </Badge>
+        </Tooltip>
+      ) : (
+        <Badge
+          size="lg"
+          h="auto"
+          variant="light"
+          color="red"
+          tt="none"
+          leftSection={<IconLinkOff size={14} />}
+          styles={{ label: { whiteSpace: "normal" } }}
+        >
+          broken at chain {broken.chain}, line {broken.seq}: {broken.why}
+        </Badge>
+      )}
+      {chains.data !== undefined && (
+        <Text size="sm" c="dimmed">
+          {age(chains.dataUpdatedAt, now)} ago
+        </Text>
+      )}
+      {retention.data?.kept_since != null && (
+        <Text size="sm" c="dimmed">
+          kept since {new Date(retention.data.kept_since).toLocaleDateString()}
+          {retention.data.keep_days !== null && `, for ${counted(retention.data.keep_days, "day")}`}
+        </Text>
+      )}
+      <Button
+        size="compact-sm"
+        variant="subtle"
+        onClick={() => void chains.refetch()}
+        loading={chains.isFetching}
+      >
+        Verify again
+      </Button>
+    </Group>
+  );
+}

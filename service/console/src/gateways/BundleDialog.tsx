@@ -1,0 +1,80 @@
+import { Button, Code, Group, Stack, Text } from "@mantine/core";
+import { IconDownload } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+
+import { api, body } from "../api/client";
+import { Dialog } from "../shared/Dialog";
+import { ProblemNote } from "../shared/ProblemNote";
+
+/** Each call makes a bundle with new keys, so the call waits until the person asks for the download. */
+export function BundleDialog({
+  name,
+  replaces = false,
+  onClose,
+}: {
+  name: string;
+  replaces?: boolean;
+  onClose: () => void;
+}) {
+  const make = useMutation({
+    mutationFn: async () =>
+      body(
+        await api.POST("/api/v1/gateways/{name}/bundle", {
+          params: { path: { name } },
+          headers: { Accept: "application/x-tar" },
+          parseAs: "blob",
+        }),
+      ),
+    onSuccess: (archive) => save(`${name}.tar`, archive),
+  });
+  return (
+    <Dialog opened onClose={onClose} title={`Bundle of ${name}`}>
+      <Stack>
+        <Text size="sm">
+          An archive with the gateway’s certificate and key, the controller’s CA, and the key under which SA
+          keys travel. Anyone with this archive can act as the gateway: copy it there over a path that you
+          trust, unpack it, and delete it here.
+        </Text>
+        <Code block>
+          {replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`}
+        </Code>
+        {replaces ? (
+          <Text size="sm" c="dimmed">
+            {name} has had a bundle before. This one has a new certificate and new keys. sluice loads them
+            within seconds; every tunnel is rekeyed without losing a packet, and the old keys are deleted.
+          </Text>
+        ) : (
+          <Text size="sm" c="dimmed">
+            Each download has new keys. /etc/culvert/sluice/{name}.env assigns interfaces to ports.
+          </Text>
+        )}
+        {make.error && <ProblemNote error={make.error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            {make.isSuccess ? "Done" : "Later"}
+          </Button>
+          {!make.isSuccess && (
+            <Button
+              leftSection={<IconDownload size={16} />}
+              onClick={() => make.mutate()}
+              loading={make.isPending}
+            >
+              Download
+            </Button>
+          )}
+        </Group>
+      </Stack>
+    </Dialog>
+  );
+}
+
+const unpack = (name: string) => `tar -xpf ${name}.tar -C /etc/culvert/sluice`;
+
+function save(name: string, content: Blob) {
+  const url = URL.createObjectURL(content);
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}

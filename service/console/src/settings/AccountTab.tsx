@@ -1,0 +1,295 @@
+import { ActionIcon, Badge, Button, Group, Stack, Table, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconTrash } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api } from "../api/client";
+import { sessionQuery } from "../session/session";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
+import { TimeSince } from "../shared/TimeSince";
+import { ProblemNote } from "../shared/ProblemNote";
+import { browserOf } from "./browser";
+import { SettingsCard } from "./SettingsCard";
+import { OwnAuthenticatorDialog } from "./OwnAuthenticatorDialog";
+import { PasswordDialog } from "./PasswordDialog";
+import { PasskeysCard } from "./PasskeysCard";
+import { RecoveryCodesDialog } from "./RecoveryCodesDialog";
+import { credentialsQuery } from "./queries";
+
+type Doing = "password" | "authenticator" | "codes" | "without-codes" | "without-password" | null;
+
+export function AccountTab() {
+  const session = useQuery(sessionQuery).data;
+  const credentials = useQuery(credentialsQuery).data;
+  const [doing, setDoing] = useState<Doing>(null);
+  const done = () => setDoing(null);
+  if (!session) return null;
+  return (
+    <Stack>
+      <SettingsCard
+        title={session.name}
+        about={`You are ${session.role === "owner" ? "an owner" : `an ${session.role}`} of this controller.`}
+      />
+      {session.has_password && (
+        <>
+          <SettingsCard
+            title="Password"
+            about="A new one ends your other sessions, recovery codes, open invitations, and the passkeys that you do not choose to keep."
+            action={
+              <Group gap="xs">
+                <Button variant="default" onClick={() => setDoing("password")}>
+                  Change password
+                </Button>
+                {credentials && credentials.passkeys.length + credentials.identities.length > 0 && (
+                  <Button variant="subtle" color="gray" onClick={() => setDoing("without-password")}>
+                    Remove it
+                  </Button>
+                )}
+              </Group>
+            }
+          />
+          <SettingsCard
+            title="Authenticator"
+            about="The app that shows your codes. A new one ends the same sessions and codes as a new password, and the old authenticator’s codes."
+            action={
+              <Button variant="default" onClick={() => setDoing("authenticator")}>
+                New authenticator
+              </Button>
+            }
+          />
+          <SettingsCard
+            title="Recovery codes"
+            about={`Each replaces a code once, for example after the authenticator is lost. ${left(credentials?.recovery_codes)}`}
+            action={
+              <Group gap="xs">
+                <Button variant="default" onClick={() => setDoing("codes")}>
+                  Make new codes
+                </Button>
+                {credentials && credentials.recovery_codes > 0 && (
+                  <Button variant="subtle" color="gray" onClick={() => setDoing("without-codes")}>
+                    Remove them
+                  </Button>
+                )}
+              </Group>
+            }
+          />
+        </>
+      )}
+      <PasskeysCard />
+      <AtProvider />
+      <Sessions />
+      <MadeByYou />
+      {doing === "password" && <PasswordDialog onClose={done} />}
+      {doing === "authenticator" && <OwnAuthenticatorDialog onClose={done} />}
+      {doing === "codes" && <RecoveryCodesDialog onClose={done} />}
+      {doing === "without-codes" && <WithoutCodes onClose={done} />}
+      {doing === "without-password" && <WithoutPassword onClose={done} />}
+    </Stack>
+  );
+}
+
+const left = (codes: number | undefined): string => {
+  if (codes === undefined) return "";
+  if (codes === 0) return "You have none.";
+  return codes === 1 ? "One is left." : `${codes} are left.`;
+};
+
+function WithoutPassword({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/session/password"),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog onClose={onClose} title="Remove your password?" act="Remove" mutation={remove}>
+      <Text size="sm">
+        This also removes the authenticator and the recovery codes. You then sign in with a passkey or at the
+        provider; if you lose those, only an owner can invite you again.
+      </Text>
+    </ConfirmDialog>
+  );
+}
+
+function WithoutCodes({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/session/recovery-codes"),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog onClose={onClose} title="Remove your recovery codes?" act="Remove" mutation={remove}>
+      <Text size="sm">Without them and without a passkey, a lost authenticator locks you out.</Text>
+    </ConfirmDialog>
+  );
+}
+
+/** Accounts at a provider of OpenID Connect. */
+function AtProvider() {
+  const queries = useQueryClient();
+  const found = useQuery(credentialsQuery).data?.identities ?? [];
+  const remove = useMutation({
+    mutationFn: (id: string) =>
+      api.DELETE("/api/v1/session/identities/{identity_id}", { params: { path: { identity_id: id } } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["account"] }),
+  });
+  if (found.length === 0) return null;
+  return (
+    <SettingsCard
+      title="At your provider"
+      about="A person who signs in there under this name is signed in here."
+    >
+      {remove.error && <ProblemNote error={remove.error} />}
+      <Table aria-label="At your provider">
+        <Table.Tbody>
+          {found.map(({ id, issuer, subject, created_at }) => (
+            <Table.Tr key={id}>
+              <Table.Td className="name">
+                <Text size="sm" fw={550}>
+                  {subject}
+                </Text>
+                <Text size="xs" c="dimmed">
+                  {issuer}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <TimeSince at={created_at} />
+              </Table.Td>
+              <Table.Td ta="right">
+                <ActionIcon
+                  variant="subtle"
+                  color="gray"
+                  aria-label={`Remove ${subject}`}
+                  loading={remove.isPending}
+                  onClick={() => remove.mutate(id)}
+                >
+                  <IconTrash size={16} />
+                </ActionIcon>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </SettingsCard>
+  );
+}
+
+/** API tokens and invitations: they work without this account's session. */
+function MadeByYou() {
+  const found = useQuery(credentialsQuery).data;
+  if (!found || found.tokens.length + found.invitations.length === 0) return null;
+  const rows = [
+    ...found.tokens.map(({ id, name, scopes, expires_at }) => ({
+      id,
+      what: `API token ${name}`,
+      about: scopes.join(", "),
+      expires_at,
+    })),
+    ...found.invitations.map(({ id, role, expires_at }) => ({
+      id,
+      what: "Invitation of an administrator",
+      about: role,
+      expires_at,
+    })),
+  ];
+  return (
+    <SettingsCard
+      title="Made by you"
+      about="API tokens stay valid when you change your password. Revoke tokens that you do not know under “API tokens”."
+    >
+      <Table aria-label="Made by you">
+        <Table.Tbody>
+          {rows.map(({ id, what, about, expires_at }) => (
+            <Table.Tr key={id}>
+              <Table.Td className="name">
+                <Text size="sm" fw={550}>
+                  {what}
+                </Text>
+                <Text size="xs" c="dimmed">
+                  {about}
+                </Text>
+              </Table.Td>
+              <Table.Td ta="right">
+                <Text size="sm" c="dimmed">
+                  until {new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}
+                </Text>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </SettingsCard>
+  );
+}
+
+function Sessions() {
+  const queries = useQueryClient();
+  const found = useQuery(credentialsQuery);
+  const end = useMutation({
+    mutationFn: (id: string) =>
+      api.DELETE("/api/v1/session/sessions/{session_id}", { params: { path: { session_id: id } } }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["account"] });
+      notifications.show({ message: "That session is signed out" });
+    },
+  });
+  return (
+    <SettingsCard title="Sessions" about="Your sign-ins; each ends after eight hours.">
+      {(found.error ?? end.error) && <ProblemNote error={found.error ?? end.error} />}
+      <Table aria-label="Sessions">
+        <Table.Tbody>
+          {found.data?.sessions.map(({ id, current, source, user_agent, ...times }, at) => (
+            <Table.Tr key={id}>
+              <Table.Td className="name">
+                <Group gap="xs">
+                  <Text size="sm" fw={550} title={user_agent ?? undefined}>
+                    {browserOf(user_agent)}
+                  </Text>
+                  {current && (
+                    <Badge size="sm" variant="light" tt="none">
+                      this one
+                    </Badge>
+                  )}
+                </Group>
+                <Text size="xs" c="dimmed">
+                  from {source ?? "an unknown address"}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <Group gap={4}>
+                  <Text size="sm" c="dimmed">
+                    used
+                  </Text>
+                  <TimeSince at={times.last_used_at} />
+                </Group>
+                <Text size="xs" c="dimmed">
+                  until {new Date(times.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
+                </Text>
+              </Table.Td>
+              <Table.Td ta="right">
+                {!current && (
+                  <ActionIcon
+                    variant="subtle"
+                    color="gray"
+                    aria-label={`Sign out session ${at + 1}`}
+                    loading={end.isPending}
+                    onClick={() => end.mutate(id)}
+                  >
+                    <IconTrash size={16} />
+                  </ActionIcon>
+                )}
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </SettingsCard>
+  );
+}

@@ -1,0 +1,270 @@
+import { Button, Checkbox, Select, Stack, Table, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { api, tagged } from "../api/client";
+import { ProblemError } from "../api/problem";
+import { sessionQuery, useMayWrite } from "../session/session";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
+import { ConflictDialog } from "../shared/ConflictDialog";
+import { TimeSince } from "../shared/TimeSince";
+import { ProblemNote } from "../shared/ProblemNote";
+import { RowList, type Column } from "../shared/RowList";
+import { SettingsCard } from "./SettingsCard";
+import { AdministratorInviteDialog } from "./AdministratorInviteDialog";
+import {
+  adminsQuery,
+  invitationsQuery,
+  ROLES,
+  tokensByQuery,
+  type Administrator,
+  type Role,
+} from "./queries";
+
+type Doing =
+  | { what: "invite" }
+  | { what: "role"; of: Administrator; role: Role }
+  | { what: "delete"; of: Administrator };
+
+export function AdministratorsTab() {
+  const mayWrite = useMayWrite("admins");
+  const [doing, setDoing] = useState<Doing | null>(null);
+  const done = () => setDoing(null);
+  return (
+    <Stack>
+      <SettingsCard
+        title="Administrators"
+        about={ROLES.map(({ label, about }) => `${label}: ${about}.`).join(" ")}
+        action={
+          mayWrite && <Button onClick={() => setDoing({ what: "invite" })}>Invite an administrator</Button>
+        }
+      >
+        <RowList
+          label="Administrators"
+          options={adminsQuery}
+          keyOf={({ name }) => name}
+          columns={[...COLUMNS, roleColumn(mayWrite, setDoing), ...(mayWrite ? [endColumn(setDoing)] : [])]}
+          empty={<Text size="sm">Nobody has an account yet; the controller’s own token administers it.</Text>}
+        />
+      </SettingsCard>
+      <OpenInvitations />
+      {doing?.what === "invite" && <AdministratorInviteDialog onClose={done} />}
+      {doing?.what === "role" && <ChangeRole {...doing} onClose={done} />}
+      {doing?.what === "delete" && <DeleteAdministrator of={doing.of} onClose={done} />}
+    </Stack>
+  );
+}
+
+const COLUMNS: Column<Administrator>[] = [
+  {
+    title: "Name",
+    cell: ({ name }) => (
+      <Text size="sm" fw={550} className="name">
+        {name}
+      </Text>
+    ),
+  },
+  { title: "First sign-in", from: "sm", cell: ({ confirmed_at }) => <TimeSince at={confirmed_at} /> },
+];
+
+function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column<Administrator> {
+  return {
+    title: "Role",
+    cell: (of) =>
+      mayWrite ? (
+        <Select
+          size="xs"
+          w={120}
+          aria-label={`Role of ${of.name}`}
+          allowDeselect={false}
+          data={[...ROLES]}
+          value={of.role}
+          onChange={(role) => role !== null && role !== of.role && setDoing({ what: "role", of, role })}
+        />
+      ) : (
+        <Text size="sm">{of.role}</Text>
+      ),
+  };
+}
+
+function endColumn(setDoing: (doing: Doing) => void): Column<Administrator> {
+  return {
+    title: "Actions",
+    align: "right",
+    cell: (of) => (
+      <Button
+        size="compact-sm"
+        variant="subtle"
+        color="red"
+        aria-label={`Delete ${of.name}`}
+        onClick={() => setDoing({ what: "delete", of })}
+      >
+        Delete
+      </Button>
+    ),
+  };
+}
+
+/** Changes a role, unless another owner has changed it meanwhile. */
+function ChangeRole({
+  of: { name, role: before },
+  role,
+  onClose,
+}: {
+  of: Administrator;
+  role: Role;
+  onClose: () => void;
+}) {
+  const queries = useQueryClient();
+  const [keeps, setKeeps] = useState(false);
+  const found = useQuery({
+    queryKey: ["admins", "one", name],
+    queryFn: async () => tagged(await api.GET("/api/v1/admins/{name}", { params: { path: { name } } })),
+  });
+  const change = useMutation({
+    mutationFn: async () => {
+      const params = { path: { name }, header: { "if-match": found.data?.etag ?? "" } };
+      await api.PUT("/api/v1/admins/{name}/role", { params, body: { role, keep_tokens: keeps } });
+    },
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["admins"] });
+      notifications.show({ message: `${name} is ${role} from now on` });
+      onClose();
+    },
+    onError: (error) => {
+      if (error instanceof ProblemError && error.reason === "VERSION_STALE") void found.refetch();
+    },
+  });
+  // Another owner has changed the role.
+  if (found.data && found.data.row.role !== before && !change.isPending)
+    return (
+      <ConflictDialog
+        opened
+        what={name}
+        mine={{ role }}
+        theirs={found.data.row}
+        onMine={() => change.mutate()}
+        onTheirs={() => void queries.invalidateQueries({ queryKey: ["admins"] }).then(onClose)}
+        onClose={onClose}
+      />
+    );
+  return (
+    <ConfirmDialog onClose={onClose} title={`Make ${name} ${role}?`} act="Change the role" mutation={change}>
+      {found.error && <ProblemNote error={found.error} />}
+      <Text size="sm">
+        From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It applies from their
+        next request.
+      </Text>
+      {before === "owner" && <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />}
+    </ConfirmDialog>
+  );
+}
+
+/** An owner may have copied the tokens that the owner made: they end with the owner, unless another owner keeps them. */
+function KeepTokens({
+  of,
+  keeps,
+  onChange,
+}: {
+  of: string;
+  keeps: boolean;
+  onChange: (keeps: boolean) => void;
+}) {
+  const tokens = useQuery(tokensByQuery(of)).data ?? [];
+  if (tokens.length === 0) return null;
+  return (
+    <Stack gap="xs">
+      <Text size="sm">
+        These API tokens that {of} made end too:{" "}
+        <Text span fw={550} className="name">
+          {tokens.map(({ name }) => name).join(", ")}
+        </Text>
+      </Text>
+      <Checkbox
+        label="Keep them"
+        description="For programs that need them until they have new ones"
+        checked={keeps}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+    </Stack>
+  );
+}
+
+function OpenInvitations() {
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("admins");
+  const found = useQuery(invitationsQuery).data ?? [];
+  const withdraw = useMutation({
+    mutationFn: (id: string) =>
+      api.DELETE("/api/v1/admins/invitations/{invitation_id}", { params: { path: { invitation_id: id } } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: invitationsQuery.queryKey }),
+  });
+  if (found.length === 0) return null;
+  return (
+    <SettingsCard title="Open invitations" about="A person with the link makes the account.">
+      {withdraw.error && <ProblemNote error={withdraw.error} />}
+      <Table aria-label="Open invitations">
+        <Table.Tbody>
+          {found.map(({ id, role, created_by, expires_at }, at) => (
+            <Table.Tr key={id}>
+              <Table.Td>
+                <Text size="sm" fw={550}>
+                  {role}
+                </Text>
+                <Text size="xs" c="dimmed" className="name">
+                  by {created_by ?? "culvert-controller init"}
+                </Text>
+              </Table.Td>
+              <Table.Td>
+                <Text size="sm" c="dimmed">
+                  until {new Date(expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
+                </Text>
+              </Table.Td>
+              <Table.Td ta="right">
+                {mayWrite && (
+                  <Button
+                    size="compact-sm"
+                    variant="subtle"
+                    color="red"
+                    aria-label={`Withdraw invitation ${at + 1}`}
+                    loading={withdraw.isPending}
+                    onClick={() => withdraw.mutate(id)}
+                  >
+                    Withdraw
+                  </Button>
+                )}
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </SettingsCard>
+  );
+}
+
+function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [keeps, setKeeps] = useState(false);
+  const session = useQuery(sessionQuery).data;
+  const remove = useMutation({
+    mutationFn: () =>
+      api.DELETE("/api/v1/admins/{name}", { params: { path: { name }, query: { keep_tokens: keeps } } }),
+    onSuccess: async () => {
+      notifications.show({ message: `${name} is no administrator any more` });
+      if (session?.name === name) queries.setQueryData(sessionQuery.queryKey, null);
+      await queries.invalidateQueries({ queryKey: ["admins"] });
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+      <Text size="sm">
+        {session?.name === name ? "That is you. " : ""}
+        Ends their sessions, their passkeys and the invitations that they made. This cannot be undone: they
+        can be invited again.
+      </Text>
+      <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,163 @@
+import { Button, MultiSelect, NumberInput, Text, TextInput } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconKey } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { TOKEN_DAYS_MAX } from "../api/contract";
+import { api, body } from "../api/client";
+import { useMayWrite } from "../session/session";
+import { ConfirmDialog } from "../shared/ConfirmDialog";
+import { Dialog } from "../shared/Dialog";
+import { EmptyList } from "../shared/EmptyList";
+import { FormDialog } from "../shared/FormDialog";
+import { RowList, type Column } from "../shared/RowList";
+import { SettingsCard } from "./SettingsCard";
+import { scopesQuery, tokensQuery, type Token } from "./queries";
+import { SecretPanel } from "../shared/SecretPanel";
+
+const NEW: { name: string; scopes: string[]; days: number } = { name: "", scopes: [], days: 90 };
+
+export function TokensTab() {
+  const mayWrite = useMayWrite("tokens");
+  const [adding, setAdding] = useState(false);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const add = mayWrite && <Button onClick={() => setAdding(true)}>Make a token</Button>;
+  const columns: Column<Token>[] = [
+    ...COLUMNS,
+    ...(mayWrite
+      ? [
+          {
+            title: "Actions",
+            align: "right" as const,
+            cell: (token: Token) => (
+              <Button
+                size="compact-sm"
+                variant="subtle"
+                color="red"
+                aria-label={`Revoke ${token.name}`}
+                onClick={() => setRevoking(token)}
+              >
+                Revoke
+              </Button>
+            ),
+          },
+        ]
+      : []),
+  ];
+  return (
+    <SettingsCard
+      title="API tokens"
+      about="For programs that call the REST API. A token can do what its scopes permit; it can never manage administrators or tokens."
+      action={add}
+    >
+      <RowList
+        label="API tokens"
+        options={tokensQuery}
+        keyOf={({ id }) => id}
+        columns={columns}
+        empty={
+          <EmptyList icon={<IconKey />} title="No tokens">
+            Make one for each program, such as a backup or Prometheus, with the scopes that it needs.
+          </EmptyList>
+        }
+      />
+      {adding && <TokenCreateDialog onClose={() => setAdding(false)} />}
+      {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} />}
+    </SettingsCard>
+  );
+}
+
+const COLUMNS: Column<Token>[] = [
+  {
+    title: "Name",
+    cell: ({ name, created_by }) => (
+      <>
+        <Text size="sm" fw={550} className="name">
+          {name}
+        </Text>
+        <Text size="xs" c="dimmed" className="name">
+          by {created_by}
+        </Text>
+      </>
+    ),
+  },
+  {
+    title: "Scopes",
+    cell: ({ scopes }) => (
+      <Text size="sm" className="mono">
+        {scopes.join(", ")}
+      </Text>
+    ),
+  },
+  {
+    title: "Ends",
+    from: "sm",
+    cell: ({ expires_at }) => (
+      <Text size="sm">{new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}</Text>
+    ),
+  },
+];
+
+function TokenCreateDialog({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const scopes = useQuery(scopesQuery);
+  const make = useMutation({
+    mutationFn: async (form: typeof NEW) => body(await api.POST("/api/v1/tokens", { body: form })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["tokens", "list"] }),
+  });
+  if (make.data)
+    return (
+      <Dialog opened onClose={onClose} title={`The token ${make.data.name}`}>
+        <SecretPanel
+          label="Token"
+          value={make.data.token}
+          about="Send it as “Authorization: Bearer …”."
+          onClose={onClose}
+        />
+      </Dialog>
+    );
+  return (
+    <FormDialog title="Make a token" act="Make it" initial={NEW} mutation={make} onClose={onClose}>
+      {(form) => (
+        <>
+          <TextInput
+            label="Name"
+            description="Lower-case letters, digits, dots and dashes"
+            placeholder="prometheus"
+            required
+            data-autofocus
+            {...form.getInputProps("name")}
+          />
+          <MultiSelect
+            label="Scopes"
+            description="“read” and “write” apply to every area; “write” includes “read”"
+            placeholder={form.values.scopes.length > 0 ? "" : "metrics:read"}
+            data={scopes.data ?? []}
+            searchable
+            withAsterisk
+            {...form.getInputProps("scopes")}
+          />
+          <NumberInput label="Days" min={1} max={TOKEN_DAYS_MAX} required {...form.getInputProps("days")} />
+        </>
+      )}
+    </FormDialog>
+  );
+}
+
+function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () => void }) {
+  const queries = useQueryClient();
+  const revoke = useMutation({
+    mutationFn: () => api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }),
+    onSuccess: async () => {
+      notifications.show({ message: `${name} is revoked` });
+      await queries.invalidateQueries({ queryKey: ["tokens", "list"] });
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
+      <Text size="sm">Programs that use it are refused from their next request. This cannot be undone.</Text>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,10 @@
+import { Center, Loader, VisuallyHidden } from "@mantine/core";
+
+export function Loading({ forWhat, whole = false }: { forWhat: string; whole?: boolean }) {
+  return (
+    <Center role="status" py={64} {...(whole && { h: "100vh" })}>
+      <Loader aria-hidden />
+      <VisuallyHidden>Loading {forWhat}</VisuallyHidden>
+    </Center>
+  );
+}

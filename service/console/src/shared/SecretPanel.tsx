@@ -1,0 +1,44 @@
+import { Button, CopyButton, Group, Stack, Text, TextInput } from "@mantine/core";
+import { IconCheck, IconCopy } from "@tabler/icons-react";
+
+/** A secret that the controller does not keep. */
+export function SecretPanel({
+  label,
+  value,
+  about,
+  onClose,
+}: {
+  label: string;
+  value: string;
+  about: string;
+  onClose: () => void;
+}) {
+  return (
+    <Stack>
+      <TextInput
+        label={label}
+        readOnly
+        value={value}
+        className="mono"
+        onFocus={(event) => event.target.select()}
+      />
+      <Text size="sm" c="dimmed">
+        {about} It is shown this once.
+      </Text>
+      <Group justify="flex-end">
+        <CopyButton value={value}>
+          {({ copied, copy }) => (
+            <Button
+              variant="default"
+              leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
+              onClick={copy}
+            >
+              {copied ? "Copied" : "Copy"}
+            </Button>
+          )}
+        </CopyButton>
+        <Button onClick={onClose}>Done</Button>
+      </Group>
+    </Stack>
+  );
+}
