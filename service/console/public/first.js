@@ -7,7 +7,7 @@
     chosen === "dark" || (chosen !== "light" && dark) ? "dark" : "light",
   );
 
-  // These requests run while the code loads that takes them over (src/first.ts).
+  // These requests run while the code is loading; src/first.ts takes them over.
   const session = fetch("/api/v1/session");
   session.catch(() => undefined);
   window.first = { session };

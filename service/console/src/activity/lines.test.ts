@@ -5,7 +5,7 @@ import { actorOf, objectOf } from "./lines";
 const ID = "5a3c0c9e-0000-4000-8000-000000000001";
 const names = { [ID]: "laptop of alice" };
 
-test("devices and people stand by their names, and by what the log has where they are gone", () => {
+test("devices and people have their names, or their ids once they are deleted", () => {
   expect(actorOf({ actor: ID, names })).toBe("laptop of alice");
   expect(actorOf({ actor: ID, names: {} })).toBe(ID);
   expect(objectOf({ object: `device/${ID}`, details: {}, names })).toBe("device laptop of alice");
@@ -13,7 +13,7 @@ test("devices and people stand by their names, and by what the log has where the
   expect(objectOf({ object: "controller", details: {}, names })).toBe("controller");
 });
 
-test("names are read as people write them", () => {
+test("names are shown with U-labels", () => {
   const name = "xn--bcher-kva.corp.example";
   const spoken = { [name]: "bücher.corp.example" };
   expect(objectOf({ object: `name/${name}`, details: {}, names: spoken })).toBe("name bücher.corp.example");
@@ -22,7 +22,7 @@ test("names are read as people write them", () => {
   );
 });
 
-test("a tunnel says where it leads, whose it is and where it came from", () => {
+test("a tunnel's line has its name, device, gateway and previous gateway", () => {
   const details = { name: "wiki.corp.example", gateway: "gw-paris", from: "gw-berlin" };
   expect(objectOf({ object: "tunnel/x", details, names })).toBe(
     "tunnel to wiki.corp.example, at gw-paris, moved from gw-berlin",

@@ -14,7 +14,7 @@ const PROBLEM: Problem = {
 };
 const FIELDS = ["name", "targets", "targets.0.prefix", "a/b"];
 
-test("a fault stands beside the field that caused it", () => {
+test("a fault is shown at its field", () => {
   const errors = [
     { pointer: "/targets/0/prefix", detail: "Value error, is no prefix" },
     { pointer: "/name", detail: "too long" },
@@ -25,7 +25,7 @@ test("a fault stands beside the field that caused it", () => {
   });
 });
 
-test("a fault deeper than the form stands at the nearest field, with the others there", () => {
+test("a fault below the form's fields is shown at the nearest field", () => {
   const errors = [
     { pointer: "/targets/7/ports/1", detail: "no port" },
     { pointer: "/targets", detail: "too many" },
@@ -33,7 +33,7 @@ test("a fault deeper than the form stands at the nearest field, with the others 
   expect(byField({ ...PROBLEM, errors }, FIELDS).fields).toEqual({ targets: "No port; Too many" });
 });
 
-test("what belongs to no field is left for the whole form", () => {
+test("a fault without a field is left for the whole form", () => {
   const whole = { ...PROBLEM, errors: [{ pointer: "", detail: "weights: name all" }] };
   expect(byField(whole, FIELDS)).toEqual({ fields: {}, rest: whole });
   expect(byField(PROBLEM, FIELDS).rest).toBe(PROBLEM);

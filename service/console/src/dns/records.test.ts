@@ -12,7 +12,7 @@ const ROWS = new Map<string, DnsRow>([
   record("wiki.corp.example", "refused"),
 ]);
 
-test("zones and records are told apart, and what is not live stands first", () => {
+test("zones and records are separate, and records that are not live come first", () => {
   const { zones, records } = chosen(ROWS, {});
   expect(zones.map(({ origin }) => origin)).toEqual(["corp.example"]);
   expect(records.map(({ name }) => name)).toEqual(["wiki.corp.example", "a.corp.example"]);
@@ -33,14 +33,14 @@ test("a record is found in each spelling of its name", () => {
     expect(chosen(rows, { q }).records.map((row) => row.name)).toEqual([name]);
 });
 
-test("a name in the DNS stands beside what is read of it, once", () => {
+test("the name in the DNS is shown beside a different display name, once", () => {
   const name = "xn--bcher-kva.corp.example";
   expect(encoded(name, "bücher.corp.example")).toBe(name);
   expect(encoded("wiki.corp.example", "wiki.corp.example")).toBeNull();
   expect(encoded(name, `аррӏе.corp.example (${name})`)).toBeNull();
 });
 
-test("what the zone has is told value by value", () => {
+test("wanted and found values are compared one by one", () => {
   const beside = (type: string, state: "pending" | "foreign", wanted: string[], found: string[] | null) =>
     difference({ type, state, wanted, found }).map(({ value, standing }) => `${value} ${standing}`);
   expect(beside("A", "pending", ["10.0.0.2", "10.0.0.3"], ["10.0.0.1", "10.0.0.3"])).toEqual([

@@ -13,7 +13,7 @@ export function AccountMenuItems({ session }: { session: Session }) {
     mutationFn: () => api.DELETE("/api/v1/session"),
     onSettled: () => {
       queries.setQueryData(sessionQuery.queryKey, null);
-      // The controller decides anew what the next person may see.
+      // The next person may have other permissions.
       queries.removeQueries({ predicate: ({ queryKey: [area] }) => area !== "session" });
     },
   });

@@ -17,7 +17,7 @@ import type { LinkProps } from "@tanstack/react-router";
 export interface Place {
   label: string;
   to: NonNullable<LinkProps["to"]>;
-  /** Another page that belongs to it. */
+  /** The address of another page of the same place. */
   also?: string;
   icon: Icon;
   about: string;

@@ -12,7 +12,7 @@ const notice: Notice = {
   details: { passkey: "phone" },
 };
 
-test("a notice says who did what, and from where", () => {
+test("a notice names actor, act and source", () => {
   expect(said(notice, "olga")).toBe("bob added the passkey phone to their account, from 192.0.2.7.");
   const role = {
     ...notice,
@@ -23,14 +23,14 @@ test("a notice says who did what, and from where", () => {
   expect(said({ ...role, source: null }, "olga")).toBe("bob changed the role of eve from admin to owner.");
 });
 
-test("a person whose code was guessed at is told what to do", () => {
+test("wrong codes for the reader's account come with advice", () => {
   const codes = { ...notice, action: "admin.wrong-codes", details: { codes: 9, from: "2001:db8::/64" } };
   expect(said(codes, "bob")).toContain("9 wrong codes were given with your password, from 2001:db8::/64.");
   expect(said(codes, "bob")).toContain("change your password");
   expect(said(codes, "olga")).toBe("Wrong codes were given with the password of bob, from 2001:db8::/64.");
 });
 
-test("an action of a newer controller is shown as it came", () => {
+test("an unknown action is shown by its name", () => {
   expect(said({ ...notice, action: "gateway.kek", object: "gateway/gw" }, "olga")).toContain(
     "gateway.kek, gateway/gw",
   );

@@ -5,20 +5,20 @@ import { gatewayOf, NEW, VALIDATE } from "./form";
 import { dropRows, trip } from "./samples";
 import { driftOf, keysOf, stateOf } from "./state";
 
-test("a gateway's keys are told in words", () => {
+test("the state of a gateway's keys is shown in words", () => {
   const keys = { bundled_at: null, rekeying_since: null, sas_left: null };
   expect(keysOf({ keys: { ...keys, state: "waiting" } })).toContain("not installed yet");
   expect(keysOf({ keys: { ...keys, state: "rekeying", sas_left: 12 } })).toBe("12 SAs wait for a rekey");
 });
 
-test("a gateway that is offline is so whether it drains or not", () => {
+test("an offline gateway is shown as offline also while it drains", () => {
   const since = "2026-01-31T09:00:00Z";
   expect(stateOf({ state: "offline", draining_since: since }).word).toBe("offline");
   expect(stateOf({ state: "online", draining_since: since }).word).toBe("draining");
   expect(stateOf({ state: "online", draining_since: null }).word).toBe("online");
 });
 
-test("drift says how often, and what it was the last time", () => {
+test("drift shows its count and the last differences", () => {
   expect(driftOf({ drift: {} })).toBe("none");
   expect(driftOf({ drift: { repaired: 1, foreign: 2 } })).toBe("repaired once; last: 2 foreign");
   expect(driftOf({ drift: { repaired: 3, missing: 1, changed: 1 } })).toBe(
@@ -26,7 +26,7 @@ test("drift says how often, and what it was the last time", () => {
   );
 });
 
-test("a chart shows what was dropped between two samples, also when the gateway started anew", () => {
+test("a chart shows the drops between samples, also over a gateway's restart", () => {
   const sample = (second: number, drops: Record<string, number>) => ({
     at: `2026-01-31T09:00:${second}Z`,
     drops,
@@ -46,7 +46,7 @@ test("a chart shows what was dropped between two samples, also when the gateway 
   expect([trip(null), trip(420), trip(15_300)]).toEqual(["not measured yet", "0.42 ms", "15 ms"]);
 });
 
-test("a gateway's form is what the controller takes, and says which line of its neighbours is none", () => {
+test("a gateway's form makes a valid body and names a bad neighbour line", () => {
   const lan = { ...NEW.lan, neighbours: "10.20.0.10 02:00:00:00:02:10\n\n 10.20.0.11=02:00:00:00:02:11 " };
   const made = gatewayOf({ ...NEW, name: "gw", lan });
   expect(made.lan.neighbours).toEqual({
@@ -58,7 +58,7 @@ test("a gateway's form is what the controller takes, and says which line of its 
   expect(VALIDATE.lan.neighbours("")).toBeNull();
 });
 
-test("entries stand by table, and say their fields", () => {
+test("entries are grouped by table and show their fields", () => {
   const entry = (table: string) => ({
     table,
     priority: 0,

@@ -15,13 +15,13 @@ test("a live view's events make its rows", () => {
   expect([...after(rows, { kind: "snapshot", rows: {} })]).toEqual([]);
 });
 
-test("rows that were shown are not changed under who shows them", () => {
+test("an event does not change earlier rows", () => {
   const before = after(new Map<string, number>(), { kind: "snapshot", rows: { a: 1 } });
   after(before, { kind: "gone", key: "a" });
   expect(before.get("a")).toBe(1);
 });
 
-test("a line of the log makes stale what shows its object", () => {
+test("a log line makes the areas of its object stale", () => {
   expect(areasOf({ object: "resource/wiki" })).toContain("resources");
   expect(areasOf({ object: "user/alice" })).toEqual(expect.arrayContaining(["audit", "users", "devices"]));
   expect(areasOf({ object: "something/else" })).toEqual(["audit"]);

@@ -1,4 +1,4 @@
-/** One live view's rows, as its events say them (service/culvert_service/live/timeline.py). Pure. */
+/** The rows of a live view, made from its events (service/culvert_service/live/timeline.py). Pure. */
 
 export type Rows<Row> = ReadonlyMap<string, Row>;
 

@@ -28,7 +28,7 @@ afterEach(() => {
   Source.made = [];
 });
 
-test("who stops watching a view that somebody else hears by now takes it from nobody", () => {
+test("a late release does not end another part's watch", () => {
   vi.stubGlobal("EventSource", Source);
   vi.stubGlobal("document", { hidden: false, addEventListener: vi.fn(), removeEventListener: vi.fn() });
   vi.stubGlobal("window", globalThis);
@@ -48,7 +48,7 @@ test("who stops watching a view that somebody else hears by now takes it from no
   expect(Source.made.map(({ isClosed }) => isClosed)).toEqual([true]);
 });
 
-test("a stream that was opened before goes on with what it has said, and is the page's one", () => {
+test("a stream opened before the page continues as the page's stream", () => {
   vi.stubGlobal("EventSource", Source);
   vi.stubGlobal("document", { hidden: false, addEventListener: vi.fn(), removeEventListener: vi.fn() });
   vi.stubGlobal("window", globalThis);
@@ -67,7 +67,7 @@ test("a stream that was opened before goes on with what it has said, and is the 
   expect(source.isClosed).toBe(true);
 });
 
-test("what was told while nobody heard it is told again to who watches next", () => {
+test("events without a listener are sent again to the next one", () => {
   vi.stubGlobal("EventSource", Source);
   vi.stubGlobal("document", { hidden: false, addEventListener: vi.fn(), removeEventListener: vi.fn() });
   vi.stubGlobal("window", globalThis);

@@ -34,7 +34,7 @@ export class Stream {
     this.views.set(view, hear);
     this.soon();
     return () => {
-      // Another part may hear it by now.
+      // Another part may have begun to watch the view.
       if (this.views.get(view) !== hear) return;
       this.views.delete(view);
       if (this.views.size === 0) document.removeEventListener("visibilitychange", this.soon);

@@ -22,7 +22,7 @@ function tunnel(device: string, gateway: string, resource: string, minute = 0): 
 const gateway = (name: string, more: Partial<Gateway> = {}) =>
   ({ name, state: "online", reason: "", draining_since: null, tunnels: 0, ...more }) as Gateway;
 
-test("tunnels of one way are one line with their number", () => {
+test("tunnels with the same ends share a line with their number", () => {
   const { spans } = layout(
     [tunnel("a", "gw", "wiki"), tunnel("a", "gw", "git"), tunnel("b", "gw", "wiki")],
     [gateway("gw")],
@@ -32,7 +32,7 @@ test("tunnels of one way are one line with their number", () => {
   expect(spans).toHaveLength(4);
 });
 
-test("a line says what its tunnels carry together, and since when the oldest is open", () => {
+test("a line has its tunnels' total rate and the oldest's opening time", () => {
   const tunnels = [tunnel("a", "gw", "wiki", 5), tunnel("a", "gw", "git", 3)];
   tunnels.forEach((one, at) => (one.id = `t${at}`));
   const rates = new Map([["t0", { from_device: 10, to_device: 5 }]]);
@@ -41,7 +41,7 @@ test("a line says what its tunnels carry together, and since when the oldest is 
   expect(spans.find(({ to }) => to === "resource/git")?.rate).toBe(0);
 });
 
-test("a gateway that is gone says what moved where, and what waits", () => {
+test("an offline gateway counts its moved and waiting tunnels", () => {
   const moved = (to: string) => ({ ...tunnel("a", to, "wiki"), moved_from: "gw" });
   const tunnels = [moved("paris"), moved("paris"), moved("rome"), tunnel("b", "gw", "git")];
   expect(lossWords(lossOf("gw", tunnels))).toBe(
@@ -52,12 +52,12 @@ test("a gateway that is gone says what moved where, and what waits", () => {
   expect(spots.find(({ id }) => id === "gateway/gw")?.about).toContain("moved to paris");
 });
 
-test("a gateway without tunnels stands there, and says why it is offline", () => {
+test("a gateway without tunnels is drawn with the reason why it is offline", () => {
   const { spots } = layout([], [gateway("gw", { state: "offline", reason: "no answer" })]);
   expect(spots).toEqual([expect.objectContaining({ state: "offline", about: "no answer" })]);
 });
 
-test("of very many the newest are drawn, no line leads nowhere, and the rest is counted", () => {
+test("the newest 24 tunnels are drawn with both ends, and the rest is counted", () => {
   const many = Array.from({ length: 40 }, (_, at) => tunnel(`d${at}`, "gw", "wiki", at));
   const { spots, spans, left } = layout(many, [gateway("gw")]);
   const ids = new Set(spots.map(({ id }) => id));
@@ -67,7 +67,7 @@ test("of very many the newest are drawn, no line leads nowhere, and the rest is 
   expect(spans.every(({ from, to }) => ids.has(from) && ids.has(to))).toBe(true);
 });
 
-test("no two of a column overlap", () => {
+test("the spots of a column do not overlap", () => {
   const { spots } = layout(
     [tunnel("a", "g", "x"), tunnel("b", "g", "y"), tunnel("c", "h", "x")],
     [gateway("g"), gateway("h")],
@@ -90,12 +90,12 @@ test("numbers and times in words", () => {
   ]);
 });
 
-test("a role's buttons are those that the controller lets it use", () => {
+test("a role may write the areas that the controller permits", () => {
   expect([mayWrite("owner", "admins"), mayWrite("admin", "resources")]).toEqual([true, true]);
   expect([mayWrite("admin", "admins"), mayWrite("auditor", "resources")]).toEqual([false, false]);
 });
 
-test("a rate is said in bits, with two or three figures", () => {
+test("a rate is shown in bits, with two or three figures", () => {
   expect([0, 1, 125, 1_537, 125_000, 15_400_000, 1e15].map(rate)).toEqual([
     "0 bit/s",
     "8 bit/s",

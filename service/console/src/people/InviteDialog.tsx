@@ -7,7 +7,7 @@ import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { SecretPanel } from "../shared/SecretPanel";
 
-/** A link is made when somebody asks for it, because each is good for a computer. */
+/** The link is made on request, because each one enrols a computer. */
 export function InviteDialog({ name, onClose }: { name: string; onClose: () => void }) {
   const invite = useMutation({
     mutationFn: async () => body(await api.POST("/api/v1/invitations", { body: { user: name } })),

@@ -34,11 +34,11 @@ const POLICY: Policy = {
   created_at: "2026-01-01T00:00:00Z",
 };
 
-test("what a form was made of is what it makes", () => {
+test("an unchanged form makes the same policy", () => {
   expect(policyOf(formOf(POLICY, "UTC"))).toEqual(written(POLICY));
 });
 
-test("what is asked of a computer has places for its faults", () => {
+test("each requirement has fields for its faults", () => {
   const form = formOf(POLICY, "UTC");
   const errors = [
     { pointer: "/conditions/posture/1/at_least", detail: "no version" },
@@ -54,14 +54,14 @@ test("what is asked of a computer has places for its faults", () => {
   expect(values([], form, "posture.1.values")).toBeNull();
 });
 
-test("a new policy asks for nothing, and hours count from the first window on", () => {
+test("a new policy has no conditions, and hours begin with the first window", () => {
   const form = { ...newPolicy("Europe/Berlin"), name: " a ", who: "alice", whose: "user" as const };
   expect(policyOf(form)).toMatchObject({ name: "a", user: "alice", group: null });
   expect(policyOf(form).conditions).toMatchObject({ hours: null, code_max_age_seconds: null, sources: [] });
   expect(policyOf({ ...form, windows: [WORKDAY] }).conditions?.hours?.zone).toBe("Europe/Berlin");
 });
 
-test("conditions are said in words", () => {
+test("conditions are shown in words", () => {
   expect(inWords(POLICY.conditions)).toEqual([
     "code at most 90 s old",
     "approved device",

@@ -20,12 +20,12 @@ const WIKI: Resource = {
   created_at: "2026-01-31T09:00:00Z",
 };
 
-test("a resource that nobody has touched goes back as it came", () => {
+test("an unchanged form makes the same resource", () => {
   const { created_at, display_name } = WIKI;
   expect({ ...resourceOf(formOf(WIKI), WIKI), created_at, display_name }).toEqual(WIKI);
 });
 
-test("a name is changed as people write it, where that is a name alone", () => {
+test("a name is edited with U-labels, unless it could pass for another", () => {
   const books = { ...WIKI, fqdn: "xn--bcher-kva.corp.example", display_name: "bücher.corp.example" };
   expect(formOf(books).fqdn).toBe("bücher.corp.example");
   expect(resourceOf(formOf(books), books).fqdn).toBe(books.fqdn);
@@ -33,14 +33,14 @@ test("a name is changed as people write it, where that is a name alone", () => {
   expect(formOf({ ...WIKI, fqdn: alike, display_name: `еріс.corp.example (${alike})` }).fqdn).toBe(alike);
 });
 
-test("shares go with the gateways that they were of", () => {
+test("weights are kept only with all of their gateways", () => {
   expect(resourceOf({ ...formOf(WIKI), gateways: ["gw-paris", "gw-berlin"] }, WIKI).weights).toEqual(
     WIKI.weights,
   );
   expect(resourceOf({ ...formOf(WIKI), gateways: ["gw-paris"] }, WIKI).weights).toBeUndefined();
 });
 
-test("ports are typed as people write them, and dropped where a protocol has none", () => {
+test("ports are separated by commas or spaces, and dropped for protocols without ports", () => {
   expect(targetOf({ prefix: " 10.0.0.1 ", protocol: "tcp", ports: "443,  80-90 22" })).toEqual({
     prefix: "10.0.0.1",
     protocol: "tcp",
@@ -50,7 +50,7 @@ test("ports are typed as people write them, and dropped where a protocol has non
   expect(rowOf({ prefix: "fd00::1/128" })).toEqual({ prefix: "fd00::1/128", protocol: "any", ports: "" });
 });
 
-test("a host is shown without its length", () => {
+test("a host is shown without its prefix length", () => {
   expect(shown({ prefix: "10.20.0.10/32", protocol: "tcp", ports: ["443"] })).toBe("10.20.0.10 tcp 443");
   expect(shown({ prefix: "fd00::32/128" })).toBe("fd00::32");
   expect(shown({ prefix: "10.20.0.0/16" })).toBe("10.20.0.0/16");
@@ -64,11 +64,11 @@ test("a full name suggests a short one that the API takes", () => {
   expect(suggestedName("BÜCHER-Straße.corp.example")).toBe("bucher-strasse");
 });
 
-test("each target has places for its faults", () => {
+test("each target has a field for its faults", () => {
   expect(fieldsOf(NEW)).toEqual(expect.arrayContaining(["name", "targets", "targets.0.prefix"]));
 });
 
-test("of two versions only what differs is shown, and nothing that the server alone writes", () => {
+test("two versions' differences leave out the server's own fields", () => {
   const mine = resourceOf({ ...formOf(WIKI), owner: "eve@corp.example", users: [] }, WIKI);
   expect(differences(mine, WIKI)).toEqual([
     { field: "users", theirs: "alice", mine: "—" },

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 
-/** Says what an act cuts, before it is done. */
+/** Shows an act's effect and asks for confirmation. */
 export function ConfirmDialog({
   onClose,
   title,

@@ -3,7 +3,7 @@ import { Button, Group, Stack, Table, Text } from "@mantine/core";
 import { Dialog } from "./Dialog";
 import { differences } from "./differences";
 
-/** Somebody else was faster: both versions, and the choice. */
+/** Shows the person's and the other administrator's version of a row, and asks which one to keep. */
 export function ConflictDialog({
   opened,
   what,

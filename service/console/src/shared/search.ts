@@ -10,7 +10,7 @@ export function text<Name extends string>(
     : {};
 }
 
-/** One of the allowed values of an address's search part, or nothing. */
+/** An allowed value of an address's search part, or nothing. */
 export function oneOf<Name extends string, Value extends string | number>(
   search: Record<string, unknown>,
   name: Name,

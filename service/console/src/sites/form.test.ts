@@ -37,7 +37,7 @@ const TUNNEL: SiteTunnel = {
   created_at: "2026-01-31T09:00:00Z",
 };
 
-test("what nobody has touched goes back as it came, and nothing that the server alone writes", () => {
+test("an unchanged form sends the same values, without the server's own fields", () => {
   const [berlin, paris] = TUNNEL.ends;
   expect(changeOf(formOf(TUNNEL), TUNNEL)).toEqual({
     ends: [
@@ -50,7 +50,7 @@ test("what nobody has touched goes back as it came, and nothing that the server 
   });
 });
 
-test("an end names something, and the ends are two gateways", () => {
+test("an end needs a resource or an address, and the ends are two gateways", () => {
   const form = formOf(TUNNEL);
   const { gateway, resources } = VALIDATE.ends;
   expect(resources([], form, "ends.1.resources")).toBe("Choose a resource, or add an address");
@@ -60,13 +60,13 @@ test("an end names something, and the ends are two gateways", () => {
   expect(gateway("gw-paris", { ...form, ends: twice })).toBe("Choose two different gateways");
 });
 
-test("each address of either end has places for its faults", () => {
+test("each address of either end has a field for its faults", () => {
   expect(fieldsOf(formOf(TUNNEL))).toEqual(
     expect.arrayContaining(["ends.0.targets.0.prefix", "ends.1.resources", "suite"]),
   );
 });
 
-test("keys that change are no tunnel that is down", () => {
+test("a tunnel whose keys change is up", () => {
   expect(stateOf({ state: "switching", generation: 1 }).word).toBe("coming up");
   expect(stateOf({ state: "switching", generation: 2 }).word).toBe("up, changing keys");
 });

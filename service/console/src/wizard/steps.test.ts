@@ -4,7 +4,7 @@ import { nextOf, stateOf, STEPS, type Happened } from "./steps";
 
 const NOTHING: Happened = { gateway: false, resource: false, record: false, invited: false, opened: false };
 
-test("each step follows the one before, whatever has happened out of turn", () => {
+test("the next step is the first that has not happened", () => {
   const happened = { ...NOTHING };
   for (const { what } of STEPS) {
     expect(stateOf(happened)).toBe("under way");
@@ -16,6 +16,6 @@ test("each step follows the one before, whatever has happened out of turn", () =
   expect(nextOf({ ...NOTHING, invited: true, gateway: true })?.what).toBe("resource");
 });
 
-test("nothing is said before all is known", () => {
+test("the state is unknown until every step is known", () => {
   expect(stateOf({ ...NOTHING, record: null })).toBe("unknown");
 });
