@@ -90,5 +90,5 @@ def test_the_kernels_statistics_have_every_cause_of_the_datapath() -> None:
 
 
 def test_the_screens_name_every_cause_of_the_datapath() -> None:
-    words = (ROOT / "proto/culvert_proto/shown.py").read_text()
+    words = (ROOT / "proto/culvert_proto/screens/units.py").read_text()
     assert [cause for cause in DATAPATH_DROPS if f'"{cause}": _(' not in words] == []

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2, language, local_pb2
-from culvert_proto.activity import said
 from culvert_proto.language import Words, entries, preferred, use, words
 from culvert_proto.phrases import DAYS, MONTHS, Phrase
-from culvert_proto.shown import clock, drops, round_trip
+from culvert_proto.screens.activity import said
+from culvert_proto.screens.units import clock, drops, round_trip
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.shown import decimal, drops
+from culvert_proto.screens.units import decimal, drops
 
 from culvert_tray.translation import later, plural, tr
 from culvert_tray.view import Status, duration

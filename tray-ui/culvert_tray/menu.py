@@ -22,8 +22,8 @@ from textwrap import wrap
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.organisations import is_enrolled, parts
-from culvert_proto.shown import clock, round_trip
+from culvert_proto.screens.organisations import is_enrolled, parts
+from culvert_proto.screens.units import clock, round_trip
 
 from culvert_tray.commands import (
     AnswerClaims,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.organisations import parts
-from culvert_proto.shown import clock
+from culvert_proto.screens.organisations import parts
+from culvert_proto.screens.units import clock
 
 from culvert_tray.commands import AnswerClaims, Command, EnterCode
 from culvert_tray.preferences import NoticeKind

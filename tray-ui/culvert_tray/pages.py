@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from culvert_proto import local_pb2
-from culvert_proto.organisations import parts
+from culvert_proto.screens.organisations import parts
 from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
 from PyQt6.QtWidgets import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from enum import Enum
 
-from culvert_proto.shown import tomorrow
+from culvert_proto.screens.units import tomorrow
 
 from culvert_tray.translation import later
 

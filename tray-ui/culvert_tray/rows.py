@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
-from culvert_proto.activity import said
 from culvert_proto.dns_name import searched, shown
-from culvert_proto.shown import clock
+from culvert_proto.screens.activity import said
+from culvert_proto.screens.units import clock
 
 from culvert_tray.details import size, state
 from culvert_tray.preferences import Preferences

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
-from culvert_proto.organisations import is_enrolled, parts
+from culvert_proto.screens.organisations import is_enrolled, parts
 
 from culvert_tray.translation import tr
 

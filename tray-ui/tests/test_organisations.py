@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.shown import clock
+from culvert_proto.screens.units import clock
 from culvert_tray.commands import EnterCode, OpenPage, Page, SelectGateway, ShowDetails, ShowWindow
 from culvert_tray.details import details
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.shown import clock
+from culvert_proto.screens.units import clock
 from culvert_tray.commands import (
     AnswerClaims,
     CloseTunnel,

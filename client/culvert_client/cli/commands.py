@@ -16,8 +16,8 @@ import segno
 import typer
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.organisations import parts
 from culvert_proto.output import EXIT_OUTPUT, OutputError, require_output
+from culvert_proto.screens.organisations import parts
 from google.protobuf import json_format
 from google.protobuf.message import Message
 

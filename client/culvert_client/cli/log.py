@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.activity import said
+from culvert_proto.screens.activity import said
 from google.protobuf import json_format
 
 from culvert_client.cli import words

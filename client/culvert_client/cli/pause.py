@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.shown import clock, tomorrow
+from culvert_proto.screens.units import clock, tomorrow
 
 from culvert_client.cli import words
 from culvert_client.cli.commands import Json, app, link_of, say_json

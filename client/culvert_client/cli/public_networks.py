@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.organisations import parts
+from culvert_proto.screens.organisations import parts
 
 from culvert_client.cli import completion, words
 from culvert_client.cli.commands import Json, Whose, app, link_of, said_yes, say_json, status_of

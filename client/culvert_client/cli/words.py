@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.organisations import is_enrolled, parts
-from culvert_proto.shown import clock, decimal, drops, round_trip
+from culvert_proto.screens.organisations import is_enrolled, parts
+from culvert_proto.screens.units import clock, decimal, drops, round_trip
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 

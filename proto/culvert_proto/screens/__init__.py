@@ -1,0 +1,1 @@
+"""Texts and views that the tray and the command line share."""
