@@ -55,7 +55,7 @@ export function DropsSection({
           <Loading forWhat="samples" />
         ) : causes.length === 0 ? (
           <Text size="sm" c="dimmed">
-            {rows.length === 0 ? "Counters are read every ten seconds while it is online." : "None."}
+            {rows.length === 0 ? "Counters are read every ten seconds while the gateway is online." : "None."}
           </Text>
         ) : (
           <Suspense fallback={<Loading forWhat="the chart" />}>

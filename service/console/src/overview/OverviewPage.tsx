@@ -89,7 +89,7 @@ function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: 
         title={`${name} is offline`}
         role="status"
       >
-        {lossWords(lossOf(name, tunnels)) || "It had no open tunnels."}
+        {lossWords(lossOf(name, tunnels)) || "The gateway had no open tunnels."}
         <Text size="xs" className="name">
           {reason}
         </Text>

@@ -62,7 +62,7 @@ export function ResourceDeleteDialog({
 
 function Carriers({ names }: { names: Effect["site_tunnels"] }) {
   return (
-    <Alert color="yellow" variant="light" title="It cannot be deleted now">
+    <Alert color="yellow" variant="light" title="The resource cannot be deleted now">
       {names.length === 1 ? "A site tunnel carries it: " : "Site tunnels carry it: "}
       {names.map((name, at) => (
         <Text span inherit key={name}>

@@ -60,7 +60,7 @@ export function AccountTab() {
           />
           <SettingsCard
             title="Recovery codes"
-            about={`Each replaces a code once, for example after the authenticator is lost. ${left(credentials?.recovery_codes)}`}
+            about={`A recovery code replaces a code once, for example after the authenticator is lost. ${left(credentials?.recovery_codes)}`}
             action={
               <Group gap="xs">
                 <Button variant="default" onClick={() => setDoing("codes")}>

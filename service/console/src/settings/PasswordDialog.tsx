@@ -34,7 +34,7 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
     >
       {(form) => (
         <>
-          <ProofFields form={form} label="Password until now" />
+          <ProofFields form={form} label="Current password" />
           <PasswordInput
             label="New password"
             description={`At least ${SHORTEST_PASSWORD} characters`}

@@ -33,7 +33,7 @@ export function SiteTunnelListPage() {
         icon: <IconArrowsLeftRight />,
         title: "No site tunnel yet",
         children:
-          "It joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.",
+          "A site tunnel joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.",
       }}
     />
   );

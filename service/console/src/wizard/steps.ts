@@ -36,7 +36,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     what: "record",
-    title: "Its DNS record is live",
+    title: "The resource’s DNS record is live",
     how: "Culvert writes it into your zone; the DNS page shows its state.",
     act: "To DNS",
     to: "/dns",
@@ -51,7 +51,7 @@ export const STEPS: readonly Step[] = [
   {
     what: "opened",
     title: "The first page is opened",
-    how: "They open the name in their browser. Nobody presses “connect”.",
+    how: "The person opens the name in a browser; there is no “connect” button.",
     act: "See what happens",
     to: "/activity",
   },
