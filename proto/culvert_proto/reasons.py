@@ -188,7 +188,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DEVICE_REVOKED: Entry(
         "The device {device} has been revoked.",
-        "Ask your administrator why; a new invitation lets it in again.",
+        "Ask your administrator for the reason. A new invitation lets the device in again.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
@@ -281,7 +281,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.LAST_SIGN_IN: Entry(
         "After this, {who} could not sign in any more.",
-        "Add a passkey first, and then remove it.",
+        "Add a passkey first, then repeat this.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -329,7 +329,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.OIDC_TLS_FAILED: Entry(
         "The controller and {host} could not agree on TLS, which sign-ins at {issuer} need.",
-        "Tell your administrator: the address has to be one of https, with TLS 1.2 or later.",
+        "Tell your administrator: the address must begin with https, and the server needs TLS 1.2 or later.",
         _G.UNAVAILABLE,
         _H.BAD_GATEWAY,
     ),
@@ -380,7 +380,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.TUNNEL_UNKNOWN: Entry(
         "This device has no such tunnel.",
-        "It has been closed: open the name again.",
+        "The tunnel has been closed: open the name again.",
         _G.NOT_FOUND,
         _H.NOT_FOUND,
     ),
@@ -392,7 +392,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.REQUEST_INVALID: Entry(
         "The request is not valid: {why}.",
-        "Correct it and send it again.",
+        "Correct the request and send it again.",
         _G.INVALID_ARGUMENT,
         _H.UNPROCESSABLE_ENTITY,
     ),
@@ -442,13 +442,13 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNPROCESSABLE_ENTITY,
     ),
     Reason.DEVICE_NOT_APPROVED: Entry(
-        "The device {device} has not been approved yet, and {name} asks for that.",
+        "{name} needs an approved device, and {device} has not been approved yet.",
         "Ask your administrator to approve it.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
     Reason.CODE_TOO_OLD: Entry(
-        "The last code is too old for {name}, which asks for one of the last {age}.",
+        "{name} needs a code that is at most {age} old; the last one is older.",
         "Type the six digits that your authenticator shows into the tray, or run: culvert code",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
@@ -461,13 +461,13 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.SOURCE_NOT_ALLOWED: Entry(
         "{name} may not be opened from the address {address}.",
-        "Connect from a network that it allows, or ask {owner}, who owns it.",
+        "Connect from an allowed network, or ask {owner}, who owns it.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
     Reason.POSTURE_NOT_MET: Entry(
         "{name} asks for a computer with {asked}; {device} reports {found}.",
-        "Put that right on the computer, which is looked at again within a minute, or ask {owner}, who owns {name}.",
+        "Change this on the computer, which reports again within a minute, or ask {owner}, who owns {name}.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
@@ -491,31 +491,31 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.IDEMPOTENCY_KEY_REUSED: Entry(
         "The idempotency key belongs to another request.",
-        "Send each request with a key of its own, and only its repetitions with the same.",
+        "Use a new key for each request, and the same key for its repetitions alone.",
         _G.INVALID_ARGUMENT,
         _H.UNPROCESSABLE_ENTITY,
     ),
     Reason.IDEMPOTENCY_KEY_BUSY: Entry(
         "The first request with this idempotency key is still under way.",
-        "Send it again in a moment, with the same key.",
+        "Repeat the request in a moment, with the same key.",
         _G.ABORTED,
         _H.CONFLICT,
     ),
     Reason.VERSION_NEEDED: Entry(
         "Changing {what} needs an If-Match header with its current ETag.",
-        "Read it, and send its ETag in the header If-Match.",
+        "Read the current state, and send its ETag in the header If-Match.",
         _G.FAILED_PRECONDITION,
         _H.PRECONDITION_REQUIRED,
     ),
     Reason.VERSION_STALE: Entry(
         "{what} was changed meanwhile: its version is {current}, and the request is for {sent}.",
-        "Read it again, and decide again.",
+        "Read the current state, and repeat the change if it is still right.",
         _G.ABORTED,
         _H.PRECONDITION_FAILED,
     ),
     Reason.OIDC_STALE: Entry(
         "The sign-in was begun in another browser, or more than ten minutes ago.",
-        "Begin it again.",
+        "Begin the sign-in again.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -533,7 +533,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_REFUSED: Entry(
         "The gateway {gateway} refused the tunnel: {why}.",
-        "Nothing was changed on it. Try again; if it lasts, tell your administrator.",
+        "The gateway was not changed. Try again; if it lasts, tell your administrator.",
         _G.UNAVAILABLE,
         _H.BAD_GATEWAY,
     ),
@@ -562,7 +562,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.UNAUTHORIZED,
     ),
     Reason.RENEWAL_TOO_LATE: Entry(
-        "This computer's certificate expired too long ago. Days after its end in which the controller renews it: {days}.",
+        "This computer's certificate expired too long ago. The controller's limit for a late renewal, in days: {days}.",
         "Ask your administrator for a new invitation and enrol again.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
@@ -605,7 +605,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_SILENT: Entry(
         "The gateway {gateway} does not answer: nothing comes back through the tunnel for {name}.",
-        "Culvert keeps trying; the tunnel works again when it answers. Check the network, or choose another gateway.",
+        "Culvert keeps trying until the gateway answers. Check the network, or choose another gateway.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),
@@ -619,7 +619,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.PATH_NARROW: Entry(
         "Only small packets pass between here and the gateway {gateway}, so large answers of {name} get lost.",
-        "Use another network, or tell the administrator of this one: packets of 1280 bytes must pass. Culvert tries again.",
+        "Use another network, or tell this network's administrator: packets of 1280 bytes must pass. Culvert tries again.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),
@@ -685,7 +685,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.TUN_FORBIDDEN: Entry(
         "The Culvert daemon may not make the network device {device}. Protected addresses stay blocked.",
-        "Start it with: sudo systemctl start culvertd. In a container, it needs CAP_NET_ADMIN and /dev/net/tun.",
+        "Start the daemon with: sudo systemctl start culvertd. In a container, it needs CAP_NET_ADMIN and /dev/net/tun.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -803,7 +803,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_IN_USE: Entry(
         "The gateway {gateway} is in use: {why}.",
-        "Take it out of its resources, whose tunnels then move or close, and delete its site tunnels.",
+        "Remove the gateway from its resources, whose tunnels then move or close, and delete its site tunnels.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -833,7 +833,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_NEEDED: Entry(
         "Only the gateway {gateway} serves {what}.",
-        "Give them another gateway first; or drain it anyway: its open tunnels stay, and no new ones open.",
+        "Give these another gateway first; or drain {gateway} anyway: its open tunnels stay, and no new ones open.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -845,7 +845,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.GATEWAY_KEY_UNKNOWN: Entry(
         "The gateway {gateway} has another key-encryption key than the controller keeps for it.",
-        "Carry the gateway's newest bundle there, or give it a new one.",
+        "Install the gateway's newest bundle on it, or make a new bundle.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -857,20 +857,20 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CONTROLLER_INVALID: Entry(
         "This computer rejects the controller's settings: {why}.",
-        "Tell your administrator. What was agreed before stays in force.",
+        "Tell your administrator. The earlier settings stay in force.",
         _G.INTERNAL,
         _H.BAD_GATEWAY,
     ),
     Reason.ADDRESS_COLLISION: Entry(
         "The protected network {prefix} collides with {what}.",
-        "Use another network, or ask your administrator to protect less. What was agreed before stays in force.",
+        "Use another network, or ask your administrator to protect less. The earlier settings stay in force.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
     Reason.LOCAL_NETWORK_OPEN: Entry(
         "{network} on {device} is a network that this computer made itself, inside the protected network {prefix}. "
         "It stays reachable without a tunnel.",
-        "Addresses of the intranet in it are reached only where a resource names them. Give {device} another network.",
+        "Intranet addresses in {network} are reached only if a resource names them. Give {device} another network.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
     ),
@@ -909,7 +909,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.DNS_WATCH_FAILED: Entry(
-        "Culvert cannot watch the names that programs ask for: {why}. A tunnel opens at the first packet for it.",
+        "Culvert cannot watch the names that programs ask for: {why}. A tunnel then opens at its first packet.",
         "Install Scapy and libpcap, give culvertd CAP_NET_RAW, or set dns_mode to stub in /etc/culvert/culvertd.toml. "
         "Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
@@ -924,7 +924,8 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DNS_REBINDING: Entry(
         "The name server leads {name}, which is no name of the intranet, to the protected address {address}.",
-        "If it is one, ask your administrator to add its zone. If not, a web page may be trying to reach the intranet.",
+        "If {name} belongs to the intranet, ask your administrator to add its zone. "
+        "If not, a web page may be trying to reach the intranet.",
         _G.PERMISSION_DENIED,
         _H.FORBIDDEN,
     ),
@@ -947,7 +948,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.GONE,
     ),
     Reason.PEER_SILENT: Entry(
-        "The gateway {gateway} sends to this computer, and hears nothing from it.",
+        "The gateway {gateway} sends to this computer, and gets no packets from it.",
         "Check the network connection, and open the name again.",
         _G.ABORTED,
         _H.GONE,

@@ -147,7 +147,7 @@ class ClaimsDialog(QDialog):
         networks.setAccessibleName(tr("Public networks"))
         networks.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         networks.setTabChangesFocus(True)
-        until = QLabel(tr("Until you agree, traffic to them goes as if the organisation had not asked."))
+        until = QLabel(tr("Until you agree, Culvert does not carry traffic to them."))
         until.setWordWrap(True)
         self._problem = _Problem()
         agree, decline = QPushButton(tr("&Agree")), QPushButton(tr("&Decline"))
@@ -300,9 +300,7 @@ def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
     if not codes:
         return []
     told = QLabel(
-        tr(
-            "Keep these recovery codes for the day that your authenticator is gone. Each works once, as a code:"
-        )
+        tr("Keep these recovery codes in case you lose your authenticator. Each works once, as a code:")
     )
     told.setWordWrap(True)
     shown = QLabel("\n".join(codes))

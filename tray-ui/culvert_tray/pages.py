@@ -92,7 +92,7 @@ class ResourcesPage(QWidget):
         self._empty.setVisible(not rows)
         typed = self._search.text()
         if self._status.resources:
-            self._empty.setText(tr("Nothing here has “{text}” in it.", text=typed) if typed else "")
+            self._empty.setText(tr("No row contains “{text}”.", text=typed) if typed else "")
         if rows and typed and self._table.chosen() is None:
             self._table.setCurrentCell(0, 0)
         self._offer()
@@ -124,7 +124,7 @@ class TunnelsPage(QWidget):
         self._status = Status()
         self._table = Table(tr("Tunnels"), TUNNEL_COLUMNS, 0, lambda _: self._details_of())
         self._empty = _empty(
-            tr("No tunnel is open. One opens by itself when you use the name of a resource.")
+            tr("No tunnel is open. A tunnel opens by itself when you use a resource's name.")
         )
         self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
         self._details = _button(tr("&Details…"), self._details_of)
@@ -225,7 +225,7 @@ class DiagnosticsPage(QWidget):
                 wrong,
                 all=len(told),
             )
-            self._said.setText(found if wrong else tr("Everything is as it should be."))
+            self._said.setText(found if wrong else tr("All checks passed."))
         self._said.show()
 
 

@@ -32,7 +32,7 @@ TUNNEL_COLUMNS = (
     later("Name"), later("Gateway"), later("State"), later("Your address"),
     later("Received"), later("Sent"), later("Open for"), WHOSE,
 )  # fmt: skip
-ACTIVITY_COLUMNS = (later("When"), later("What"))
+ACTIVITY_COLUMNS = (later("When"), later("Event"))
 
 
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:

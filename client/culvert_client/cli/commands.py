@@ -48,7 +48,7 @@ Whose = Annotated[
     str,
     typer.Option(
         "--organisation",
-        help=_("Which organisation, where there are several: as in culvert status."),
+        help=_("The organisation, if there are several: as in culvert status."),
         autocompletion=completion.organisation,
     ),
 ]
@@ -74,19 +74,19 @@ def connect(
     context.obj = DaemonLink(socket)
 
 
-@app.command(help=_("What is up, who is signed in, what went wrong."))
+@app.command(help=_("Show the open tunnels, who is signed in, and the last error."))
 def status(context: typer.Context, json: Json = False) -> None:
     found = status_of(context)
     say_json(found) if json else words.say_status(found)
 
 
-@app.command(help=_("The names that you may open."))
+@app.command(help=_("List the names that you may open."))
 def resources(context: typer.Context, json: Json = False) -> None:
     found = status_of(context)
     say_json(local_pb2.Status(resources=found.resources)) if json else words.say_resources(found)
 
 
-@app.command(help=_("The gateways, whether they are online, and the round trip to each."))
+@app.command(help=_("List the gateways, whether they are online, and the round trip to each."))
 def gateways(context: typer.Context, json: Json = False) -> None:
     found = status_of(context)
     if json:
@@ -167,9 +167,7 @@ def _say_once(answer: local_pb2.EnrollResponse) -> None:
     words.out.print(_("Scan this with your authenticator; it is not shown again:"))
     words.out.print(answer.totp_uri, markup=False)
     if answer.recovery_codes:
-        words.out.print(
-            _("Keep these for the day that your authenticator is gone. Each works once, as a code:")
-        )
+        words.out.print(_("Keep these in case you lose your authenticator. Each works once, as a code:"))
         for one in answer.recovery_codes:
             words.out.print(f"  {one}", markup=False)
     sys.stdout.flush()
@@ -262,7 +260,7 @@ def use(
     words.out.print(_("Gateway: {gateway}.").format(gateway=chosen or _("automatic")), markup=False)
 
 
-@app.command(help=_("Check each hop: a verdict, and what to do. Ends with 1 when something is wrong."))
+@app.command(help=_("Check each hop, and say what to do. Ends with 1 if a check fails."))
 def doctor(context: typer.Context, json: Json = False) -> None:
     found = _verdicts(context)
     if json:
@@ -273,7 +271,7 @@ def doctor(context: typer.Context, json: Json = False) -> None:
         raise typer.Exit(EXIT_FAULT)
 
 
-@app.command(help=_("Write what your administrator needs to help you into a zip; no secret is in it."))
+@app.command(help=_("Write a zip with the facts that your administrator needs; it holds no secret."))
 def report(
     context: typer.Context,
     file: Annotated[

@@ -93,7 +93,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
         yield hops.clock(examined)
         yield hops.certificate(examined, now)
     if not status.user:
-        yield Verdict("rest", True, _("Only the one who enrolled this computer and root see more."))
+        yield Verdict("rest", True, _("Only root and the user who enrolled this computer see more."))
         return
     if status.code_valid_until > now:
         yield Verdict(
@@ -150,10 +150,10 @@ def _dns_path(canary: bool | None, asks_stub: bool) -> Verdict:
         return Verdict(
             "DNS path",
             False,
-            _("Names are asked around culvertd."),
+            _("Names are resolved without culvertd."),
             _("Restart culvertd, or see dns_upstream in its settings."),
         )
-    return Verdict("DNS path", True, _("Names are asked through culvertd."))
+    return Verdict("DNS path", True, _("Names are resolved through culvertd."))
 
 
 def _controller(
@@ -227,7 +227,7 @@ def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Inte
                     ),
                 )
     if not found:
-        said = _("Nothing that tunnels reach lies in a network that this computer is in.")
+        said = _("No address behind a tunnel lies in a network of this computer.")
         yield Verdict("addresses", True, said)
 
 
@@ -258,5 +258,5 @@ def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
                 "packets",
                 False,
                 _("{name} dropped {causes}.").format(name=tunnel.fqdn, causes=causes),
-                _("Open it anew: culvert close {name}.").format(name=tunnel.fqdn),
+                _("Close the tunnel; it opens again on use: culvert close {name}.").format(name=tunnel.fqdn),
             )

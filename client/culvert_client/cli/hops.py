@@ -34,7 +34,7 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
         if seen.clock_ahead > 0
         else _("This computer's clock is {seconds} s ahead of the controller's.")
     )
-    return Verdict("clock", False, said.format(seconds=wrong), _("Set it: timedatectl set-ntp true."))
+    return Verdict("clock", False, said.format(seconds=wrong), _("Set the clock: timedatectl set-ntp true."))
 
 
 def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
@@ -56,7 +56,7 @@ def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
             "certificate",
             False,
             _("This computer's certificate ends in {shown} and was not renewed.").format(shown=shown),
-            _("It is renewed by itself where the controller can be reached."),
+            _("Culvert renews it when the controller can be reached."),
         )
     return Verdict("certificate", True, _("Valid for {shown}; it is renewed by itself.").format(shown=shown))
 
@@ -83,7 +83,7 @@ def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
             narrow = True
             said = _("{name} answers packets of up to {answered} bytes, and its tunnel takes {mtu}.")
             remedy = _(
-                "Large pages may hang. Tell your administrator: behind {gateway}, or on the way to it."
+                "Large pages may hang. Tell your administrator: the limit is behind {gateway}, or on the way to it."
             )
             yield Verdict(
                 "MTU",
@@ -135,6 +135,6 @@ def watch_mode(canary: bool | None) -> Verdict:
     return Verdict(
         "watch mode",
         True,
-        _("Names are looked at as they pass; the first connection to a name may have to be tried again."),
-        _("Turn DNS over HTTPS off in your browsers: it cannot be looked at.") if canary else "",
+        _("Culvert only watches names; the first connection to a name may have to be tried again."),
+        _("Turn DNS over HTTPS off in your browsers: Culvert cannot watch it.") if canary else "",
     )

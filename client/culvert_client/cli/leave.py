@@ -43,7 +43,7 @@ def leave(
 def _confirm(context: typer.Context, name: str) -> None:
     """Ends the command with 0 where the person declines: nothing was asked of the daemon."""
     if not sys.stdin.isatty():
-        raise typer.BadParameter(_("give --yes where nobody can be asked"))
+        raise typer.BadParameter(_("without a terminal, give --yes"))
     status = status_of(context)
     known = {it.name: it for it in status.organisations}
     if name not in known and (name or known):

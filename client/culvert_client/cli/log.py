@@ -28,13 +28,13 @@ _COLOURS = {
 
 @app.command(
     help=_(
-        "What has happened: tunnels up and closed, denials with their reasons. With --json, an object a line."
+        "Show the activity: tunnels up and closed, denials with their reasons. With --json, an object a line."
     )
 )
 def log(
     context: typer.Context,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help=_("Go on with what happens from now on."))
+        bool, typer.Option("--follow", "-f", help=_("Keep running and show new activity."))
     ] = False,
     json: Json = False,
 ) -> None:

@@ -27,7 +27,9 @@ def end_of_pause(typed: str, now: datetime) -> datetime | None:
 
 
 @app.command(
-    help=_("Close every tunnel and open none for a while. Names pass; what is protected stays blocked.")
+    help=_(
+        "Close every tunnel and open none for a while. Names are resolved; protected addresses stay blocked."
+    )
 )
 def pause(
     context: typer.Context,

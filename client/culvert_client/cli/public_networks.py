@@ -28,7 +28,9 @@ def agree(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help=_("Agree without being asked."))] = False,
-    no: Annotated[bool, typer.Option("--no", help=_("Decline; also what was agreed to before."))] = False,
+    no: Annotated[
+        bool, typer.Option("--no", help=_("Decline, also networks that were agreed to before."))
+    ] = False,
     organisation: Whose = "",
     json: Json = False,
 ) -> None:
@@ -39,7 +41,7 @@ def agree(
         words.out.print(_("No public network waits for your answer."))
         return
     if not yes and not no and not sys.stdin.isatty():
-        raise typer.BadParameter(_("give --yes or --no where nobody can be asked"))
+        raise typer.BadParameter(_("without a terminal, give --yes or --no"))
     for name, networks in wanted.items():
         agreed = yes
         if not yes and not no:

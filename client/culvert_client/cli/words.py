@@ -85,7 +85,7 @@ def _say_one(status: local_pb2.Status) -> None:
         out.print(told.format(gateway=status.selected_gateway), markup=False)
     if status.awaiting_prefixes:
         say_awaiting(status.awaiting_prefixes)
-        out.print(_("Until you agree, they are as if it had not asked: culvert agree"))
+        out.print(_("Until you agree, Culvert does not carry them: culvert agree"))
     if status.declined_prefixes:
         told = _("Declined: {prefixes}. You can still agree later.")
         out.print(told.format(prefixes=", ".join(status.declined_prefixes)), markup=False)
@@ -109,7 +109,7 @@ def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
         out.print(told.format(prefixes=", ".join(enrolled.prefixes)), markup=False)
     if enrolled.awaiting_prefixes:
         say_awaiting(enrolled.awaiting_prefixes)
-        out.print(_("Until you agree, they are as if it had not asked: culvert agree"))
+        out.print(_("Until you agree, Culvert does not carry them: culvert agree"))
 
 
 def say_awaiting(prefixes: Iterable[str]) -> None:

@@ -174,7 +174,7 @@
         <translation>geschlossen</translation>
     </message>
     <message>
-        <source>Keep these recovery codes for the day that your authenticator is gone. Each works once, as a code:</source>
+        <source>Keep these recovery codes in case you lose your authenticator. Each works once, as a code:</source>
         <translation>Diese Wiederherstellungscodes sicher aufbewahren, falls die Authenticator-App einmal fehlt. Jeder gilt einmal anstelle eines Codes:</translation>
     </message>
     <message>
@@ -512,8 +512,8 @@
         <translation>&amp;Favorit</translation>
     </message>
     <message>
-        <source>No tunnel is open. One opens by itself when you use the name of a resource.</source>
-        <translation>Kein Tunnel ist offen. Er öffnet sich von selbst, sobald der Name einer Ressource benutzt wird.</translation>
+        <source>No tunnel is open. A tunnel opens by itself when you use a resource's name.</source>
+        <translation>Kein Tunnel ist offen. Ein Tunnel öffnet sich von selbst, sobald der Name einer Ressource benutzt wird.</translation>
     </message>
     <message>
         <source>&amp;Details…</source>
@@ -591,12 +591,12 @@
         <translation>Pakete gehen durch {way}</translation>
     </message>
     <message>
-        <source>Nothing here has “{text}” in it.</source>
-        <translation>Hier enthält nichts „{text}“.</translation>
+        <source>No row contains “{text}”.</source>
+        <translation>Keine Zeile enthält „{text}“.</translation>
     </message>
     <message>
-        <source>Everything is as it should be.</source>
-        <translation>Alles ist, wie es sein soll.</translation>
+        <source>All checks passed.</source>
+        <translation>Alle Prüfungen sind bestanden.</translation>
     </message>
     <message>
         <source>15 min</source>
@@ -627,8 +627,8 @@
         <translation>Wann</translation>
     </message>
     <message>
-        <source>What</source>
-        <translation>Was</translation>
+        <source>Event</source>
+        <translation>Ereignis</translation>
     </message>
     <message>
         <source>Asking the Culvert daemon…</source>
@@ -667,8 +667,8 @@
         <translation>Die Organisation möchte den Verkehr zu diesen öffentlichen Netzen übernehmen. Sie sähe dann, wohin er geht, und könnte lesen, was nicht verschlüsselt ist.</translation>
     </message>
     <message>
-        <source>Until you agree, traffic to them goes as if the organisation had not asked.</source>
-        <translation>Ohne Zustimmung bleibt der Verkehr zu ihnen, wie er ist.</translation>
+        <source>Until you agree, Culvert does not carry traffic to them.</source>
+        <translation>Ohne Zustimmung übernimmt Culvert den Verkehr zu ihnen nicht.</translation>
     </message>
     <message>
         <source>&amp;Agree</source>
