@@ -60,7 +60,7 @@ async def test_another_resolver_that_denies_the_canary_is_not_taken_for_the_stub
         'echo nameserver 127.0.0.9 >/tmp/around && mount --bind /tmp/around /etc/resolv.conf && exec "$@"'
     )
     wrong = await _wrong(office, "unshare", "--mount", "sh", "-c", around, "sh")
-    assert "around culvertd" in wrong["DNS path"]
+    assert "without culvertd" in wrong["DNS path"]
     denying.cancel()
 
 
