@@ -5,8 +5,7 @@ from __future__ import annotations
 import uuid
 
 from culvert_service.controllers.envelope import PAYLOAD_MAX
-from culvert_service.tunnels.throughput import packed, unpacked
-from culvert_service.tunnels.traffic import Rate, Traffic
+from culvert_service.tunnels.traffic import Rate, Traffic, packed, unpacked
 
 WIKI, GIT = uuid.UUID(int=1), uuid.UUID(int=2)
 TUNNELS = {10: WIKI, 11: WIKI, 20: GIT}

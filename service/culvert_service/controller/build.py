@@ -71,7 +71,7 @@ from culvert_service.site_tunnels.service import SiteTunnels
 from culvert_service.tracing.tracing import Tracing
 from culvert_service.tunnels import endpoints as tunnel_endpoints
 from culvert_service.tunnels.service import Tunnels
-from culvert_service.tunnels.throughput import Throughput
+from culvert_service.tunnels.traffic import Throughput
 from culvert_service.watch.hub import Hub
 from culvert_service.watch.presence import Presence
 from culvert_service.watch.pushes import Pushes

@@ -24,7 +24,7 @@ from culvert_service.live import places, sources
 from culvert_service.live.log_view import LogView
 from culvert_service.live.view import View
 from culvert_service.rest.api import Api
-from culvert_service.tunnels.throughput import Throughput
+from culvert_service.tunnels.traffic import Throughput
 
 # After this long, who watches has to be one who still may.
 _ADMITTED_SECONDS = 10.0

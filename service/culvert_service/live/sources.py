@@ -22,8 +22,7 @@ from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
 from culvert_service.tunnels import listing
 from culvert_service.tunnels.schemas import TunnelOut
-from culvert_service.tunnels.throughput import Throughput
-from culvert_service.tunnels.traffic import Rate
+from culvert_service.tunnels.traffic import Rate, Throughput
 
 _ZONE, _RECORD = "zone/", "record/"
 
