@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
-from culvert_service.tunnels.outages import GONE_SECONDS, UNKNOWN_SECONDS, Outages, Seen
+from culvert_service.tunnels.failover import GONE_SECONDS, UNKNOWN_SECONDS, Outages, Seen
 
 from .conftest import PATIENCE_SECONDS, Device, World, serving, until
 from .gateway_process import needs_root, sluice, unpack

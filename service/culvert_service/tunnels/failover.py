@@ -14,6 +14,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from culvert_db import Database
 from culvert_proto import CulvertError
@@ -21,7 +23,6 @@ from culvert_proto import CulvertError
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.periodic import Periodic
 from culvert_service.tunnels import liveness_repository as repository
-from culvert_service.tunnels.outages import Outages, Seen
 from culvert_service.watch.hub import GatewayMoved, Hub
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,43 @@ _SWEEP_SECONDS = 2.0
 _PATIENCE_SECONDS = 5.0
 # The number of tunnels that still work and are moved in one sweep.
 _WORKING_AT_ONCE = 200
+# Our tunables, in seconds after the last answer. A link that breaks and comes back meanwhile moves nothing.
+GONE_SECONDS = 2.0
+# After its owner, another controller, was last seen to call it online: the owner has waited already.
+TOLD_SECONDS = 0.5
+# A gateway that was never reached may still live: its tunnels may be well.
+UNKNOWN_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whether a gateway answers, and when it last did; None: never. `ours` when this controller asks it itself."""
+
+    alive: bool
+    answered_at: float | None
+    ours: bool = True
+
+
+class Outages:
+    """Which gateways are gone: not those whose link has only just broken, nor those not reached since the start.
+
+    Pure; times are monotonic, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self._unknown_since: dict[str, float] = {}
+
+    def gone(self, gateways: Mapping[str, Seen], now: float) -> frozenset[str]:
+        unknown = (name for name, seen in gateways.items() if seen.answered_at is None)
+        self._unknown_since = {name: self._unknown_since.get(name, now) for name in unknown}
+        return frozenset(
+            name for name, seen in gateways.items() if not seen.alive and self._over(name, seen, now)
+        )
+
+    def _over(self, name: str, seen: Seen, now: float) -> bool:
+        if seen.answered_at is None:
+            return now - self._unknown_since[name] >= UNKNOWN_SECONDS
+        return now - seen.answered_at >= (GONE_SECONDS if seen.ours else TOLD_SECONDS)
 
 
 class Failover:

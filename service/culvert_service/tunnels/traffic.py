@@ -1,6 +1,6 @@
 """The rate of each tunnel, from two looks at a gateway's counters.
 
-A controller has the rates at the gateways that it writes, and keeps them nowhere; it asks the other controllers for the rest.
+A controller has the rates at the gateways that it writes, and stores them nowhere; it asks the others for the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _RATES = "tunnels.rates"
 _ROW = struct.Struct(">16sQQ")
 # The fastest: no more of them fit an answer.
 _ROWS = 150
-
 # The bytes that an SA has carried so far.
 Bytes = Mapping[int, int]
 
