@@ -152,10 +152,10 @@ def main() -> None:
     from culvert_db import log
     from culvert_service.config import Settings
     from culvert_service.gateways import kek_rotation
-    from culvert_service.tunnels import failover, records, silence
+    from culvert_service.tunnels import failover, repository, silence
 
     # Short times, so that the test does not wait seconds at each step.
-    records.ABANDONED = datetime.timedelta()
+    repository.ABANDONED = datetime.timedelta()
     silence.IDLE_MARGIN = 0.0
     failover.GONE_SECONDS, failover.UNKNOWN_SECONDS = 0.5, 1.0
     kek_rotation.LOOK_SECONDS, kek_rotation.AGAIN_SECONDS, kek_rotation.SETTLE_SECONDS = 0.2, 0.5, 0.5

@@ -13,7 +13,7 @@ from culvert_proto import Reason, agent_pb2
 from culvert_proto.contract import Suite
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.resources.schemas import ResourceIn
-from culvert_service.tunnels import repository
+from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.pool import Inner
 from sqlalchemy import text
 
@@ -203,7 +203,7 @@ async def test_an_opening_that_has_read_what_was_before_begins_anew(
     world: World, switch: Switch, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, go_on = asyncio.Event(), asyncio.Event()
-    assign = repository.assign_address
+    assign = hot_queries.assign_address
 
     async def slowly(*arguments: Any) -> Any:
         told.set()
@@ -211,7 +211,7 @@ async def test_an_opening_that_has_read_what_was_before_begins_anew(
         return await assign(*arguments)
 
     # Between its look at the resource and its tunnel.
-    monkeypatch.setattr(repository, "assign_address", slowly)
+    monkeypatch.setattr(hot_queries, "assign_address", slowly)
     opening = asyncio.create_task(device.open())
     await told.wait()
     try:

@@ -8,7 +8,7 @@ import uuid
 import pytest
 from culvert_db import InSession, Tunnel
 from culvert_proto import Reason
-from culvert_service.tunnels import records
+from culvert_service.tunnels import repository
 from culvert_service.tunnels.service import Tunnels
 from sqlalchemy import select, text
 
@@ -143,11 +143,11 @@ async def test_reconcile_does_not_block_close(world: World, switch: Switch, devi
                 text("UPDATE security_associations SET drain_until = now() - interval '1 hour'")
             )
         async with world.database.begin() as ends, asyncio.timeout(5):
-            (record,) = await records.held(InSession(ends), Tunnel.id == uuid.UUID(opened.tunnel_id))
+            (record,) = await repository.held(InSession(ends), Tunnel.id == uuid.UUID(opened.tunnel_id))
             async with world.database.begin() as looks:
-                await records.forget_drained(looks, gateway_id)
-                portion = await records.on_gateway(looks, gateway_id)
+                await repository.forget_drained(looks, gateway_id)
+                portion = await repository.on_gateway(looks, gateway_id)
                 assert portion is not None
                 assert [it.id for it in portion.records()] == [record.id]
-                assert await records.on_gateway(looks, gateway_id, portion.last) is None
-            await records.delete(ends, [record.id])
+                assert await repository.on_gateway(looks, gateway_id, portion.last) is None
+            await repository.delete(ends, [record.id])

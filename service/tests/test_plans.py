@@ -12,7 +12,7 @@ from culvert_db import Statement
 from culvert_db.engine import SERVER_SETTINGS
 from culvert_service.audit import transaction
 from culvert_service.identity import repository as identity
-from culvert_service.tunnels import open_facts, records, repository
+from culvert_service.tunnels import hot_queries, repository
 
 GROWING = {"devices", "resources", "tunnels", "security_associations", "addresses", "audit_lines"}
 
@@ -45,7 +45,7 @@ ANALYZE;
 
 
 def statements() -> Iterator[tuple[str, Statement]]:
-    for module in (transaction, identity, open_facts, records, repository):
+    for module in (transaction, identity, hot_queries, repository):
         for name, value in vars(module).items():
             if isinstance(value, Statement) and name not in WHOLE:
                 yield name, value

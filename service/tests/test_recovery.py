@@ -10,7 +10,7 @@ import pytest
 from culvert_proto import Reason, agent_pb2, error_pb2
 from culvert_service.identity import recovery
 from culvert_service.identity import repository as identity
-from culvert_service.tunnels import enforcement_repository as permissions
+from culvert_service.tunnels import repository
 
 from .conftest import Device, World, make_csr, refused, until
 from .switch import Switch
@@ -79,8 +79,8 @@ async def test_a_sweep_on_stale_rows_does_not_keep_a_tunnel_open(world: World, s
     async with world.database.begin() as session:
         await identity.doubt_tunnels(session, uuid.UUID(device.id))
         # In one transaction, so that the controller's own sweep sees none of it before its end.
-        seen = await permissions.due(session, datetime.datetime.now(datetime.UTC), None)
+        seen = await repository.due(session, datetime.datetime.now(datetime.UTC), None)
         await identity.forget_authenticator(session, uuid.UUID(device.id))
-        await permissions.permit(session, [(tunnel, tunnel.old_until) for tunnel in seen])
+        await repository.permit(session, [(tunnel, tunnel.old_until) for tunnel in seen])
     assert seen
     await until(lambda: world.rest("GET", "/tunnels"), lambda tunnels: not tunnels)

@@ -14,7 +14,7 @@ import pytest
 from culvert_db import SecurityAssociation
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
-from culvert_service.tunnels import restoring_rows
+from culvert_service.tunnels import repository
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -311,14 +311,14 @@ async def test_after_a_gateways_restart_devices_that_watch_come_first(
     live = others[2]
     events = live.watch()
     await next_event(events, "profile")
-    lock = restoring_rows.lock
+    lock = repository.lock
 
     async def slow_for_it(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
         if any(str(number) == opened[2].tunnel_id for number, _ in tunnels):
             await asyncio.sleep(0.1)
         return await lock(session, tunnels)
 
-    monkeypatch.setattr(restoring_rows, "lock", slow_for_it)
+    monkeypatch.setattr(repository, "lock", slow_for_it)
     before = len(switch.writes)
     await forgets(world, switch)
     await until(lambda: tunnel_entries(world), lambda count: count == 5 * len(others))

@@ -20,7 +20,7 @@ from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
 from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
-from culvert_service.tunnels import listing
+from culvert_service.tunnels import repository
 from culvert_service.tunnels.schemas import TunnelOut
 from culvert_service.tunnels.traffic import Rate, Throughput
 
@@ -38,7 +38,7 @@ def tunnels(database: Database) -> View:
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
         async with database() as session:
-            found = await listing.listed_by_id(session, [uuid.UUID(key) for key in keys])
+            found = await repository.listed_by_id(session, [uuid.UUID(key) for key in keys])
         return {str(one.tunnel.id): _row(TunnelOut.of(one)) for one in found}
 
     return View(versions, rows)

@@ -20,8 +20,8 @@ from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
 from culvert_service.periodic import Periodic
-from culvert_service.tunnels import enforcement_repository as repository
-from culvert_service.tunnels.enforcement_repository import Due
+from culvert_service.tunnels import repository
+from culvert_service.tunnels.repository import Due
 from culvert_service.watch.hub import Hub
 
 # A permission that ends by the clock is over this much later, at most.

@@ -22,7 +22,7 @@ from culvert_proto import CulvertError
 
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.periodic import Periodic
-from culvert_service.tunnels import liveness_repository as repository
+from culvert_service.tunnels import repository
 from culvert_service.watch.hub import GatewayMoved, Hub
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision.decision import GatewayFact, in_turn
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.tunnels import repository
+from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.pool import Inner
 
 _SERVING = (
@@ -80,7 +80,7 @@ class InnerAddresses:
                 # In one order, and against a change of the pools meanwhile.
                 rows = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
                 for gateway in (await session.scalars(rows.with_for_update(read=True))).all():
-                    inner = await repository.assign_early(InSession(session), gateway, device_id)
+                    inner = await hot_queries.assign_early(InSession(session), gateway, device_id)
                     if inner is not None:
                         found[gateway.name] = inner
         except IntegrityError:

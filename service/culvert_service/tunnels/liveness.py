@@ -19,7 +19,7 @@ from culvert_service.audit.log import CONTROLLER, Actor
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.periodic import Periodic
-from culvert_service.tunnels import liveness_repository as repository
+from culvert_service.tunnels import repository
 from culvert_service.tunnels.silence import Carried, Counts, Silence
 from culvert_service.tunnels.traffic import Traffic
 from culvert_service.watch.hub import GatewayMoved

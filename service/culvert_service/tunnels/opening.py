@@ -32,14 +32,13 @@ from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_e
 from culvert_service.identity.denials import DeviceCaller
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
-from culvert_service.tunnels import records, repository
+from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
+from culvert_service.tunnels.hot_queries import Inserted, OpenFacts, Serving, open_facts
 from culvert_service.tunnels.lifecycle import Reopen, advance
-from culvert_service.tunnels.open_facts import OpenFacts, Serving, open_facts
 from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit
 from culvert_service.tunnels.record import Shape, TunnelRecord, path_of
-from culvert_service.tunnels.repository import Inserted
 from culvert_service.tunnels.restoring import Restored, Restoring
 
 _log = logging.getLogger(__name__)
@@ -183,7 +182,7 @@ class Opening:
             if isinstance(permit, _Wait):
                 return permit
             timeline.decided()
-            existing = await records.locked(transaction, facts.tunnel_id) if facts.tunnel_id else None
+            existing = await hot_queries.locked(transaction, facts.tunnel_id) if facts.tunnel_id else None
             if existing is not None and _stays(existing, permit, request.caller.address):
                 if (link := self._link(existing.gateway)) is None:
                     return _Retry()
@@ -199,9 +198,9 @@ class Opening:
                     return _Retry()
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
-                    await repository.leave(transaction, existing.id, self._drain)
+                    await hot_queries.leave(transaction, existing.id, self._drain)
                 elif existing is not None:
-                    await records.remove(transaction, existing.id)
+                    await hot_queries.remove(transaction, existing.id)
                 job = await self._fresh(
                     transaction, facts, device, chosen, link, request, permit.until, existing
                 )
@@ -286,7 +285,7 @@ class Opening:
     ) -> _Job | _Retry:
         resource, gateway = facts.resource, serving.gateway
         assert resource is not None
-        inner = serving.inner or await repository.assign_address(transaction, gateway, device.id)
+        inner = serving.inner or await hot_queries.assign_address(transaction, gateway, device.id)
         tunnel = Tunnel(
             id=uuid.uuid4(),
             device_id=device.id,
@@ -301,7 +300,7 @@ class Opening:
             path_mtu=request.path_mtus.get(gateway.name),
             moved_from=replaced.gateway if replaced and replaced.gateway != gateway.name else None,
         )
-        match await repository.insert_tunnel(transaction, tunnel, resource.version, gateway.version):
+        match await hot_queries.insert_tunnel(transaction, tunnel, resource.version, gateway.version):
             case Inserted.EXISTS | Inserted.CHANGED:
                 return _Retry()
             case Inserted.NO_ENDPOINT:
@@ -352,7 +351,7 @@ class Opening:
     ) -> _Job:
         """The gateway has its part already."""
         tunnel = restored.record
-        await repository.update_tunnel(
+        await hot_queries.update_tunnel(
             transaction,
             tunnel.id,
             permitted_until=permitted_until,
@@ -383,9 +382,9 @@ class Opening:
             existing.path.seen_from(request.caller.address, request.peer_port),
             path_mtu=request.path_mtus.get(existing.gateway, existing.path.path_mtu),
         )
-        await repository.delete_generations(transaction, existing.id, step.remove)
-        await repository.drain_generation(transaction, existing.id, step.drain, self._drain)
-        await repository.update_tunnel(
+        await hot_queries.delete_generations(transaction, existing.id, step.remove)
+        await hot_queries.drain_generation(transaction, existing.id, step.drain, self._drain)
+        await hot_queries.update_tunnel(
             transaction,
             existing.id,
             generation=step.generations.current,

@@ -19,7 +19,7 @@ from culvert_service.gateways.entry import Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Tag
 from culvert_service.gateways.tunnel_entries import Pair
-from culvert_service.tunnels import repository
+from culvert_service.tunnels import hot_queries
 
 # A gateway's reconciliations are seconds apart: a change that meets so many in a row is refused.
 _TURNS = 5
@@ -62,7 +62,7 @@ async def allocate_pair(
     renewing: bool = False,
 ) -> Pair:
     """Raises CulvertError GATEWAY_REFUSED."""
-    pair = await repository.insert_pair(
+    pair = await hot_queries.insert_pair(
         transaction, tunnel_id, device_id, link.config.id, generation, tag, renewing=renewing
     )
     if pair is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import functools
+import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from culvert_db import Direction, Gateway, Resource, TunnelState
+from culvert_db import Direction, Gateway, Resource, TunnelState, from_json
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
@@ -224,3 +226,28 @@ def _pair(generation: int, sas: Sequence[Mapping[str, Any]]) -> Pair:
 
 def _numbers(sa: Mapping[str, Any]) -> SaNumbers:
     return SaNumbers(Spi(sa["spi"]), Slot(sa["slot"]), SaId(sa["sa_id"]))
+
+
+def parse_texts(shown: str, sas: str, resource: str, gateway: str, inner: str) -> TunnelRecord:
+    return parse(json.loads(shown), json.loads(sas), parse_shape(resource, gateway), parse_inner(inner))
+
+
+# Many openings find few resources and gateways: most find them parsed. Nobody changes what is shared so.
+@functools.lru_cache(maxsize=4096)
+def parse_resource(shown: str) -> Resource:
+    return from_json(Resource, shown)
+
+
+def parse_inner(shown: str) -> Inner:
+    found = json.loads(shown)
+    return Inner(found["address"], found["address6"])
+
+
+@functools.lru_cache(maxsize=256)
+def parse_gateway(shown: str) -> Gateway:
+    return from_json(Gateway, shown)
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_shape(resource: str, gateway: str) -> Shape:
+    return Shape.of(parse_resource(resource), parse_gateway(gateway))

@@ -18,7 +18,7 @@ from culvert_proto.phrases import Phrase
 from sqlalchemy import ColumnElement
 
 from culvert_service.audit.transaction import Transaction
-from culvert_service.tunnels import leading, records, repository
+from culvert_service.tunnels import leading, repository
 from culvert_service.tunnels.closing import Finish
 from culvert_service.tunnels.record import TunnelRecord
 
@@ -53,7 +53,7 @@ class Refit:
     async def _change(
         self, transaction: Transaction, which: ColumnElement[bool], what: str, change: Change
     ) -> Finish:
-        before = await records.held(transaction, which)
+        before = await repository.held(transaction, which)
         await change()
-        unfit = await records.unfit(transaction, before)
+        unfit = await repository.unfit(transaction, before)
         return await self._close(transaction, unfit, CulvertError(Reason.TUNNEL_OUTDATED, what=what))

@@ -26,7 +26,7 @@ from culvert_service.gateways.entry import inserts
 from culvert_service.gateways.link import Link, portions
 from culvert_service.gateways.sa import draw_spi, draw_tag
 from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
-from culvert_service.tunnels import restoring_rows as rows
+from culvert_service.tunnels import repository
 from culvert_service.tunnels.grant import PairKeys
 from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
@@ -119,11 +119,13 @@ class Restoring:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         async with uncommitted(self._database, CONTROLLER) as transaction:
             session = transaction.session
-            free = await rows.lock(session, [(record.id, record.generations.current) for record in records])
+            free = await repository.lock(
+                session, [(record.id, record.generations.current) for record in records]
+            )
             restored = [_restored(record) for record in records if record.id in free]
             if not restored:
                 return []
-            await rows.renumber(session, [(one.record.id, one.pair) for one in restored])
+            await repository.renumber(session, [(one.record.id, one.pair) for one in restored])
             told = [
                 (one.record.device_id, TunnelClosed(one.record.id, why, one.pair.generation - 1))
                 for one in restored

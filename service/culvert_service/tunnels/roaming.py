@@ -23,7 +23,7 @@ from culvert_service.audit.transaction import uncommitted
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
-from culvert_service.tunnels import records, repository
+from culvert_service.tunnels import hot_queries, repository
 from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 
@@ -95,8 +95,8 @@ class Roaming:
 
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> NoTurn | None:
         async with uncommitted(self._database, CONTROLLER) as transaction:
-            tunnel_id = await records.tunnel_of_sa(transaction.session, link.config.id, sa_id)
-            record = await records.locked(transaction, tunnel_id) if tunnel_id else None
+            tunnel_id = await repository.tunnel_of_sa(transaction.session, link.config.id, sa_id)
+            record = await hot_queries.locked(transaction, tunnel_id) if tunnel_id else None
             if record is None or not _concerns(record, sa_id, peer):
                 return None
             path = record.path.seen_from(peer.address, peer.port)
@@ -104,7 +104,7 @@ class Roaming:
             if path == record.path and not changes:
                 return None
             # Policies may ask where a device is: the tunnel is to be decided anew.
-            await repository.update_tunnel(
+            await hot_queries.update_tunnel(
                 transaction,
                 record.id,
                 peer_address=peer.address,

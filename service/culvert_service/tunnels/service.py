@@ -32,10 +32,9 @@ from culvert_service.identity.denials import Denials, DeviceCaller
 from culvert_service.identity.service import admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
-from culvert_service.tunnels import listing, records, repository
+from culvert_service.tunnels import hot_queries, repository
 from culvert_service.tunnels.closing import Finish, tell_closed
 from culvert_service.tunnels.enforcement import Enforcement
-from culvert_service.tunnels.enforcement_repository import Due
 from culvert_service.tunnels.failover import Failover
 from culvert_service.tunnels.grant import GrantedPair, PairKeys, Renewed, Timeline
 from culvert_service.tunnels.lifecycle import Activate, Drained, Renew, advance
@@ -44,6 +43,7 @@ from culvert_service.tunnels.opening import Now, Opened, Opening, OpenRequest
 from culvert_service.tunnels.programming import NoTurn, allocate_pair, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.tunnels.refit import Refit
+from culvert_service.tunnels.repository import Due
 from culvert_service.tunnels.restoring import Restoring
 from culvert_service.tunnels.roaming import Peer, Roaming
 from culvert_service.tunnels.schemas import TunnelOut
@@ -137,10 +137,10 @@ class Tunnels:
         async with begin(self._database, caller.actor) as transaction:
             found = await identity.device_by_fingerprint(transaction.session, caller.fingerprint)
             device = admitted(found, caller.fingerprint, self._now())
-            record = await records.locked(transaction, tunnel_id)
+            record = await hot_queries.locked(transaction, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
-            taken = await records.take(transaction, Tunnel.id == tunnel_id)
+            taken = await repository.take(transaction, Tunnel.id == tunnel_id)
             actor = caller.actor.known_as(ActorKind.DEVICE, device.id)
             tell_closed(transaction, taken, lambda _: why, actor)
         await asyncio.shield(self._spawn(self._clear(taken)))
@@ -158,13 +158,13 @@ class Tunnels:
         *which: ColumnElement[bool],
     ) -> Finish:
         """The same inside a transaction; call what it returns after the commit."""
-        return await self._close_taken(transaction, await records.take(transaction, *which), why)
+        return await self._close_taken(transaction, await repository.take(transaction, *which), why)
 
     async def _close_held(
         self, transaction: Transaction, held: Sequence[TunnelRecord], why: CulvertError
     ) -> Finish:
         """The same of tunnels that the transaction has locked, as they were then."""
-        await records.delete(transaction.session, [record.id for record in held])
+        await repository.delete(transaction.session, [record.id for record in held])
         return await self._close_taken(transaction, held, lambda _: why)
 
     async def _close_taken(
@@ -216,7 +216,7 @@ class Tunnels:
 
     async def list(self, page: Page) -> list[TunnelOut]:
         async with self._database() as session:
-            found = await listing.listed(session, page.by(datetime.datetime, uuid.UUID))
+            found = await repository.listed(session, page.by(datetime.datetime, uuid.UUID))
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
@@ -224,11 +224,11 @@ class Tunnels:
         """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
         async with database.begin() as session:
             now = await clock(session)
-            await records.forget_drained(session, gateway_id)
+            await repository.forget_drained(session, gateway_id)
 
-        async def read(after: Endpoint | None) -> records.Portion | None:
+        async def read(after: Endpoint | None) -> repository.Portion | None:
             async with database() as session:
-                return await records.on_gateway(session, gateway_id, after)
+                return await repository.on_gateway(session, gateway_id, after)
 
         reading = asyncio.create_task(read(None))
         try:
@@ -253,7 +253,7 @@ class Tunnels:
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """Asks the device to renew."""
         async with self._database() as session:
-            record = await records.by_sa(session, link.config.id, sa_id)
+            record = await repository.by_sa(session, link.config.id, sa_id)
         if record is None:
             return
         current = record.pairs[record.generations.current]
@@ -333,7 +333,7 @@ class Tunnels:
             pair = await allocate_pair(
                 transaction, record.id, record.device_id, link, step.install, tag, renewing=True
             )
-            await repository.delete_generations(transaction, record.id, step.remove)
+            await hot_queries.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
             if none := await program_and_commit(transaction, link, [install], timeline.programmed):
@@ -363,8 +363,8 @@ class Tunnels:
             link = self._online(record.gateway)
             sa_id = record.pairs[step.switch].to_device.sa_id
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
-            await repository.drain_generation(transaction, record.id, step.drain, self.drain)
-            await repository.update_tunnel(
+            await hot_queries.drain_generation(transaction, record.id, step.drain, self.drain)
+            await hot_queries.update_tunnel(
                 transaction, record.id, state=TunnelState.UP, generation=step.generations.current
             )
             if none := await program_and_commit(transaction, link, [switch]):
@@ -383,7 +383,7 @@ class Tunnels:
             sa_id = record.pairs[record.generations.current].to_device.sa_id
             policy = policy_entries(path, sa_id)
             changes = [*record.refitted(path), *modifies(policy, record.policy())]
-            await repository.update_tunnel(transaction, record.id, path_mtu=mtu)
+            await hot_queries.update_tunnel(transaction, record.id, path_mtu=mtu)
             batches = [changes] if policy != record.policy() else []
             if none := await program_and_commit(transaction, link, batches):
                 return none
@@ -394,19 +394,19 @@ class Tunnels:
         await asyncio.sleep(self.drain.total_seconds())
         async with self._database.begin() as session:
             statements = InSession(session)
-            record = await records.locked(statements, tunnel_id)
+            record = await hot_queries.locked(statements, tunnel_id)
             if record is None or generation not in record.generations.draining:
                 self._forgotten(gateway)
                 return
             gone = advance(record.generations, Drained(generation)).remove
-            await repository.delete_generations(statements, tunnel_id, gone)
+            await hot_queries.delete_generations(statements, tunnel_id, gone)
         removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
         await self._remove(gateway, [removal])
 
     async def _leave(self, tunnel: TunnelRecord) -> None:
         await asyncio.sleep(self.drain.total_seconds())
         async with self._database.begin() as session:
-            left = await records.take(InSession(session), Tunnel.id == tunnel.id)
+            left = await repository.take(InSession(session), Tunnel.id == tunnel.id)
         if not left:
             self._forgotten(tunnel.gateway)
         await self._clear(left)
@@ -431,7 +431,7 @@ class Tunnels:
     async def _own(
         self, transaction: DirectTransaction, fingerprint: bytes, tunnel_id: uuid.UUID
     ) -> TunnelRecord:
-        found = await records.owned(transaction, fingerprint, tunnel_id)
+        found = await hot_queries.owned(transaction, fingerprint, tunnel_id)
         device = found[0] if found else await identity.held(transaction, fingerprint)
         admitted(device, fingerprint, self._now())
         if found is None or found[1].leaving:

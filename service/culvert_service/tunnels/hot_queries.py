@@ -1,0 +1,533 @@
+"""SQL that runs on each OpenTunnel and each renewal: statements that are compiled once, on the driver's own connection."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import functools
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from culvert_db import (
+    Address,
+    Device,
+    Direction,
+    Gateway,
+    Resource,
+    ResourceGateway,
+    SecurityAssociation,
+    Statement,
+    Statements,
+    Tunnel,
+    TunnelState,
+    User,
+    as_json,
+    from_json,
+)
+from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import ENDPOINTS, SAS
+from culvert_proto.dns_name import candidates
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    FromClause,
+    Integer,
+    Interval,
+    LargeBinary,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    literal_column,
+    select,
+    true,
+    update,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array, insert
+from sqlalchemy.orm import aliased
+from sqlalchemy.sql.dml import ReturningInsert
+
+from culvert_service.decision.facts import POLICIES, VERSION
+from culvert_service.gateways.sa import SaNumbers, Slot, Tag, draw
+from culvert_service.gateways.tunnel_entries import Pair
+from culvert_service.resources.repository import meant_by
+from culvert_service.tunnels.pool import Inner, address_after, free_address
+from culvert_service.tunnels.record import (
+    TunnelRecord,
+    parse_gateway,
+    parse_inner,
+    parse_resource,
+    parse_texts,
+)
+
+# A statement that a click waits for names its tables and is compiled once.
+_TUNNELS = cast("Table", Tunnel.__table__)
+_SAS = cast("Table", SecurityAssociation.__table__)
+_ADDRESSES = cast("Table", Address.__table__)
+_DEVICES = cast("Table", Device.__table__)
+_RESOURCES = cast("Table", Resource.__table__)
+_GATEWAYS = cast("Table", Gateway.__table__)
+# So many that one of them is free although nearly all numbers are taken.
+_DRAWN = 16
+
+
+def free_number(
+    column: Column[Any], numbers: int, *also: Callable[[FromClause], ColumnElement[bool]]
+) -> ColumnElement[int]:
+    """For an insertion at the gateway `:gateway_id`: of several numbers below `numbers`, one that no row there has.
+
+    `also` says which rows of the gateway count. That it is still free, or is so at all, is for a constraint to say.
+    """
+    drawn = sql_cast(func.floor(func.random() * numbers), Integer).label("number")
+    candidate = select(drawn).select_from(func.generate_series(1, _DRAWN)).subquery()
+    taken = column.table.alias()
+    has_it = (taken.c.gateway_id == bindparam("gateway_id"), taken.c[column.name] == candidate.c.number)
+    # The offset keeps it a look into an index for each number; a join would read the table.
+    holder = select(literal(1)).where(*has_it, *(one(taken) for one in also)).offset(0)
+    nobody = ~holder.correlate_except(taken).exists()
+    return func.coalesce(select(candidate.c.number).where(nobody).limit(1).scalar_subquery(), 0)
+
+
+def insert_sas(*owner: str) -> ReturningInsert[Any, Any, Any]:
+    """A pair, of what these columns name; returns id, direction and slot of what got numbers that nobody else has.
+
+    Takes `gateway_id`, `generation`, `tag`, and `{direction}_spi` and `{direction}_sa_id` of each direction.
+    """
+    return (
+        insert(_SAS)
+        .values([_values(direction, owner) for direction in Direction])
+        .on_conflict_do_nothing()
+        .returning(_SAS.c.id, _SAS.c.direction, _SAS.c.slot)
+    )
+
+
+def _values(direction: Direction, owner: tuple[str, ...]) -> dict[str, Any]:
+    values: dict[str, Any] = {name: bindparam(name) for name in (*owner, "gateway_id", "generation", "tag")}
+    values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
+    values["direction"] = direction.value
+    values["slot"] = free_number(_SAS.c.slot, SAS, lambda taken: taken.c.direction == direction.value)
+    return values
+
+
+GATEWAY = as_json(Gateway, without=("kek_ciphertext", "next_kek_ciphertext"))
+_IN_ORDER = ResourceGateway.position
+_WEIGHT = sql_cast(ResourceGateway.weight, Text)
+_SERVING = (
+    select(func.array_agg(aggregate_order_by(array([GATEWAY, as_json(Address), _WEIGHT]), _IN_ORDER)))
+    .select_from(ResourceGateway)
+    .join(Gateway, Gateway.id == ResourceGateway.gateway_id)
+    .outerjoin(Address, and_(Address.gateway_id == Gateway.id, Address.device_id == Device.id))
+    .where(ResourceGateway.resource_id == Resource.id)
+    .correlate(Device, Resource)
+    .scalar_subquery()
+)
+_OPEN_FACTS = Statement(
+    select(as_json(Device), User.name, as_json(Resource), POLICIES, VERSION, Tunnel.id, _SERVING)
+    .join(User, User.id == Device.user_id)
+    .outerjoin(Resource, Resource.id == meant_by(bindparam("names", type_=ARRAY(Text))))
+    .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id, Tunnel.stays()))
+    .where(Device.shows(bindparam("fingerprint", type_=LargeBinary)))
+    .with_for_update(read=True, of=Device)
+)
+_LOCK = Statement(select(Tunnel.id).where(Tunnel.id == bindparam("tunnel_id")).with_for_update())
+_REMOVE = Statement(delete(_TUNNELS).where(Tunnel.id == bindparam("tunnel_id")))
+SAS_OF_TUNNEL = (
+    select(sql_cast(func.jsonb_agg(func.to_jsonb(_SAS.table_valued())), Text))
+    .where(SecurityAssociation.tunnel_id == Tunnel.id)
+    .correlate(Tunnel)
+    .scalar_subquery()
+)
+RECORD = (
+    select(as_json(Tunnel), SAS_OF_TUNNEL, as_json(Resource), GATEWAY, as_json(Address))
+    .join(Resource, Resource.id == Tunnel.resource_id)
+    .join(Gateway, Gateway.id == Tunnel.gateway_id)
+    .join(Address, and_(Address.gateway_id == Tunnel.gateway_id, Address.device_id == Tunnel.device_id))
+)
+_EARLIER = aliased(Tunnel, name="earlier")
+_OWNED = Statement(
+    RECORD.add_columns(
+        as_json(Device),
+        User.name,
+        # As it was when the statement began, beside as it is now that it is locked.
+        sql_cast(literal_column("tunnels.xmin"), Text)
+        == select(sql_cast(literal_column("earlier.xmin"), Text))
+        .where(_EARLIER.id == Tunnel.id)
+        .correlate(Tunnel)
+        .scalar_subquery(),
+    )
+    .join(Device, Device.id == Tunnel.device_id)
+    .join(User, User.id == Device.user_id)
+    .where(Tunnel.id == bindparam("tunnel_id"), Device.shows(bindparam("fingerprint", type_=LargeBinary)))
+    # In the order in which a revocation takes them.
+    .suffix_with("FOR SHARE OF devices FOR UPDATE OF tunnels")
+)
+RECORD_OF_TUNNEL = Statement(RECORD.where(Tunnel.id == bindparam("tunnel_id")))
+_GIVEN = [column for column in _TUNNELS.c if column.server_default is None and column.name != "endpoint"]
+# As they were read. Who changes one of them has it locked, is waited for, and has made it another version.
+_DESCRIBED = (
+    select(_RESOURCES.c.id)
+    .select_from(_RESOURCES.join(_GATEWAYS, true()))
+    .where(_RESOURCES.c.id == bindparam("resource_id"), _RESOURCES.c.version == bindparam("resource_version"))
+    .where(_GATEWAYS.c.id == bindparam("gateway_id"), _GATEWAYS.c.version == bindparam("gateway_version"))
+    .with_for_update(read=True)
+    .cte("described")
+)
+_INSERT_TUNNEL = Statement(
+    insert(_TUNNELS)
+    .from_select(
+        [*(column.name for column in _GIVEN), "endpoint"],
+        select(
+            *(bindparam(column.name, type_=column.type) for column in _GIVEN),
+            free_number(_TUNNELS.c.endpoint, ENDPOINTS),
+        ).select_from(_DESCRIBED),
+    )
+    .on_conflict_do_nothing()
+    .returning(_TUNNELS.c.endpoint)
+)
+_VERSIONS = Statement(
+    select(_RESOURCES.c.version, _GATEWAYS.c.version).where(
+        _RESOURCES.c.id == bindparam("resource_id"), _GATEWAYS.c.id == bindparam("gateway_id")
+    )
+)
+_INSERTED_SAS = insert_sas("tunnel_id", "device_id")
+_INSERT_SAS = Statement(_INSERTED_SAS)
+_INSERT_RENEWED = Statement(
+    _INSERTED_SAS.add_cte(
+        update(_TUNNELS)
+        .where(_TUNNELS.c.id == bindparam("tunnel_id"))
+        .values(state=TunnelState.RENEWING.value)
+        .returning(_TUNNELS.c.id)
+        .cte("renewing")
+    )
+)
+_TAKE_BACK = Statement(delete(_SAS).where(_SAS.c.id == func.any(bindparam("ids", type_=ARRAY(BigInteger)))))
+_FORGET = Statement(
+    delete(_SAS).where(
+        _SAS.c.tunnel_id == bindparam("of_tunnel"),
+        _SAS.c.generation == func.any(bindparam("generations", type_=ARRAY(Integer))),
+    )
+)
+_THERE = Statement(
+    select(_TUNNELS.c.id).where(
+        _TUNNELS.c.device_id == bindparam("of_device"),
+        _TUNNELS.c.resource_id == bindparam("to_resource"),
+        Tunnel.stays(),
+    )
+)
+_PAIR = (_ADDRESSES.c.address, _ADDRESSES.c.address6)
+_AT_GATEWAY = _ADDRESSES.c.gateway_id == bindparam("at_gateway")
+_MINE = _ADDRESSES.c.device_id == bindparam("of_device")
+# The device's addresses, and the highest that anybody has, of each family.
+_STANDING = Statement(
+    select(
+        *(select(column).where(_AT_GATEWAY, _MINE).scalar_subquery() for column in _PAIR),
+        *(
+            select(column)
+            .where(_AT_GATEWAY, column.is_not(None))
+            .order_by(column.desc())
+            .limit(1)
+            .scalar_subquery()
+            for column in _PAIR
+        ),
+    )
+)
+_TAKEN = Statement(select(*_PAIR).where(_AT_GATEWAY))
+# Free the addresses of devices that never come back.
+_RELEASE = Statement(
+    delete(_ADDRESSES).where(
+        _ADDRESSES.c.gateway_id == bindparam("at_gateway"),
+        exists().where(_DEVICES.c.id == _ADDRESSES.c.device_id, _DEVICES.c.revoked_at.is_not(None)),
+        ~exists().where(
+            _TUNNELS.c.gateway_id == _ADDRESSES.c.gateway_id,
+            _TUNNELS.c.device_id == _ADDRESSES.c.device_id,
+        ),
+    )
+)
+_ASSIGN = Statement(
+    insert(_ADDRESSES)
+    .values({column.name: bindparam(column.name) for column in _ADDRESSES.c})
+    .on_conflict_do_nothing()
+    .returning(_ADDRESSES.c.address)
+)
+_DRAIN = Statement(
+    update(_SAS)
+    .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.generation == bindparam("of_generation"))
+    .values(drain_until=func.now() + bindparam("after", type_=Interval))
+)
+_LEAVE = Statement(
+    update(_TUNNELS).where(_TUNNELS.c.id == bindparam("tunnel_id")).values(state=TunnelState.LEAVING.value)
+)
+_DRAIN_ALL = Statement(
+    update(_SAS)
+    .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.drain_until.is_(None))
+    .values(drain_until=func.now() + bindparam("after", type_=Interval))
+)
+# Draws of random numbers, or of the lowest free address, before it is called a fault.
+_TRIES = 16
+# By how much further, for each address that was lost, the next is looked for.
+_SPREAD = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A gateway of a resource, in order; `inner` is what the device has there."""
+
+    gateway: Gateway
+    inner: Inner | None
+    weight: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFacts:
+    """The facts for the decision, and the present tunnel. `policies` is for decision.facts to parse."""
+
+    device: Device | None
+    resource: Resource | None = None
+    policies: str | None = None
+    version: int = 0
+    tunnel_id: uuid.UUID | None = None
+    serving: tuple[Serving, ...] = ()
+
+
+async def open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> OpenFacts:
+    """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
+    row = await transaction.row(_OPEN_FACTS, fingerprint=fingerprint, names=candidates(fqdn))
+    if row is None:
+        return OpenFacts(None)
+    shown, user, resource, policies, version, tunnel_id, serving = row
+    device = from_json(Device, shown)
+    device.user = User(name=user)
+    return OpenFacts(
+        device,
+        parse_resource(resource) if resource else None,
+        policies,
+        version,
+        tunnel_id,
+        tuple(
+            Serving(parse_gateway(gateway), inner and parse_inner(inner), weight and int(weight))
+            for gateway, inner, weight in serving or ()
+        ),
+    )
+
+
+async def locked(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | None:
+    """The tunnel, to itself until this transaction ends."""
+    # The lock comes first: rows that are joined to it are read only after whoever had it is through.
+    if await transaction.row(_LOCK, tunnel_id=tunnel_id) is None:
+        return None
+    row = await transaction.row(RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
+    return parse_texts(*row) if row else None
+
+
+async def owned(
+    transaction: Statements, fingerprint: bytes, tunnel_id: uuid.UUID
+) -> tuple[Device, TunnelRecord] | None:
+    """A device and its tunnel, which is this transaction's alone; a revocation waits. None when they do not fit."""
+    row = await transaction.row(_OWNED, tunnel_id=tunnel_id, fingerprint=fingerprint)
+    if row is None:
+        return None
+    *shown, device, user, current = row
+    if not current:
+        # The row had to wait for the transaction that changed it: the joined rows are older.
+        shown = await transaction.row(RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
+        assert shown is not None
+    found = from_json(Device, device)
+    found.user = User(name=user)
+    return found, parse_texts(*shown)
+
+
+async def remove(transaction: Statements, tunnel_id: uuid.UUID) -> None:
+    """Remove a locked tunnel."""
+    await transaction.run(_REMOVE, tunnel_id=tunnel_id)
+
+
+class Inserted(enum.Enum):
+    """How an insertion of a tunnel went. EXISTS: the device has one to this resource already. CHANGED: its resource or
+    gateway was changed, or is gone.
+    """
+
+    DONE = enum.auto()
+    EXISTS = enum.auto()
+    CHANGED = enum.auto()
+    NO_ENDPOINT = enum.auto()
+
+
+async def assign_address(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner:
+    """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED.
+
+    Above the highest as long as there is room, which costs the same however many there are; then what is free between.
+    """
+    released = False
+    for lost in range(_TRIES):
+        # After each lost race for an address, skip a random number of addresses, to avoid the next race.
+        skip = secrets.randbelow(_SPREAD * lost + 1)
+        mine, above = await _standing(transaction, gateway, device_id, skip)
+        if mine is not None:
+            return mine
+        found = above or await _between(transaction, gateway, skip)
+        if found is None:
+            if released:
+                break
+            # As late as can be: what a packet capture or a log says of an address holds for long.
+            await transaction.run(_RELEASE, at_gateway=gateway.id)
+            released = True
+            continue
+        # Someone may have been faster: then look again.
+        if await _assigned(transaction, gateway, device_id, found):
+            return found
+    raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
+
+
+async def assign_early(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
+    """As `assign_address`, for a device that may never open a tunnel: devices that do have the upper half of the pools."""
+    for lost in range(_TRIES):
+        mine, above = await _standing(transaction, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1))
+        if mine is not None:
+            return mine
+        if above is None or not above.leaves_half(gateway.pool, gateway.pool6):
+            return None
+        if await _assigned(transaction, gateway, device_id, above):
+            return above
+    return None
+
+
+async def _standing(
+    transaction: Statements, gateway: Gateway, device_id: uuid.UUID, skip: int
+) -> tuple[Inner | None, Inner | None]:
+    """The device's addresses, and the ones after the highest that anybody has."""
+    [(mine, mine6, highest, highest6)] = await transaction.rows(
+        _STANDING, at_gateway=gateway.id, of_device=device_id
+    )
+    above = _both(
+        gateway,
+        address_after(gateway.pool, highest, skip),
+        address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
+    )
+    return Inner(mine, mine6) if mine else None, above
+
+
+async def _assigned(transaction: Statements, gateway: Gateway, device_id: uuid.UUID, inner: Inner) -> bool:
+    values = {"gateway_id": gateway.id, "device_id": device_id}
+    row = await transaction.row(_ASSIGN, **values, address=inner.address, address6=inner.address6)
+    return row is not None
+
+
+async def _between(transaction: Statements, gateway: Gateway, skip: int) -> Inner | None:
+    taken = await transaction.rows(_TAKEN, at_gateway=gateway.id)
+    address = free_address(gateway.pool, [row[0] for row in taken], skip)
+    used6 = [row[1] for row in taken if row[1]]
+    address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
+    return _both(gateway, address, address6)
+
+
+def _both(gateway: Gateway, address: str | None, address6: str | None) -> Inner | None:
+    if address is None or (gateway.pool6 and address6 is None):
+        return None
+    return Inner(address, address6)
+
+
+async def insert_tunnel(
+    transaction: Statements, tunnel: Tunnel, resource_version: int, gateway_version: int
+) -> Inserted:
+    """Gives the tunnel an endpoint that no other has on its gateway."""
+    versions = {"resource_version": resource_version, "gateway_version": gateway_version}
+    values = {
+        "id": tunnel.id,
+        "device_id": tunnel.device_id,
+        "resource_id": tunnel.resource_id,
+        "gateway_id": tunnel.gateway_id,
+        "state": tunnel.state,
+        "generation": tunnel.generation,
+        "peer_address": tunnel.peer_address,
+        "peer_port": tunnel.peer_port,
+        "path_mtu": tunnel.path_mtu,
+        "permitted_until": tunnel.permitted_until,
+        "policy_version": tunnel.policy_version,
+        "moved_from": tunnel.moved_from,
+    }
+    for _ in range(_TRIES):
+        if inserted := await transaction.row(_INSERT_TUNNEL, **values, **versions):
+            tunnel.endpoint = inserted[0]
+            return Inserted.DONE
+        of = {"resource_id": tunnel.resource_id, "gateway_id": tunnel.gateway_id}
+        if await transaction.row(_VERSIONS, **of) != (resource_version, gateway_version):
+            return Inserted.CHANGED
+        if await transaction.row(_THERE, of_device=tunnel.device_id, to_resource=tunnel.resource_id):
+            return Inserted.EXISTS
+    return Inserted.NO_ENDPOINT
+
+
+async def insert_pair(
+    transaction: Statements,
+    tunnel_id: uuid.UUID,
+    device_id: uuid.UUID,
+    gateway_id: int,
+    generation: int,
+    tag: Tag,
+    *,
+    renewing: bool = False,
+) -> Pair | None:
+    """Two SAs with numbers that nobody else has; None when the gateway has none left. `renewing` is the tunnel's state
+    from now on.
+    """
+    for _ in range(_TRIES):
+        drawn = {direction: draw() for direction in Direction}
+        numbers = {f"{direction}_spi": one.spi for direction, one in drawn.items()}
+        numbers |= {f"{direction}_sa_id": one.sa_id for direction, one in drawn.items()}
+        inserted = await transaction.rows(
+            _INSERT_RENEWED if renewing else _INSERT_SAS,
+            tunnel_id=tunnel_id,
+            gateway_id=gateway_id,
+            device_id=device_id,
+            generation=generation,
+            tag=tag,
+            **numbers,
+        )
+        if len(inserted) == len(drawn):
+            slots = {Direction(direction): Slot(slot) for _, direction, slot in inserted}
+            to_gateway, to_device = (
+                SaNumbers(drawn[direction].spi, slots[direction], drawn[direction].sa_id)
+                for direction in (Direction.TO_GATEWAY, Direction.TO_DEVICE)
+            )
+            return Pair(generation, to_gateway, to_device, tag)
+        lost = [row[0] for row in inserted]
+        await transaction.run(_TAKE_BACK, ids=lost)
+    return None
+
+
+async def delete_generations(
+    transaction: Statements, tunnel_id: uuid.UUID, generations: frozenset[int]
+) -> None:
+    if generations:
+        await transaction.run(_FORGET, of_tunnel=tunnel_id, generations=list(generations))
+
+
+async def drain_generation(
+    transaction: Statements, tunnel_id: uuid.UUID, generation: int, after: datetime.timedelta
+) -> None:
+    await transaction.run(_DRAIN, of_tunnel=tunnel_id, of_generation=generation, after=after)
+
+
+async def leave(transaction: Statements, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
+    """Another takes the tunnel's place; this one goes when all of its SAs have drained."""
+    await transaction.run(_LEAVE, tunnel_id=tunnel_id)
+    await transaction.run(_DRAIN_ALL, of_tunnel=tunnel_id, after=after)
+
+
+async def update_tunnel(transaction: Statements, tunnel_id: uuid.UUID, **values: object) -> None:
+    await transaction.run(_update(frozenset(values)), tunnel_id=tunnel_id, **values)
+
+
+@functools.cache
+def _update(columns: frozenset[str]) -> Statement:
+    values: dict[str, Any] = {name: bindparam(name) for name in sorted(columns)}
+    return Statement(update(_TUNNELS).where(_TUNNELS.c.id == bindparam("tunnel_id")).values(values))
