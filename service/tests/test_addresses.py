@@ -10,7 +10,7 @@ import pytest
 from culvert_db import Device, Gateway, InSession
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
-from culvert_service.tunnels import hot_queries
+from culvert_service.tunnels.inner_addresses import assign_address
 from sqlalchemy import select
 
 from .conftest import World, next_event, profile_that, refused, serving
@@ -43,7 +43,7 @@ async def test_concurrent_devices_all_get_an_address(world: World) -> None:
     async def come(device_id: uuid.UUID) -> str:
         async with together, world.database.begin() as session:
             gateway = (await session.scalars(select(Gateway))).one()
-            return (await hot_queries.assign_address(InSession(session), gateway, device_id)).address
+            return (await assign_address(InSession(session), gateway, device_id)).address
 
     found = await asyncio.gather(*map(come, devices))
     assert len(set(found)) == DEVICES

@@ -13,7 +13,7 @@ from culvert_proto import Reason, agent_pb2
 from culvert_proto.contract import Suite
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.resources.schemas import ResourceIn
-from culvert_service.tunnels import hot_queries
+from culvert_service.tunnels.inner_addresses import assign_address
 from culvert_service.tunnels.pool import Inner
 from sqlalchemy import text
 
@@ -203,15 +203,14 @@ async def test_an_opening_that_has_read_what_was_before_begins_anew(
     world: World, switch: Switch, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, go_on = asyncio.Event(), asyncio.Event()
-    assign = hot_queries.assign_address
 
     async def slowly(*arguments: Any) -> Any:
         told.set()
         await go_on.wait()
-        return await assign(*arguments)
+        return await assign_address(*arguments)
 
     # Between its look at the resource and its tunnel.
-    monkeypatch.setattr(hot_queries, "assign_address", slowly)
+    monkeypatch.setattr("culvert_service.tunnels.opening.assign_address", slowly)
     opening = asyncio.create_task(device.open())
     await told.wait()
     try:

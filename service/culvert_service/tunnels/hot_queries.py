@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import enum
 import functools
-import secrets
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from culvert_db import (
     as_json,
     from_json,
 )
-from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import ENDPOINTS, SAS
 from culvert_proto.dns_name import candidates
 from sqlalchemy import (
@@ -60,7 +58,7 @@ from culvert_service.decision.facts import POLICIES, VERSION
 from culvert_service.gateways.sa import SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.resources.repository import meant_by
-from culvert_service.tunnels.pool import Inner, address_after, free_address
+from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.record import (
     TunnelRecord,
     parse_gateway,
@@ -241,7 +239,6 @@ _STANDING = Statement(
     )
 )
 _TAKEN = Statement(select(*_PAIR).where(_AT_GATEWAY))
-# Free the addresses of devices that never come back.
 _RELEASE = Statement(
     delete(_ADDRESSES).where(
         _ADDRESSES.c.gateway_id == bindparam("at_gateway"),
@@ -271,10 +268,8 @@ _DRAIN_ALL = Statement(
     .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.drain_until.is_(None))
     .values(drain_until=func.now() + bindparam("after", type_=Interval))
 )
-# Draws of random numbers, or of the lowest free address, before it is called a fault.
+# Draws of random numbers before it is called a fault.
 _TRIES = 16
-# By how much further, for each address that was lost, the next is looked for.
-_SPREAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,78 +356,33 @@ class Inserted(enum.Enum):
     NO_ENDPOINT = enum.auto()
 
 
-async def assign_address(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner:
-    """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED.
-
-    Above the highest as long as there is room, which costs the same however many there are; then what is free between.
-    """
-    released = False
-    for lost in range(_TRIES):
-        # After each lost race for an address, skip a random number of addresses, to avoid the next race.
-        skip = secrets.randbelow(_SPREAD * lost + 1)
-        mine, above = await _standing(transaction, gateway, device_id, skip)
-        if mine is not None:
-            return mine
-        found = above or await _between(transaction, gateway, skip)
-        if found is None:
-            if released:
-                break
-            # As late as can be: what a packet capture or a log says of an address holds for long.
-            await transaction.run(_RELEASE, at_gateway=gateway.id)
-            released = True
-            continue
-        # Someone may have been faster: then look again.
-        if await _assigned(transaction, gateway, device_id, found):
-            return found
-    raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
-
-
-async def assign_early(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
-    """As `assign_address`, for a device that may never open a tunnel: devices that do have the upper half of the pools."""
-    for lost in range(_TRIES):
-        mine, above = await _standing(transaction, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1))
-        if mine is not None:
-            return mine
-        if above is None or not above.leaves_half(gateway.pool, gateway.pool6):
-            return None
-        if await _assigned(transaction, gateway, device_id, above):
-            return above
-    return None
-
-
-async def _standing(
-    transaction: Statements, gateway: Gateway, device_id: uuid.UUID, skip: int
-) -> tuple[Inner | None, Inner | None]:
-    """The device's addresses, and the ones after the highest that anybody has."""
+async def read_addresses(
+    transaction: Statements, gateway_id: int, device_id: uuid.UUID
+) -> tuple[Inner | None, str | None, str | None]:
+    """The device's addresses at the gateway, and the highest that any device has there: of IPv4, and of IPv6."""
     [(mine, mine6, highest, highest6)] = await transaction.rows(
-        _STANDING, at_gateway=gateway.id, of_device=device_id
+        _STANDING, at_gateway=gateway_id, of_device=device_id
     )
-    above = _both(
-        gateway,
-        address_after(gateway.pool, highest, skip),
-        address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
-    )
-    return Inner(mine, mine6) if mine else None, above
+    return Inner(mine, mine6) if mine else None, highest, highest6
 
 
-async def _assigned(transaction: Statements, gateway: Gateway, device_id: uuid.UUID, inner: Inner) -> bool:
-    values = {"gateway_id": gateway.id, "device_id": device_id}
+async def list_addresses(transaction: Statements, gateway_id: int) -> list[Inner]:
+    """The addresses of all devices at the gateway."""
+    return [Inner(*row) for row in await transaction.rows(_TAKEN, at_gateway=gateway_id)]
+
+
+async def release_addresses(transaction: Statements, gateway_id: int) -> None:
+    """Free the addresses of revoked devices without a tunnel at the gateway."""
+    await transaction.run(_RELEASE, at_gateway=gateway_id)
+
+
+async def insert_address(
+    transaction: Statements, gateway_id: int, device_id: uuid.UUID, inner: Inner
+) -> bool:
+    """False when another device has one of the addresses by now, or the device has others."""
+    values = {"gateway_id": gateway_id, "device_id": device_id}
     row = await transaction.row(_ASSIGN, **values, address=inner.address, address6=inner.address6)
     return row is not None
-
-
-async def _between(transaction: Statements, gateway: Gateway, skip: int) -> Inner | None:
-    taken = await transaction.rows(_TAKEN, at_gateway=gateway.id)
-    address = free_address(gateway.pool, [row[0] for row in taken], skip)
-    used6 = [row[1] for row in taken if row[1]]
-    address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
-    return _both(gateway, address, address6)
-
-
-def _both(gateway: Gateway, address: str | None, address6: str | None) -> Inner | None:
-    if address is None or (gateway.pool6 and address6 is None):
-        return None
-    return Inner(address, address6)
 
 
 async def insert_tunnel(

@@ -1,16 +1,18 @@
-"""A device's tunnels before it opens one: their gateways, and its inner addresses there.
+"""A device's inner addresses at gateways: assigned when it opens a tunnel, or before.
 
 A program that sends before its tunnel is open sends from the tunnel's address then: its connection goes on in the tunnel.
 """
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from culvert_db import Address, Database, Gateway, InSession, Resource, ResourceGateway
+from culvert_db import Address, Database, Gateway, InSession, Resource, ResourceGateway, Statements
+from culvert_proto import CulvertError, Reason
 from sqlalchemy import Integer, any_, bindparam, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
@@ -19,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.decision.decision import GatewayFact, in_turn
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.tunnels import hot_queries
-from culvert_service.tunnels.pool import Inner
+from culvert_service.tunnels.pool import Inner, address_after, free_address
 
 _SERVING = (
     select(ResourceGateway.resource_id, Gateway.name, ResourceGateway.weight)
@@ -32,6 +34,10 @@ _ALLOTTED = (
     .join(Gateway, Gateway.id == Address.gateway_id)
     .where(Address.device_id == bindparam("device"))
 )
+# Addresses that are tried before it is called a fault.
+_TRIES = 16
+# By how much further, for each address that was lost, the next is looked for.
+_SPREAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,47 @@ class Allotment:
 
     inner: Mapping[str, Inner] = field(default_factory=dict[str, Inner])
     gateways: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+
+
+async def assign_address(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner:
+    """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED.
+
+    Above the highest as long as there is room, which costs the same however many there are; then what is free between.
+    """
+    released = False
+    for lost in range(_TRIES):
+        # After each lost race for an address, skip a random number of addresses, to avoid the next race.
+        skip = secrets.randbelow(_SPREAD * lost + 1)
+        mine, above = await _read_or_propose(transaction, gateway, device_id, skip)
+        if mine is not None:
+            return mine
+        found = above or await _search_between(transaction, gateway, skip)
+        if found is None:
+            if released:
+                break
+            # As late as can be: what a packet capture or a log says of an address holds for long.
+            await hot_queries.release_addresses(transaction, gateway.id)
+            released = True
+            continue
+        # Someone may have been faster: then look again.
+        if await hot_queries.insert_address(transaction, gateway.id, device_id, found):
+            return found
+    raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
+
+
+async def assign_early(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
+    """As `assign_address`, for a device that may never open a tunnel: devices that do have the upper half of the pools."""
+    for lost in range(_TRIES):
+        mine, above = await _read_or_propose(
+            transaction, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1)
+        )
+        if mine is not None:
+            return mine
+        if above is None or not above.leaves_half(gateway.pool, gateway.pool6):
+            return None
+        if await hot_queries.insert_address(transaction, gateway.id, device_id, above):
+            return above
+    return None
 
 
 class InnerAddresses:
@@ -80,7 +127,7 @@ class InnerAddresses:
                 # In one order, and against a change of the pools meanwhile.
                 rows = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
                 for gateway in (await session.scalars(rows.with_for_update(read=True))).all():
-                    inner = await hot_queries.assign_early(InSession(session), gateway, device_id)
+                    inner = await assign_early(InSession(session), gateway, device_id)
                     if inner is not None:
                         found[gateway.name] = inner
         except IntegrityError:
@@ -94,3 +141,30 @@ def _names(device_id: uuid.UUID, facts: Sequence[GatewayFact]) -> Sequence[str]:
     order = in_turn(device_id, facts)
     able = [fact.name for fact in order if fact.obstacle() is None]
     return able or [fact.name for fact in order]
+
+
+async def _read_or_propose(
+    transaction: Statements, gateway: Gateway, device_id: uuid.UUID, skip: int
+) -> tuple[Inner | None, Inner | None]:
+    """The device's addresses, and the ones after the highest that anybody has."""
+    mine, highest, highest6 = await hot_queries.read_addresses(transaction, gateway.id, device_id)
+    above = _combine(
+        gateway,
+        address_after(gateway.pool, highest, skip),
+        address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
+    )
+    return mine, above
+
+
+async def _search_between(transaction: Statements, gateway: Gateway, skip: int) -> Inner | None:
+    taken = await hot_queries.list_addresses(transaction, gateway.id)
+    address = free_address(gateway.pool, [inner.address for inner in taken], skip)
+    used6 = [inner.address6 for inner in taken if inner.address6]
+    address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
+    return _combine(gateway, address, address6)
+
+
+def _combine(gateway: Gateway, address: str | None, address6: str | None) -> Inner | None:
+    if address is None or (gateway.pool6 and address6 is None):
+        return None
+    return Inner(address, address6)

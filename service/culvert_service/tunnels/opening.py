@@ -35,6 +35,7 @@ from culvert_service.metrics.instruments import Instruments
 from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.tunnels.hot_queries import Inserted, OpenFacts, Serving, open_facts
+from culvert_service.tunnels.inner_addresses import assign_address
 from culvert_service.tunnels.lifecycle import Reopen, advance
 from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit
@@ -285,7 +286,7 @@ class Opening:
     ) -> _Job | _Retry:
         resource, gateway = facts.resource, serving.gateway
         assert resource is not None
-        inner = serving.inner or await hot_queries.assign_address(transaction, gateway, device.id)
+        inner = serving.inner or await assign_address(transaction, gateway, device.id)
         tunnel = Tunnel(
             id=uuid.uuid4(),
             device_id=device.id,
