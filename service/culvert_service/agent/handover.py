@@ -12,7 +12,7 @@ from culvert_proto import CulvertError, Reason
 from google.protobuf.message import Message
 
 from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
-from culvert_service.gateways.fleet import ElsewhereError, Fleet
+from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.identity.denials import DeviceCaller
 
 _FINGERPRINT = 32
@@ -27,10 +27,18 @@ class Handover:
         self._calls = calls
         self._fleet = fleet
 
-    def stands(self, elsewhere: ElsewhereError) -> bool:
+    def stands(self, elsewhere: Elsewhere) -> bool:
         """Whether the gateway has still the owner that it had then."""
         standing = self._fleet.standing(elsewhere.gateway)
         return standing is None or standing.epoch == elsewhere.epoch
+
+    async def follow(
+        self, answer: _Response | Elsewhere, caller: DeviceCaller, request: Message, response: type[_Response]
+    ) -> _Response:
+        """The answer, or that of the gateway's owner. Raises as `ask`."""
+        if isinstance(answer, Elsewhere):
+            return await self.ask(answer.gateway, caller, request, response)
+        return answer
 
     async def ask(
         self, gateway: str, caller: DeviceCaller, request: Message, response: type[_Response]
@@ -54,7 +62,7 @@ class Handover:
 
 
 def serving(
-    kind: type[_Request], method: Callable[[DeviceCaller, _Request], Awaitable[Message]]
+    kind: type[_Request], method: Callable[[DeviceCaller, _Request], Awaitable[Message | Elsewhere]]
 ) -> dict[str, Serve]:
     """The method as other controllers may call it, by the name of its request."""
 
@@ -62,9 +70,9 @@ def serving(
         fingerprint, rest = body[:_FINGERPRINT], body[_FINGERPRINT:]
         end = 1 + rest[0]
         caller = DeviceCaller(fingerprint, rest[1:end].decode())
-        try:
-            return (await method(caller, kind.FromString(rest[end:]))).SerializeToString()
-        except ElsewhereError as error:
-            raise CulvertError(Reason.GATEWAY_DOWN, gateway=error.gateway) from None
+        answer = await method(caller, kind.FromString(rest[end:]))
+        if isinstance(answer, Elsewhere):
+            raise CulvertError(Reason.GATEWAY_DOWN, gateway=answer.gateway)
+        return answer.SerializeToString()
 
     return {kind.DESCRIPTOR.full_name: serve}

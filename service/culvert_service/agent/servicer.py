@@ -18,7 +18,7 @@ from culvert_service.agent.handover import Handover, serving
 from culvert_service.controllers.calls import Serve
 from culvert_service.database import repeated
 from culvert_service.dns.managed import ManagedZones
-from culvert_service.gateways.fleet import ElsewhereError, Fleet
+from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.denials import Denials, DeviceCaller
 from culvert_service.identity.renewal import Renewal
@@ -118,49 +118,39 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.OpenTunnelResponse:
         failed = frozenset[str]()
         while True:
+            answer = await self._open(caller, request, failed)
             try:
-                return await self._open(caller, request, failed)
-            except ElsewhereError as elsewhere:
-                try:
-                    return await self._handover.ask(
-                        elsewhere.gateway, caller, request, agent_pb2.OpenTunnelResponse
-                    )
-                except CulvertError as error:
-                    if error.reason is not Reason.GATEWAY_DOWN:
-                        raise
-                    # The next gateway may be one that answers, or the owner another by now.
-                    if self._handover.stands(elsewhere):
-                        failed |= {elsewhere.gateway}
+                return await self._handover.follow(answer, caller, request, agent_pb2.OpenTunnelResponse)
+            except CulvertError as error:
+                if error.reason is not Reason.GATEWAY_DOWN or not isinstance(answer, Elsewhere):
+                    raise
+                # The next gateway may be one that answers, or the owner another by now.
+                if self._handover.stands(answer):
+                    failed |= {answer.gateway}
 
     @unary
     async def RenewSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.RenewSaRequest, context: Context
     ) -> agent_pb2.RenewSaResponse:
         caller = _caller(context)
-        try:
-            return await repeated(lambda: self._renew(caller, request))
-        except ElsewhereError as elsewhere:
-            return await self._handover.ask(elsewhere.gateway, caller, request, agent_pb2.RenewSaResponse)
+        answer = await repeated(lambda: self._renew(caller, request))
+        return await self._handover.follow(answer, caller, request, agent_pb2.RenewSaResponse)
 
     @unary
     async def ActivateSa(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.ActivateSaRequest, context: Context
     ) -> agent_pb2.ActivateSaResponse:
         caller = _caller(context)
-        try:
-            return await repeated(lambda: self._activate(caller, request))
-        except ElsewhereError as elsewhere:
-            return await self._handover.ask(elsewhere.gateway, caller, request, agent_pb2.ActivateSaResponse)
+        answer = await repeated(lambda: self._activate(caller, request))
+        return await self._handover.follow(answer, caller, request, agent_pb2.ActivateSaResponse)
 
     @unary
     async def SetPathMtu(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.SetPathMtuRequest, context: Context
     ) -> agent_pb2.SetPathMtuResponse:
         caller = _caller(context)
-        try:
-            return await repeated(lambda: self._set_path_mtu(caller, request))
-        except ElsewhereError as elsewhere:
-            return await self._handover.ask(elsewhere.gateway, caller, request, agent_pb2.SetPathMtuResponse)
+        answer = await repeated(lambda: self._set_path_mtu(caller, request))
+        return await self._handover.follow(answer, caller, request, agent_pb2.SetPathMtuResponse)
 
     @unary
     async def CloseTunnel(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -205,7 +195,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def _open(
         self, caller: DeviceCaller, request: agent_pb2.OpenTunnelRequest, failed: frozenset[str] = frozenset()
-    ) -> agent_pb2.OpenTunnelResponse:
+    ) -> agent_pb2.OpenTunnelResponse | Elsewhere:
         if not 0 < request.udp_port <= _PORT_MAX:
             raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
         name, asked = _name("fqdn", request.fqdn), _name("asked", request.asked)
@@ -221,6 +211,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 asked,
             )
         )
+        if isinstance(opened, Elsewhere):
+            return opened
         return agent_pb2.OpenTunnelResponse(
             tunnel=messages.tunnel(opened.tunnel),
             sas=messages.sa_pair(opened.tunnel.pair, self._tunnels.drain),
@@ -230,8 +222,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def _renew(
         self, caller: DeviceCaller, request: agent_pb2.RenewSaRequest
-    ) -> agent_pb2.RenewSaResponse:
+    ) -> agent_pb2.RenewSaResponse | Elsewhere:
         renewed = await self._tunnels.renew(caller, _tunnel_id(request.tunnel_id), request.generation)
+        if isinstance(renewed, Elsewhere):
+            return renewed
         return agent_pb2.RenewSaResponse(
             sas=messages.sa_pair(renewed.pair, self._tunnels.drain),
             programmed_us=renewed.timeline.programmed_us,
@@ -239,16 +233,16 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def _activate(
         self, caller: DeviceCaller, request: agent_pb2.ActivateSaRequest
-    ) -> agent_pb2.ActivateSaResponse:
-        await self._tunnels.activate(caller, _tunnel_id(request.tunnel_id), request.generation)
-        return agent_pb2.ActivateSaResponse()
+    ) -> agent_pb2.ActivateSaResponse | Elsewhere:
+        elsewhere = await self._tunnels.activate(caller, _tunnel_id(request.tunnel_id), request.generation)
+        return agent_pb2.ActivateSaResponse() if elsewhere is None else elsewhere
 
     async def _set_path_mtu(
         self, caller: DeviceCaller, request: agent_pb2.SetPathMtuRequest
-    ) -> agent_pb2.SetPathMtuResponse:
+    ) -> agent_pb2.SetPathMtuResponse | Elsewhere:
         mtu = messages.path_mtu(request.mtu)
-        await self._tunnels.set_path_mtu(caller, _tunnel_id(request.tunnel_id), mtu)
-        return agent_pb2.SetPathMtuResponse()
+        elsewhere = await self._tunnels.set_path_mtu(caller, _tunnel_id(request.tunnel_id), mtu)
+        return agent_pb2.SetPathMtuResponse() if elsewhere is None else elsewhere
 
     async def _seen(self, caller: DeviceCaller, request: agent_pb2.WatchRequest) -> uuid.UUID:
         async with (

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from culvert_proto import CulvertError, Reason
-
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.health import NOT_CONNECTED_YET
 from culvert_service.gateways.link import GatewayEvents, Link, Owner
@@ -35,13 +33,12 @@ class Standing:
         return bool(self.holder) and self.reason == NOT_CONNECTED_YET
 
 
-class ElsewhereError(Exception):
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
     """The gateway is online, and another controller's, since that epoch."""
 
-    def __init__(self, gateway: str, epoch: int) -> None:
-        super().__init__(f"{gateway} is another controller's")
-        self.gateway = gateway
-        self.epoch = epoch
+    gateway: str
+    epoch: int
 
 
 class Fleet:
@@ -86,14 +83,12 @@ class Fleet:
         """The link, if the gateway is ours."""
         return self._links.get(name)
 
-    def ours(self, name: str) -> Link:
-        """The link. Raises ElsewhereError, or CulvertError GATEWAY_DOWN."""
-        link, standing = self._links.get(name), self.standing(name)
-        if link is None and standing is not None and standing.online:
-            raise ElsewhereError(name, standing.epoch)
-        if link is None:
-            raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
-        return link
+    def find(self, name: str) -> Link | Elsewhere | None:
+        """The link, if the gateway is ours. None for an offline gateway of another controller or of none."""
+        if (link := self._links.get(name)) is not None:
+            return link
+        standing = self._standings.get(name)
+        return Elsewhere(name, standing.epoch) if standing is not None and standing.online else None
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())

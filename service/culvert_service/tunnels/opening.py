@@ -25,7 +25,7 @@ from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.entry import Update, inserts, modifies
-from culvert_service.gateways.fleet import Fleet
+from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
@@ -136,8 +136,8 @@ class Opening:
         async with direct(self._database, CONTROLLER) as transaction:
             await open_facts(transaction, b"", "")
 
-    async def open(self, request: OpenRequest, timeline: Timeline) -> Opened:
-        """Tries the gateways in order. Raises CulvertError, or ElsewhereError; nothing is then left behind."""
+    async def open(self, request: OpenRequest, timeline: Timeline) -> Opened | Elsewhere:
+        """Tries the gateways in order. Raises CulvertError; nothing is then left behind, as with Elsewhere."""
         failed = set(request.without)
         races = 0
         while True:
@@ -147,7 +147,7 @@ class Opening:
                 # The only row that can go away while this transaction holds the others.
                 raise CulvertError(Reason.NAME_UNKNOWN, name=request.fqdn) from None
             match outcome:
-                case Opened():
+                case Opened() | Elsewhere():
                     return outcome
                 case _Wait(gateways):
                     await self._fleet.wait(gateways, _COMING_SECONDS)
@@ -174,7 +174,7 @@ class Opening:
 
     async def _attempt(
         self, request: OpenRequest, timeline: Timeline, failed: Set[str]
-    ) -> Opened | _Wait | _NextGateway | NoTurn | _Retry:
+    ) -> Opened | Elsewhere | _Wait | _NextGateway | NoTurn | _Retry:
         """In one transaction, which ends without effect unless the tunnel is opened. Raises CulvertError."""
         async with direct(self._database, request.caller.actor) as transaction:
             facts = await open_facts(transaction, request.caller.fingerprint, request.fqdn)
@@ -185,8 +185,11 @@ class Opening:
             timeline.decided()
             existing = await hot_queries.locked(transaction, facts.tunnel_id) if facts.tunnel_id else None
             if existing is not None and _stays(existing, permit, request.caller.address):
-                if (link := self._link(existing.gateway)) is None:
+                link = self._fleet.find(existing.gateway)
+                if link is None:
                     return _Retry()
+                if isinstance(link, Elsewhere):
+                    return link
                 if restored := self._restoring.claim(existing, request.caller.address):
                     job = await self._claimed(transaction, restored, permit.until, facts.version)
                 else:
@@ -195,8 +198,11 @@ class Opening:
                     )
             else:
                 chosen = _named(facts.serving, permit.gateways[0])
-                if (link := self._link(chosen.gateway.name)) is None:
+                link = self._fleet.find(chosen.gateway.name)
+                if link is None:
                     return _Retry()
+                if isinstance(link, Elsewhere):
+                    return link
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
                     await hot_queries.leave(transaction, existing.id, self._drain)
@@ -259,13 +265,6 @@ class Opening:
     def _coming(self, serving: Sequence[Serving], failed: Set[str]) -> list[str]:
         able = (it.gateway.name for it in serving if it.gateway.draining_since is None)
         return [name for name in able if name not in failed and self._fleet.is_coming(name)]
-
-    def _link(self, permitted: str) -> Link | None:
-        """None when it has gone offline since the decision. Raises ElsewhereError."""
-        try:
-            return self._fleet.ours(permitted)
-        except CulvertError:
-            return None
 
     def _fact(self, serving: Serving, failed: Set[str], distances: Mapping[str, Distance]) -> GatewayFact:
         name = serving.gateway.name

@@ -22,7 +22,7 @@ from culvert_service.audit.transaction import DirectTransaction, Transaction, be
 from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Update, modifies
-from culvert_service.gateways.fleet import ElsewhereError, Fleet
+from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.sa import Endpoint
@@ -95,7 +95,7 @@ class Tunnels:
         self._liveness = Liveness(database, fleet, pushes, self.close)
         self.traffic = self._liveness.traffic
         self._roaming = Roaming(database, self._spawn)
-        self._in_flight: dict[OpenRequest, asyncio.Task[Opened]] = {}
+        self._in_flight: dict[OpenRequest, asyncio.Task[Opened | Elsewhere]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -105,10 +105,10 @@ class Tunnels:
         self._failover.start()
         self._liveness.start()
 
-    async def open(self, request: OpenRequest) -> Opened:
+    async def open(self, request: OpenRequest) -> Opened | Elsewhere:
         """Idempotent for a device and a name; equal requests at once share one answer.
 
-        Raises CulvertError, or, as whatever changes a tunnel, ElsewhereError when the gateway is another controller's.
+        Elsewhere, here and below: another controller has the gateway, and is to be asked. Raises CulvertError.
         """
         task = self._in_flight.get(request)
         if task is None:
@@ -117,20 +117,22 @@ class Tunnels:
         # A caller that hangs up does not stop a set-up half-way, nor take it from another caller.
         return await asyncio.shield(task)
 
-    async def renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed:
+    async def renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed | Elsewhere:
         """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
         renewing = partial(self._renew, caller, tunnel_id, generation)
         return await asyncio.shield(self._spawn(self._telling(caller, "tunnel.renew", tunnel_id, renewing)))
 
-    async def activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> None:
+    async def activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Elsewhere | None:
         """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
         activating = partial(self._activate, caller, tunnel_id, generation)
-        await asyncio.shield(self._spawn(self._telling(caller, "tunnel.activate", tunnel_id, activating)))
+        return await asyncio.shield(
+            self._spawn(self._telling(caller, "tunnel.activate", tunnel_id, activating))
+        )
 
-    async def set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> None:
+    async def set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> Elsewhere | None:
         """The gateway's policies hold to it. Idempotent."""
         setting = partial(self._set_path_mtu, caller, tunnel_id, mtu)
-        await asyncio.shield(self._spawn(self._telling(caller, "tunnel.path_mtu", tunnel_id, setting)))
+        return await asyncio.shield(self._spawn(self._telling(caller, "tunnel.path_mtu", tunnel_id, setting)))
 
     async def close_by_device(self, caller: DeviceCaller, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
@@ -275,7 +277,7 @@ class Tunnels:
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _open(self, request: OpenRequest) -> Opened:
+    async def _open(self, request: OpenRequest) -> Opened | Elsewhere:
         timeline = Timeline()
         async with (
             self._turns,
@@ -288,6 +290,8 @@ class Tunnels:
             ),
         ):
             opened = await self._opening.open(request, timeline)
+        if isinstance(opened, Elsewhere):
+            return opened
         tunnel = opened.tunnel
         _log.info(
             "tunnel opened",
@@ -322,13 +326,17 @@ class Tunnels:
         async with self._turns, denials:
             return await in_turn(work)
 
-    async def _renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed | NoTurn:
+    async def _renew(
+        self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int
+    ) -> Renewed | Elsewhere | NoTurn:
         timeline = Timeline()
         async with direct(self._database, caller.actor) as transaction:
             record = await self._own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Renew(generation))
             assert step.install is not None
-            link = self._online(record.gateway)
+            link = self._find_online(record.gateway)
+            if isinstance(link, Elsewhere):
+                return link
             tag = record.pairs[record.generations.current].tag
             pair = await allocate_pair(
                 transaction, record.id, record.device_id, link, step.install, tag, renewing=True
@@ -354,13 +362,17 @@ class Tunnels:
         )
         return Renewed(GrantedPair.of(pair, keys, record.path), timeline)
 
-    async def _activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> NoTurn | None:
+    async def _activate(
+        self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int
+    ) -> Elsewhere | NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
             record = await self._own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Activate(generation))
             if step.switch is None or step.drain is None:
                 return None
-            link = self._online(record.gateway)
+            link = self._find_online(record.gateway)
+            if isinstance(link, Elsewhere):
+                return link
             sa_id = record.pairs[step.switch].to_device.sa_id
             switch = modifies(policy_entries(record.path, sa_id), record.policy())
             await hot_queries.drain_generation(transaction, record.id, step.drain, self.drain)
@@ -373,13 +385,17 @@ class Tunnels:
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
         return None
 
-    async def _set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> NoTurn | None:
+    async def _set_path_mtu(
+        self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int
+    ) -> Elsewhere | NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
             record = await self._own(transaction, caller.fingerprint, tunnel_id)
             path = replace(record.path, path_mtu=mtu)
             if path == record.path:
                 return None
-            link = self._online(record.gateway)
+            link = self._find_online(record.gateway)
+            if isinstance(link, Elsewhere):
+                return link
             sa_id = record.pairs[record.generations.current].to_device.sa_id
             policy = policy_entries(path, sa_id)
             changes = [*record.refitted(path), *modifies(policy, record.policy())]
@@ -438,9 +454,12 @@ class Tunnels:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
         return found[1]
 
-    def _online(self, gateway: str) -> Link:
-        link = self._fleet.ours(gateway)
-        if not link.online:
+    def _find_online(self, gateway: str) -> Link | Elsewhere:
+        """Raises CulvertError GATEWAY_DOWN."""
+        link = self._fleet.find(gateway)
+        if isinstance(link, Elsewhere):
+            return link
+        if link is None or not link.online:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         return link
 
@@ -477,7 +496,7 @@ class Tunnels:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, CulvertError | ElsewhereError):
+        if error is not None and not isinstance(error, CulvertError):
             _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})
 
 
