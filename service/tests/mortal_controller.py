@@ -65,7 +65,7 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
     from culvert_service.identity.denials import DeviceCaller
     from culvert_service.site_tunnels.keying import Keying
     from culvert_service.tunnels import failover
-    from culvert_service.tunnels.service import Tunnels
+    from culvert_service.tunnels.closing import Closing
     from culvert_service.watch.hub import GatewayMoved
     from fastapi import Request
     from sqlalchemy import event
@@ -91,8 +91,8 @@ def _mined(fuse: Fuse, *, reconciling: bool) -> None:
         (KekRotation, "check"),
         (KekRotation, "_go_on"),
         (Keying, "_go_on"),
-        (Tunnels, "close"),
-        (Tunnels, "_close_due"),
+        (Closing, "close"),
+        (Closing, "close_denied"),
     ]
     for owner, name in of_its_own + [(GatewayState, "reconcile")] * reconciling:
         setattr(owner, name, counting(getattr(owner, name)))

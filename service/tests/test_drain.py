@@ -9,7 +9,7 @@ import pytest
 from culvert_db import InSession, Tunnel
 from culvert_proto import Reason
 from culvert_service.tunnels import repository
-from culvert_service.tunnels.service import Tunnels
+from culvert_service.tunnels.closing import Draining
 from sqlalchemy import select, text
 
 from .conftest import Device, World, next_event, refused, until
@@ -100,7 +100,7 @@ async def test_a_tunnel_that_leaves_goes_although_its_controller_dies(
     async def die(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(Tunnels, "_leave", die)
+    monkeypatch.setattr(Draining, "_close", die)
     async with spare(world):
         await device.open()
         await world.rest("POST", "/gateways/gw-berlin/drain")
@@ -143,11 +143,11 @@ async def test_reconcile_does_not_block_close(world: World, switch: Switch, devi
                 text("UPDATE security_associations SET drain_until = now() - interval '1 hour'")
             )
         async with world.database.begin() as ends, asyncio.timeout(5):
-            (record,) = await repository.held(InSession(ends), Tunnel.id == uuid.UUID(opened.tunnel_id))
+            (record,) = await repository.lock(InSession(ends), repository.has_id(uuid.UUID(opened.tunnel_id)))
             async with world.database.begin() as looks:
                 await repository.forget_drained(looks, gateway_id)
                 portion = await repository.on_gateway(looks, gateway_id)
                 assert portion is not None
                 assert [it.id for it in portion.records()] == [record.id]
                 assert await repository.on_gateway(looks, gateway_id, portion.last) is None
-            await repository.delete(ends, [record.id])
+            await repository.delete_tunnels(ends, [record.id])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
-from culvert_service.tunnels.leading import MOVE_WITHIN, Serving, behind
+from culvert_service.tunnels.refit import MOVE_WITHIN, GatewayOrder, find_behind
 from culvert_service.tunnels.roaming import Peer
 from sqlalchemy import text
 
@@ -47,13 +47,13 @@ WAN, LAN = "02:00:00:00:01:01", "02:00:00:00:02:01"
 def test_tunnels_are_led_from_where_others_have_come_before(
     was: tuple[int, ...], now: tuple[int, ...], led: set[int]
 ) -> None:
-    assert behind(Serving(was, weighted=False), Serving(now, weighted=False)) == led
+    assert find_behind(GatewayOrder(was, weighted=False), GatewayOrder(now, weighted=False)) == led
 
 
 def test_an_order_of_gateways_moves_tunnels_and_weights_do_not() -> None:
-    order, weights = (Serving((BERLIN, PARIS), weighted) for weighted in (False, True))
-    assert behind(order, weights) == set()
-    assert behind(weights, order) == {PARIS}
+    order, weights = (GatewayOrder((BERLIN, PARIS), weighted) for weighted in (False, True))
+    assert find_behind(order, weights) == set()
+    assert find_behind(weights, order) == {PARIS}
 
 
 @pytest.fixture

@@ -311,14 +311,14 @@ async def test_after_a_gateways_restart_devices_that_watch_come_first(
     live = others[2]
     events = live.watch()
     await next_event(events, "profile")
-    lock = repository.lock
+    lock = repository.lock_idle
 
     async def slow_for_it(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
         if any(str(number) == opened[2].tunnel_id for number, _ in tunnels):
             await asyncio.sleep(0.1)
         return await lock(session, tunnels)
 
-    monkeypatch.setattr(repository, "lock", slow_for_it)
+    monkeypatch.setattr(repository, "lock_idle", slow_for_it)
     before = len(switch.writes)
     await forgets(world, switch)
     await until(lambda: tunnel_entries(world), lambda count: count == 5 * len(others))

@@ -262,7 +262,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             device = await self._identity.known(fingerprint)
             async with self._database() as session:
                 reachable = await resources.reachable_by(session, device.user_id)
-            allotment = await self._inner_addresses.of(device.id, reachable)
+            allotment = await self._inner_addresses.allot(device.id, reachable)
         return messages.profile(
             device,
             reachable,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from culvert_db import AuditLine, Database, Direct, Driver, InSession, Outcome, Statement
 from sqlalchemy import Table, bindparam, insert
@@ -70,6 +70,14 @@ class DirectTransaction(Direct):
     async def commit(self) -> None:
         await self.run_all(_INSERT, self._lines)
         await super().commit()
+
+
+class AfterCommit(Protocol):
+    """The closing of tunnels, of which a transaction has made its part."""
+
+    async def finish(self) -> int:
+        """After the commit: tell the devices, and clear the gateways. Returns the number of tunnels."""
+        ...
 
 
 @asynccontextmanager

@@ -197,10 +197,10 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     resources = Resources(
         database,
         hub,
-        tunnels.close_to_resource,
-        refit.of_resource,
+        tunnels,
+        refit,
         site_tunnels.following,
-        enforcement.enforce,
+        enforcement,
         zones.of,
     )
     oidc = Oidc(database, refusals, configured(settings), master_key, people.invitations.invite, now)
@@ -252,7 +252,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(None, administrators.admin, administrators.public),
         Part(
             None,
-            people.admin(api, tunnels.close_of_device, tunnels.close_of_devices, enforcement.enforce),
+            people.admin(api, tunnels, enforcement),
             people.public(public_api),
         ),
         Part(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from culvert_db import Database, Gateway
@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
-from culvert_service.audit.transaction import Transaction, begin
+from culvert_service.audit.transaction import AfterCommit, Transaction, begin
 from culvert_service.gateways import ownership_rows, repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
@@ -25,13 +25,15 @@ from culvert_service.gateways.serving import check_serves
 from culvert_service.rest.version import MayMatch
 
 
+class LockedTunnels(Protocol):
+    async def close_unfit(self) -> AfterCommit:
+        """In the transaction that has changed their gateway: close the tunnels that do not fit it any more."""
+        ...
+
+
 class Refit(Protocol):
-    async def of_gateway(
-        self, transaction: Transaction, gateway: Gateway, change: Callable[[], Awaitable[None]]
-    ) -> Callable[[], Awaitable[int]]:
-        """Change the locked gateway and close the tunnels that then do not fit, in the transaction. Returns a call to make
-        after the commit.
-        """
+    async def lock_at_gateway(self, transaction: Transaction, gateway: Gateway) -> LockedTunnels:
+        """Lock the tunnels of the locked gateway, before it changes."""
         ...
 
 
@@ -63,19 +65,17 @@ class Changes:
                 gateway = await _locked(session, name, seen)
                 await _check_resources(session, gateway.id, Gateway(name=name, **fields))
                 await _check_site_tunnels(session, gateway, fields)
-
-                async def change() -> None:
-                    for field, value in fields.items():
-                        setattr(gateway, field, value)
-                    await session.flush()
-
-                finish = await self._refit.of_gateway(transaction, gateway, change)
+                tunnels = await self._refit.lock_at_gateway(transaction, gateway)
+                for field, value in fields.items():
+                    setattr(gateway, field, value)
+                await session.flush()
+                closed = await tunnels.close_unfit()
                 await self._check_fit(session, gateway)
                 transaction.audit(Line("gateway.replace", f"gateway/{name}", told(asked)))
                 await ownership_rows.tell(session)
         except IntegrityError as error:
             raise exists(asked, error) from None
-        await finish()
+        await closed.finish()
         await self._ownership.look()
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> None:

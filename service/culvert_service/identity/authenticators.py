@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from culvert_db import ActorKind, Database, Device, DeviceState, Totp
@@ -20,13 +20,12 @@ from culvert_service.identity.authenticator import issue, secret_context
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.schemas import AuthenticatorOut
 from culvert_service.identity.service import admitted
+from culvert_service.identity.tunnels import Permissions
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.watch.hub import ProfileChanged
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
-
-Enforce = Callable[[], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Authenticators:
             transaction.audit(line)
         return why or Proof(until, left)
 
-    async def replace(self, by: Actor, device_id: uuid.UUID, enforce: Enforce) -> AuthenticatorOut:
+    async def replace(self, by: Actor, device_id: uuid.UUID, permissions: Permissions) -> AuthenticatorOut:
         """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.
 
         Raises CulvertError NOT_FOUND or DEVICE_REVOKED.
@@ -111,7 +110,7 @@ class Authenticators:
             made = issue(transaction.session, self._master_key, device)
             transaction.audit(Line("device.authenticator", f"device/{device_id}"))
         await self._pushes.tell_elsewhere(device_id, ProfileChanged())
-        await enforce()
+        await permissions.enforce()
         _log.info("authenticator replaced", extra={"device": str(device_id)})
         return made
 

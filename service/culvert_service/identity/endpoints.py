@@ -29,7 +29,8 @@ from culvert_service.identity.schemas import (
     UserName,
     UserOut,
 )
-from culvert_service.identity.service import CloseTunnels, Enforce, Identity
+from culvert_service.identity.service import Identity
+from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import BIGINT_MAX, Page
 from culvert_service.rest.read_only import AsRead
@@ -45,8 +46,8 @@ def router(
     invitations: Invitations,
     authenticators: Authenticators,
     people: People,
-    close_tunnels: CloseTunnels,
-    enforce: Enforce,
+    tunnels: DeviceTunnels,
+    permissions: Permissions,
 ) -> APIRouter:
     """For the admin."""
     routes = api.router(tag="people and devices")
@@ -121,11 +122,11 @@ def router(
     async def unapprove(
         by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> DeviceOut:
-        return tagged(response, await identity.unapprove(by, device_id, enforce, seen))
+        return tagged(response, await identity.unapprove(by, device_id, permissions, seen))
 
     @routes.post("/devices/{device_id}/revoke", summary="Revoke a device and close its tunnels")
     async def revoke(by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
-        return await identity.revoke(by, device_id, close_tunnels, seen)
+        return await identity.revoke(by, device_id, tunnels, seen)
 
     @routes.post(
         "/devices/{device_id}/authenticator",
@@ -134,7 +135,7 @@ def router(
     )
     async def replace_authenticator(by: By, device_id: uuid.UUID) -> AuthenticatorOut:
         """For a person whose authenticator is lost. Hand the answer to them alone: it is all that a code proves."""
-        return await authenticators.replace(by, device_id, enforce)
+        return await authenticators.replace(by, device_id, permissions)
 
     _ = (create_user, list_users, get_user, change_user, delete_user)
     _ = (

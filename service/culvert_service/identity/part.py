@@ -15,10 +15,10 @@ from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.late_renewal import Challenges, LateRenewal
-from culvert_service.identity.people import CloseTunnels as CloseOfDevices
 from culvert_service.identity.people import People
 from culvert_service.identity.renewal import Renewal
-from culvert_service.identity.service import CloseTunnels, Enforce, Identity, Now
+from culvert_service.identity.service import Identity, Now
+from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.api import Api
@@ -75,12 +75,10 @@ class IdentityPart:
     def public(self, api: Api) -> Sequence[APIRouter]:
         return [endpoints.public_router(api, self.identity, self._late_renewal)]
 
-    def admin(
-        self, api: Api, close_of_device: CloseTunnels, close_of_devices: CloseOfDevices, enforce: Enforce
-    ) -> Sequence[APIRouter]:
-        people = People(self._database, self._hub, self._pushes, close_of_devices)
+    def admin(self, api: Api, tunnels: DeviceTunnels, permissions: Permissions) -> Sequence[APIRouter]:
+        people = People(self._database, self._hub, self._pushes, tunnels)
         return [
             endpoints.router(
-                api, self.identity, self.invitations, self.authenticators, people, close_of_device, enforce
+                api, self.identity, self.invitations, self.authenticators, people, tunnels, permissions
             )
         ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import uuid
-from collections.abc import Awaitable, Callable, Collection
 
 from culvert_db import Database, User
 from culvert_proto import CulvertError, Reason
@@ -15,25 +13,23 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.naming import last_denials_of_people
 from culvert_service.audit.schemas import DeniedOut
-from culvert_service.audit.transaction import Transaction, begin
+from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 from culvert_service.identity.schemas import RevokedOut, UserChange, UserIn, UserOut
+from culvert_service.identity.tunnels import DeviceTunnels
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.pushes import Pushes
 
-# Closes every tunnel of these devices, in the transaction that deletes them; returns what to do after its commit.
-CloseTunnels = Callable[[Transaction, Collection[uuid.UUID]], Awaitable[Callable[[], Awaitable[int]]]]
-
 
 class People:
-    def __init__(self, database: Database, hub: Hub, pushes: Pushes, close_tunnels: CloseTunnels) -> None:
+    def __init__(self, database: Database, hub: Hub, pushes: Pushes, tunnels: DeviceTunnels) -> None:
         self._database = database
         self._hub = hub
         self._pushes = pushes
-        self._close_tunnels = close_tunnels
+        self._tunnels = tunnels
 
     async def create(self, by: Actor, asked: UserIn) -> tuple[UserOut, int]:
         """With their version. Raises CulvertError ALREADY_EXISTS."""
@@ -77,7 +73,7 @@ class People:
             session = transaction.session
             user = await self._locked(session, name, seen)
             devices = await repository.lock_devices(session, user.id)
-            finish = await self._close_tunnels(transaction, devices.keys())
+            closed = await self._tunnels.close_of_devices(transaction, devices.keys())
             await session.delete(user)
             told: dict[str, Detail] = {"devices": " ".join(str(device) for device in devices)}
             transaction.audit(Line("user.delete", f"user/{name}", told))
@@ -85,7 +81,7 @@ class People:
             await self._pushes.tell(session, ends)
         for device_id, end in ends:
             self._hub.tell(device_id, end)
-        return RevokedOut(tunnels_closed=await finish())
+        return RevokedOut(tunnels_closed=await closed.finish())
 
     async def _locked(self, session: AsyncSession, name: str, seen: MayMatch) -> User:
         user = await repository.lock_user(session, name)

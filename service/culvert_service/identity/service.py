@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from culvert_db import ActorKind, Database, Device, DeviceState
 from culvert_proto import CulvertError, Reason
@@ -25,6 +25,7 @@ from culvert_service.identity.schemas import (
     EnrolmentOut,
     RevokedOut,
 )
+from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
@@ -42,10 +43,6 @@ _POSTURE_FACTS, _POSTURE_NAME, _POSTURE_VALUE = 32, 64, 256
 _VERSION_LENGTH = 40
 
 Now = Callable[[], datetime.datetime]
-# Closes every tunnel of a device; says how many.
-CloseTunnels = Callable[[Actor, uuid.UUID], Awaitable[int]]
-# Closes every tunnel that is not permitted any more; says how many.
-Enforce = Callable[[], Awaitable[int]]
 
 
 class Identity:
@@ -152,11 +149,11 @@ class Identity:
         return await self._judge(by, device_id, DeviceState.APPROVED, seen)
 
     async def unapprove(
-        self, by: Actor, device_id: uuid.UUID, enforce: Enforce, seen: MayMatch
+        self, by: Actor, device_id: uuid.UUID, permissions: Permissions, seen: MayMatch
     ) -> tuple[DeviceOut, int]:
         """Closes what needs the approval. Raises the same."""
         found = await self._judge(by, device_id, DeviceState.PENDING, seen)
-        await enforce()
+        await permissions.enforce()
         return found
 
     async def _judge(
@@ -175,7 +172,7 @@ class Identity:
         return found
 
     async def revoke(
-        self, by: Actor, device_id: uuid.UUID, close_tunnels: CloseTunnels, seen: MayMatch
+        self, by: Actor, device_id: uuid.UUID, tunnels: DeviceTunnels, seen: MayMatch
     ) -> RevokedOut:
         """From its return on, no call of the device is served, its tunnels are closed, and its Watch has ended."""
         async with begin(self._database, by) as transaction:
@@ -189,7 +186,7 @@ class Identity:
             await self._pushes.tell(session, [(device_id, end)])
             await repository.tell_revocations(session)
         self._hub.tell(device_id, end)
-        closed = await close_tunnels(by, device_id)
+        closed = await tunnels.close_of_device(by, device_id)
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
         return RevokedOut(tunnels_closed=closed)
 

@@ -9,17 +9,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.policies import repository
 from culvert_service.policies.schemas import EffectOut, SomePeopleOut
+from culvert_service.tunnels.enforcement import Enforcement
 
 _SHOWN = 20
 
-# The number of tunnels that would be closed, were the transaction committed as it stands.
-Cuts = Callable[[AsyncSession], Awaitable[int]]
-
 
 class Effects:
-    def __init__(self, database: Database, cuts: Cuts) -> None:
+    def __init__(self, database: Database, enforcement: Enforcement) -> None:
         self._database = database
-        self._cuts = cuts
+        self._enforcement = enforcement
 
     async def of(
         self,
@@ -33,7 +31,7 @@ class Effects:
             await change(session)
             await session.flush()
             after = await repository.reach(session, resources)
-            tunnels = await self._cuts(session)
+            tunnels = await self._enforcement.would_close(session)
             await session.rollback()
         return EffectOut(
             gain=_some(user for user, _ in after - before),

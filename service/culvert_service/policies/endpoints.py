@@ -48,10 +48,10 @@ def routers(
     *,
     approval: bool,
 ) -> list[APIRouter]:
-    enforce, effects = enforcement.enforce, Effects(database, enforcement.would_close)
+    effects = Effects(database, enforcement)
     return [
-        groups_router(api, Groups(database, enforce, effects)),
-        policies_router(api, Policies(database, enforce, effects)),
+        groups_router(api, Groups(database, enforcement, effects)),
+        policies_router(api, Policies(database, enforcement, effects)),
         access_router(api, Tracer(database, is_online, now, approval=approval)),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from culvert_db import Database, Group, Policy, Resource, User
 from culvert_proto import CulvertError, Reason
@@ -30,15 +30,13 @@ from culvert_service.policies.schemas import (
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
-
-# Closes every tunnel that is not permitted any more; says how many.
-Enforce = Callable[[], Awaitable[int]]
+from culvert_service.tunnels.enforcement import Enforcement
 
 
 class Groups:
-    def __init__(self, database: Database, enforce: Enforce, effects: Effects) -> None:
+    def __init__(self, database: Database, enforcement: Enforcement, effects: Effects) -> None:
         self._database = database
-        self._enforce = enforce
+        self._enforcement = enforcement
         self._effects = effects
 
     async def create(self, by: Actor, asked: GroupIn) -> tuple[GroupOut, int]:
@@ -55,7 +53,7 @@ class Groups:
             await _write_group(transaction.session, name, asked)
             told = {"name": asked.name} | _members(asked.members)
             transaction.audit(Line("group.replace", f"group/{name}", told))
-        await self._enforce()
+        await self._enforcement.enforce()
         return await self.get(asked.name)
 
     async def preview(self, name: str | None, asked: GroupIn) -> EffectOut:
@@ -94,7 +92,7 @@ class Groups:
             await _seen_group(transaction.session, name, seen)
             await _write_group(transaction.session, name, GroupIn(name=name, members=list(names)))
             transaction.audit(Line("group.members", f"group/{name}", _members(names)))
-        await self._enforce()
+        await self._enforcement.enforce()
         return await self.get(name)
 
     async def add(self, by: Actor, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
@@ -104,7 +102,7 @@ class Groups:
             group, user = await _group(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
             transaction.audit(Line("group.add", f"group/{name}", {"user": member}))
-        await self._enforce()
+        await self._enforcement.enforce()
         return await self.get(name)
 
     async def remove(self, by: Actor, name: str, member: str, seen: MayMatch) -> ClosedOut:
@@ -115,20 +113,20 @@ class Groups:
             group, user = await _group(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
             transaction.audit(Line("group.remove", f"group/{name}", {"user": member}))
-        return ClosedOut(tunnels_closed=await self._enforce())
+        return ClosedOut(tunnels_closed=await self._enforcement.enforce())
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
             await _seen_group(transaction.session, name, seen)
             await transaction.session.delete(await _group(transaction.session, name))
             transaction.audit(Line("group.delete", f"group/{name}"))
-        return ClosedOut(tunnels_closed=await self._enforce())
+        return ClosedOut(tunnels_closed=await self._enforcement.enforce())
 
 
 class Policies:
-    def __init__(self, database: Database, enforce: Enforce, effects: Effects) -> None:
+    def __init__(self, database: Database, enforcement: Enforcement, effects: Effects) -> None:
         self._database = database
-        self._enforce = enforce
+        self._enforcement = enforcement
         self._effects = effects
 
     async def create(self, by: Actor, asked: PolicyIn) -> tuple[PolicyOut, int]:
@@ -175,7 +173,7 @@ class Policies:
             await _seen_policy(transaction.session, name, seen)
             await transaction.session.delete(await _policy(transaction.session, name))
             transaction.audit(Line("policy.delete", f"policy/{name}"))
-        return ClosedOut(tunnels_closed=await self._enforce())
+        return ClosedOut(tunnels_closed=await self._enforcement.enforce())
 
     async def _write(
         self, by: Actor, name: str | None, asked: PolicyIn, seen: MayMatch
@@ -185,7 +183,7 @@ class Policies:
                 await _seen_policy(transaction.session, name, seen)
             policy = await _write_policy(transaction.session, name, asked)
             transaction.audit(_line(name, policy, asked))
-        await self._enforce()
+        await self._enforcement.enforce()
         return await self.get(asked.name)
 
 

@@ -15,8 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.log import Actor, Line
-from culvert_service.audit.transaction import Transaction, begin
+from culvert_service.audit.transaction import AfterCommit, Transaction, begin
 from culvert_service.gateways.serving import check_serves
+from culvert_service.identity.tunnels import Permissions
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
@@ -26,16 +27,25 @@ from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
 
-# Closes every tunnel to a resource, in the transaction that deletes it; returns what to do after its commit.
-CloseTunnels = Callable[[Transaction, int], Awaitable[Callable[[], Awaitable[int]]]]
-# Carries out a change of the locked resource of this id and name and closes the tunnels that it leaves unfit, likewise.
-Refit = Callable[
-    [Transaction, int, str, Callable[[], Awaitable[None]]], Awaitable[Callable[[], Awaitable[int]]]
-]
-# Closes what is not permitted any more; how many tunnels.
-Enforce = Callable[[], Awaitable[int]]
-
 _Row = TypeVar("_Row")
+
+
+class ResourceTunnels(Protocol):
+    async def close_to_resource(self, transaction: Transaction, resource_id: int) -> AfterCommit:
+        """Close every tunnel to a resource, in the transaction that deletes it."""
+        ...
+
+
+class LockedTunnels(Protocol):
+    async def close_unfit(self) -> AfterCommit:
+        """In the transaction that has changed their resource: close the tunnels that do not fit it any more."""
+        ...
+
+
+class Refit(Protocol):
+    async def lock_to_resource(self, transaction: Transaction, resource_id: int, name: str) -> LockedTunnels:
+        """Lock the tunnels to the locked resource, before it changes."""
+        ...
 
 
 class CarryingTunnels(Protocol):
@@ -61,18 +71,18 @@ class Resources:
         self,
         database: Database,
         hub: Hub,
-        close_tunnels: CloseTunnels,
+        tunnels: ResourceTunnels,
         refit: Refit,
         site_tunnels: CarryingTunnels,
-        enforce: Enforce,
+        permissions: Permissions,
         managed_zones: Callable[[AsyncSession], Awaitable[Sequence[str]]],
     ) -> None:
         self._database = database
         self._hub = hub
-        self._close_tunnels = close_tunnels
+        self._tunnels = tunnels
         self._refit = refit
         self._site_tunnels = site_tunnels
-        self._enforce = enforce
+        self._permissions = permissions
         self._zones = managed_zones
 
     async def create(self, by: Actor, asked: ResourceIn) -> tuple[ResourceOut, int]:
@@ -107,13 +117,11 @@ class Resources:
                 resource = await _locked(session, name, seen)
                 carried = await self._site_tunnels.hold(session, resource.id)
                 serving = await _serving(session, asked)
-
-                async def change() -> None:
-                    for field, value in _fields(asked).items():
-                        setattr(resource, field, value)
-                    await repository.replace_gateways(session, resource.id, serving)
-
-                finish = await self._refit(transaction, resource.id, name, change)
+                tunnels = await self._refit.lock_to_resource(transaction, resource.id, name)
+                for field, value in _fields(asked).items():
+                    setattr(resource, field, value)
+                await repository.replace_gateways(session, resource.id, serving)
+                closed = await tunnels.close_unfit()
                 follow = await self._site_tunnels.follow(transaction, name, carried)
                 shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
                 await repository.withdraw(session, resource.id, shown - set(asked.users))
@@ -122,9 +130,9 @@ class Resources:
                 transaction.audit(_line("resource.replace", asked))
         except IntegrityError as error:
             raise _exists(asked, error) from None
-        await finish()
+        await closed.finish()
         await follow()
-        await self._enforce()
+        await self._permissions.enforce()
         self._hub.profiles_changed()
         return await self.get(name)
 
@@ -153,14 +161,14 @@ class Resources:
             session = transaction.session
             resource = await _locked(session, name, seen)
             await self._site_tunnels.check_free(session, resource.id, name)
-            finish = await self._close_tunnels(transaction, resource.id)
+            closed = await self._tunnels.close_to_resource(transaction, resource.id)
             await session.delete(resource)
             await session.flush()
             await repository.delete_policies_without_resources(session)
             transaction.audit(Line("resource.delete", f"resource/{name}", {"fqdn": resource.fqdn}))
-        closed = await finish()
+        tunnels_closed = await closed.finish()
         self._hub.profiles_changed()
-        return DeletedOut(tunnels_closed=closed)
+        return DeletedOut(tunnels_closed=tunnels_closed)
 
     async def _check_zone(self, session: AsyncSession, asked: ResourceIn) -> None:
         zones = await self._zones(session)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import Annotated
 
-from culvert_db import Tunnel
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, status
@@ -22,12 +21,12 @@ def router(api: Api, tunnels: Tunnels) -> APIRouter:
 
     @routes.get("", summary="List the open tunnels")
     async def list_all(page: Annotated[Page, Depends()]) -> list[TunnelOut]:
-        return await tunnels.list(page)
+        return await tunnels.list_page(page)
 
     @routes.delete("/{tunnel_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel")
     async def close(by: By, tunnel_id: uuid.UUID) -> None:
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("closed in the administration"))
-        if not await tunnels.close(by, why, Tunnel.id == tunnel_id):
+        if not await tunnels.close(by, why, tunnel_id):
             raise CulvertError(Reason.NOT_FOUND, what=f"The tunnel {tunnel_id}")
 
     _ = (list_all, close)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from culvert_db import Database
 from culvert_proto import CulvertError, Reason
@@ -19,9 +19,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
+from culvert_service.identity.service import Now
 from culvert_service.periodic import Periodic
 from culvert_service.tunnels import repository
-from culvert_service.tunnels.repository import Due
+from culvert_service.tunnels.closing import Closing
+from culvert_service.tunnels.record import Due
 from culvert_service.watch.hub import Hub
 
 # A permission that ends by the clock is over this much later, at most.
@@ -29,23 +31,20 @@ _SWEEP_SECONDS = 0.5
 # Decided in one go: the event loop has other work between two goes.
 _BATCH = 200
 
-# Closes those that are still as they were when they were decided about, and tells their devices why; says how many.
-Close = Callable[[Sequence[tuple[Due, CulvertError]]], Awaitable[int]]
-
 
 class Enforcement:
     def __init__(
         self,
         database: Database,
         hub: Hub,
-        close: Close,
-        now: Callable[[], datetime.datetime],
+        closing: Closing,
+        now: Now,
         *,
         approval: bool,
     ) -> None:
         self._database = database
         self._hub = hub
-        self._close = close
+        self._closing = closing
         self._now = now
         self._approval = approval
         self._one_at_a_time = asyncio.Lock()
@@ -66,7 +65,7 @@ class Enforcement:
         async with self._one_at_a_time:
             await self._tell()
             closed = 0
-            while due := await self._due():
+            while due := await self._list_due():
                 closed += await self._settle(due)
             return closed
 
@@ -87,7 +86,7 @@ class Enforcement:
             self._version = version
             self._hub.profiles_changed()
 
-    async def _due(self) -> list[Due]:
+    async def _list_due(self) -> list[Due]:
         async with self._database() as session:
             return await repository.due(session, self._now(), _BATCH)
 
@@ -99,7 +98,7 @@ class Enforcement:
                 case Permit(until=until) if tunnel.served:
                     permitted.append((tunnel, until))
                 case Permit(until=until):
-                    # Another gateway was to have it by then (leading.py).
+                    # Another gateway was to have it by then (refit.py).
                     until = min(until, tunnel.old_until)
                     if until > self._now():
                         permitted.append((tunnel, until))
@@ -111,7 +110,7 @@ class Enforcement:
         if permitted:
             async with self._database.begin() as session:
                 await repository.permit(session, permitted)
-        return await self._close(denied) if denied else 0
+        return await self._closing.close_denied(denied) if denied else 0
 
     def _decide(self, tunnel: Due) -> Permit | Denial:
         # Whether its gateway answers is not a matter of permission: the reconciler sees to that.

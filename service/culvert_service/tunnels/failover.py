@@ -2,7 +2,7 @@
 
  links ─► Outages: what is gone ─► tunnels there that another gateway serves ─► Watch ─► OpenTunnel, as at any time
  rows ──► what drains ─────────────┤
-          what leading.py marks ───┘
+          what refit.py marks ─────┘
 
 What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler); at one that works it stays
 for a while beside the new one. A device that does not watch, or does not call, is asked again as long as its tunnel is
@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from culvert_db import Database
-from culvert_proto import CulvertError
+from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.periodic import Periodic
 from culvert_service.tunnels import repository
+from culvert_service.tunnels.record import Stranded
 from culvert_service.watch.hub import GatewayMoved, Hub
 
 _log = logging.getLogger(__name__)
@@ -63,10 +64,10 @@ class Outages:
         unknown = (name for name, seen in gateways.items() if seen.answered_at is None)
         self._unknown_since = {name: self._unknown_since.get(name, now) for name in unknown}
         return frozenset(
-            name for name, seen in gateways.items() if not seen.alive and self._over(name, seen, now)
+            name for name, seen in gateways.items() if not seen.alive and self._is_over(name, seen, now)
         )
 
-    def _over(self, name: str, seen: Seen, now: float) -> bool:
+    def _is_over(self, name: str, seen: Seen, now: float) -> bool:
         if seen.answered_at is None:
             return now - self._unknown_since[name] >= UNKNOWN_SECONDS
         return now - seen.answered_at >= (GONE_SECONDS if seen.ours else TOLD_SECONDS)
@@ -95,7 +96,7 @@ class Failover:
     async def _look(self) -> None:
         now = time.monotonic()
         gone = self._outages.gone(
-            {standing.config.name: self._seen(standing, now) for standing in self._fleet.standings()}, now
+            {standing.config.name: self._describe(standing, now) for standing in self._fleet.standings()}, now
         )
         if gone - self._gone:
             _log.warning("gateways are gone", extra={"gateways": sorted(gone)})
@@ -107,7 +108,7 @@ class Failover:
             self._swept = now
             await self._sweep(now)
 
-    def _seen(self, standing: Standing, now: float) -> Seen:
+    def _describe(self, standing: Standing, now: float) -> Seen:
         name = standing.config.name
         if (link := self._fleet.get(name)) is not None:
             return Seen(link.alive, link.answered_at)
@@ -129,12 +130,18 @@ class Failover:
         for one in waiting:
             if now - self._asked.get(one.id, -_PATIENCE_SECONDS) < _PATIENCE_SECONDS:
                 continue
-            if not self._hub.watches(one.device_id) or (one.works and working == _WORKING_AT_ONCE):
+            works = one.gateway not in self._gone
+            if not self._hub.watches(one.device_id) or (works and working == _WORKING_AT_ONCE):
                 continue
-            why = CulvertError(one.why, name=one.fqdn, gateway=one.gateway)
+            why = CulvertError(self._find_cause(one), name=one.fqdn, gateway=one.gateway)
             self._hub.tell(one.device_id, GatewayMoved(one.id, why))
             self._asked[one.id] = now
-            asked, working = asked + 1, working + one.works
+            asked, working = asked + 1, working + works
         if asked:
             gateways = sorted({one.gateway for one in stranded})
             _log.info("devices are asked to move", extra={"tunnels": asked, "gateways": gateways})
+
+    def _find_cause(self, tunnel: Stranded) -> Reason:
+        if tunnel.gateway in self._gone:
+            return Reason.GATEWAY_DOWN
+        return Reason.GATEWAY_DRAINING if tunnel.gateway in self._drains else Reason.GATEWAY_REPLACED

@@ -314,7 +314,7 @@ async def open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> 
     )
 
 
-async def locked(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | None:
+async def lock(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | None:
     """The tunnel, to itself until this transaction ends."""
     # The lock comes first: rows that are joined to it are read only after whoever had it is through.
     if await transaction.row(_LOCK, tunnel_id=tunnel_id) is None:
@@ -340,7 +340,7 @@ async def owned(
     return found, parse_texts(*shown)
 
 
-async def remove(transaction: Statements, tunnel_id: uuid.UUID) -> None:
+async def delete_tunnel(transaction: Statements, tunnel_id: uuid.UUID) -> None:
     """Remove a locked tunnel."""
     await transaction.run(_REMOVE, tunnel_id=tunnel_id)
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
 
-from culvert_db import Database, Tunnel
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import ColumnElement, and_, or_
 
-from culvert_service.audit.log import CONTROLLER, Actor
+from culvert_service.audit.log import CONTROLLER
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.periodic import Periodic
 from culvert_service.tunnels import repository
+from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.silence import Carried, Counts, Silence
 from culvert_service.tunnels.traffic import Traffic
 from culvert_service.watch.hub import GatewayMoved
@@ -33,16 +32,13 @@ _EVERY_SECONDS = 1.0
 # An SA's owner is read anew after this long: its resource's idle time may have changed.
 _KNOWN_SECONDS = 60.0
 
-# Closes the tunnels that match, and tells their devices why.
-Close = Callable[[Actor, CulvertError, ColumnElement[bool]], Awaitable[int]]
-
 
 class Liveness:
-    def __init__(self, database: Database, fleet: Fleet, pushes: Pushes, close: Close) -> None:
+    def __init__(self, database: Database, fleet: Fleet, pushes: Pushes, closing: Closing) -> None:
         self._database = database
         self._fleet = fleet
         self._pushes = pushes
-        self._close = close
+        self._closing = closing
         self.traffic = Traffic()
         self._silence: dict[str, Silence] = {}
         self._known: dict[str, dict[int, Carried]] = {}
@@ -98,11 +94,5 @@ class Liveness:
         # A tunnel that was found idle may be open anew by now.
         for why, tunnels in ((CulvertError(Reason.CLOSED_IDLE), found.idle), (silent, found.silent)):
             if tunnels:
-                await self._close(
-                    CONTROLLER, why, or_(*(_as_it_was(by_tunnel[tunnel_id]) for tunnel_id in tunnels))
-                )
-
-
-def _as_it_was(sas: Iterable[Carried]) -> ColumnElement[bool]:
-    first, generations = next(iter(sas)), {sa.generation for sa in sas}
-    return and_(Tunnel.id == first.tunnel_id, Tunnel.generation.in_(generations))
+                seen = {(it, sa.generation) for it in tunnels for sa in by_tunnel[it]}
+                await self._closing.close(CONTROLLER, why, repository.is_at_generation(seen))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from asyncpg.exceptions import IntegrityConstraintViolationError
@@ -30,7 +30,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
 from culvert_service.identity.denials import DeviceCaller
-from culvert_service.identity.service import admitted
+from culvert_service.identity.service import Now, admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
@@ -48,8 +48,6 @@ _RACES = 5
 # OpenTunnel waits this long for a gateway's new owner; an owner needs a third of it to reach the gateway.
 _COMING_SECONDS = 1.0
 _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
-
-Now = Callable[[], datetime.datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +164,7 @@ class Opening:
 
     async def _has_turn(self, none: NoTurn) -> bool:
         try:
-            await none.turn()
+            await none.wait()
         except CulvertError:
             # Unless it has changed hands meanwhile.
             return self._fleet.get(none.link.name) is not none.link
@@ -183,7 +181,7 @@ class Opening:
             if isinstance(permit, _Wait):
                 return permit
             timeline.decided()
-            existing = await hot_queries.locked(transaction, facts.tunnel_id) if facts.tunnel_id else None
+            existing = await hot_queries.lock(transaction, facts.tunnel_id) if facts.tunnel_id else None
             if existing is not None and _stays(existing, permit, request.caller.address):
                 link = self._fleet.find(existing.gateway)
                 if link is None:
@@ -207,30 +205,30 @@ class Opening:
                     # The device has packets on their way, and sends there until it has this answer.
                     await hot_queries.leave(transaction, existing.id, self._drain)
                 elif existing is not None:
-                    await hot_queries.remove(transaction, existing.id)
-                job = await self._fresh(
+                    await hot_queries.delete_tunnel(transaction, existing.id)
+                job = await self._insert(
                     transaction, facts, device, chosen, link, request, permit.until, existing
                 )
             if isinstance(job, _Retry):
                 return job
-            told: dict[str, Detail] = {
+            details: dict[str, Detail] = {
                 "name": request.fqdn,
                 "user": device.user.name,
                 "gateway": job.tunnel.gateway,
                 "address": job.tunnel.inner.address,
             }
             if request.asked:
-                told["asked"] = request.asked
+                details["asked"] = request.asked
             if job.tunnel.inner.address6 is not None:
-                told["address6"] = job.tunnel.inner.address6
+                details["address6"] = job.tunnel.inner.address6
             if job.replaced is not None:
-                told["replaces"] = str(job.replaced.id)
+                details["replaces"] = str(job.replaced.id)
                 if job.replaced.gateway != job.tunnel.gateway:
-                    told["from"] = job.replaced.gateway
+                    details["from"] = job.replaced.gateway
             actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
-            transaction.audit(Line("tunnel.open", f"tunnel/{job.tunnel.id}", told, actor=actor))
+            transaction.audit(Line("tunnel.open", f"tunnel/{job.tunnel.id}", details, actor=actor))
             try:
-                if none := await program_and_commit(transaction, link, job.batches, timeline.programmed):
+                if none := await program_and_commit(transaction, link, job.batches, timeline):
                     return none
             except CulvertError as error:
                 if error.reason is not Reason.GATEWAY_DOWN:
@@ -250,7 +248,7 @@ class Opening:
             decision_facts.asker(device, device.user, request.caller.address),
             request.fqdn,
             decision_facts.target(resource, facts.policies, approval=self._approval) if resource else None,
-            [self._fact(one, failed, request.distances) for one in facts.serving],
+            [self._describe(one, failed, request.distances) for one in facts.serving],
             request.pinned,
             self._now(),
         )
@@ -266,13 +264,13 @@ class Opening:
         able = (it.gateway.name for it in serving if it.gateway.draining_since is None)
         return [name for name in able if name not in failed and self._fleet.is_coming(name)]
 
-    def _fact(self, serving: Serving, failed: Set[str], distances: Mapping[str, Distance]) -> GatewayFact:
+    def _describe(self, serving: Serving, failed: Set[str], distances: Mapping[str, Distance]) -> GatewayFact:
         name = serving.gateway.name
         usable = name not in failed and self._fleet.is_online(name)
         draining = serving.gateway.draining_since is not None
         return GatewayFact(name, usable, draining, serving.weight, distances.get(name))
 
-    async def _fresh(
+    async def _insert(
         self,
         transaction: DirectTransaction,
         facts: OpenFacts,

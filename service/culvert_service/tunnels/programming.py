@@ -20,6 +20,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Tag
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.tunnels import hot_queries
+from culvert_service.tunnels.grant import Timeline
 
 # A gateway's reconciliations are seconds apart: a change that meets so many in a row is refused.
 _TURNS = 5
@@ -29,11 +30,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class NoTurn:
-    """A reconciliation has the gateway. The transaction has to end without effect before `turn` is waited for."""
+    """A reconciliation has the gateway. The transaction has to end without effect before it waits for its turn."""
 
     link: Link
 
-    async def turn(self) -> None:
+    async def wait(self) -> None:
         """Raises CulvertError GATEWAY_DOWN when it does not come."""
         async with self.link.writing():
             pass
@@ -46,7 +47,7 @@ async def in_turn(attempt: Callable[[], Awaitable[_Result | NoTurn]]) -> _Result
         outcome = await attempt()
         if not isinstance(outcome, NoTurn):
             return outcome
-        await outcome.turn()
+        await outcome.wait()
         gateway = outcome.link.name
     raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
 
@@ -74,7 +75,7 @@ async def program_and_commit(
     transaction: Statements,
     link: Link,
     batches: Sequence[Sequence[Update]],
-    programmed: Callable[[], None] = lambda: None,
+    timeline: Timeline | None = None,
 ) -> NoTurn | None:
     """Either both the gateway and the database have it, or neither.
 
@@ -84,7 +85,8 @@ async def program_and_commit(
         return NoTurn(link)
     async with link.writing():
         await link.apply(batches)
-        programmed()
+        if timeline is not None:
+            timeline.programmed()
         try:
             await transaction.commit()
         except BaseException as error:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from culvert_db import Direction, Gateway, Resource, TunnelState, from_json
+from culvert_db import Device, Direction, Gateway, Resource, Tunnel, TunnelState, from_json
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
@@ -146,6 +146,47 @@ class TunnelRecord:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """A tunnel that another gateway is to carry."""
+
+    id: uuid.UUID
+    device_id: uuid.UUID
+    fqdn: str
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A tunnel that has to be decided about anew, with what the decision needs."""
+
+    id: uuid.UUID
+    generation: int
+    peer_address: str
+    old_version: int
+    old_until: datetime.datetime
+    gateway: str
+    served: bool
+    device: Device
+    resource: Resource
+    policies: str | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tunnel for the admin's list."""
+
+    tunnel: Tunnel
+    device: str
+    user: str
+    resource: Resource
+    gateway: str
+    suite: str
+    inner_address: str
+    inner_address6: str | None
+
+
 def parse(
     tunnel: Mapping[str, Any], sas: Sequence[Mapping[str, Any]], shape: Shape, inner: Inner
 ) -> TunnelRecord:
@@ -230,6 +271,17 @@ def _numbers(sa: Mapping[str, Any]) -> SaNumbers:
 
 def parse_texts(shown: str, sas: str, resource: str, gateway: str, inner: str) -> TunnelRecord:
     return parse(json.loads(shown), json.loads(sas), parse_shape(resource, gateway), parse_inner(inner))
+
+
+def parse_possible(shown: str, sas: str, resource: str, gateway: str, inner: str) -> TunnelRecord | None:
+    """None for a tunnel that its gateway cannot carry."""
+    site = parse_gateway(gateway)
+    if not parse_inner(inner).belongs(site.pool, site.pool6):
+        return None
+    try:
+        return parse_texts(shown, sas, resource, gateway, inner)
+    except CulvertError:
+        return None
 
 
 # Many openings find few resources and gateways: most find them parsed. Nobody changes what is shared so.

@@ -26,7 +26,6 @@ from culvert_db import (
     as_json,
     doubted,
 )
-from culvert_proto import CulvertError, Reason
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -37,18 +36,18 @@ from sqlalchemy import (
     and_,
     any_,
     bindparam,
+    case,
+    delete,
     exists,
     false,
     func,
     or_,
     select,
     text,
+    tuple_,
     update,
 )
 from sqlalchemy import cast as sql_cast
-from sqlalchemy import (
-    delete as sql_delete,
-)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, contains_eager
@@ -59,9 +58,11 @@ from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.rest.page import Cut
 from culvert_service.tunnels.hot_queries import GATEWAY, RECORD, RECORD_OF_TUNNEL, SAS_OF_TUNNEL
 from culvert_service.tunnels.pool import Inner
-from culvert_service.tunnels.record import TunnelRecord, parse_gateway, parse_inner, parse_texts
+from culvert_service.tunnels.record import Due, Listed, Stranded, TunnelRecord, parse_possible, parse_texts
 from culvert_service.tunnels.silence import Carried
 
+# A condition on a tunnel, that only this file builds.
+Which = ColumnElement[bool]
 # A drain's controller ends it within this time, unless that controller died.
 ABANDONED = timedelta(seconds=1)
 # The number of rows read of a gateway at a time; endpoints are not negative.
@@ -120,46 +121,74 @@ FROM unnest(CAST(:ids AS uuid[]), CAST(:generations AS int[])) AS new (id, gener
 """)
 
 
-async def held(transaction: InSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+def has_id(tunnel_id: uuid.UUID) -> Which:
+    return Tunnel.id == tunnel_id
+
+
+def is_of_devices(devices: Collection[uuid.UUID]) -> Which:
+    return Tunnel.device_id.in_(devices)
+
+
+def leads_to(resource_id: int) -> Which:
+    return Tunnel.resource_id == resource_id
+
+
+def is_at_gateway(gateway_id: int) -> Which:
+    return Tunnel.gateway_id == gateway_id
+
+
+def is_at_generation(tunnels: Collection[tuple[uuid.UUID, int]]) -> Which:
+    """A tunnel that was opened anew in the meantime has another generation, and does not match."""
+    return tuple_(Tunnel.id, Tunnel.generation).in_(tunnels)
+
+
+def is_as_decided(tunnels: Sequence[Due]) -> Which:
+    """Not one that was opened anew, or has moved again, since."""
+    return or_(
+        *(
+            and_(
+                Tunnel.id == it.id,
+                Tunnel.generation == it.generation,
+                Tunnel.peer_address == it.peer_address,
+                Tunnel.policy_version == it.old_version,
+            )
+            for it in tunnels
+        )
+    )
+
+
+def uses_sas(gateway_id: int, sa_ids: Collection[int]) -> Which:
+    """Whether one of these SAs of the gateway is of its current generation."""
+    sa = SecurityAssociation
+    of_it = (sa.tunnel_id == Tunnel.id, sa.generation == Tunnel.generation)
+    return exists().where(*of_it, sa.gateway_id == gateway_id, sa.sa_id.in_(sa_ids))
+
+
+async def lock(transaction: InSession, which: Which) -> list[TunnelRecord]:
     """The tunnels that match, to themselves until this transaction ends."""
     found = await transaction.session.scalars(
-        select(Tunnel.id).where(*which).order_by(Tunnel.id).with_for_update()
+        select(Tunnel.id).where(which).order_by(Tunnel.id).with_for_update()
     )
     ids = found.all()
     rows = await transaction.rows(_RECORDS, tunnel_ids=ids) if ids else []
     return [parse_texts(*row) for row in rows]
 
 
-async def delete(session: AsyncSession, ids: Sequence[uuid.UUID]) -> None:
-    await session.execute(sql_delete(Tunnel).where(Tunnel.id.in_(ids)))
+async def delete_tunnels(session: AsyncSession, ids: Sequence[uuid.UUID]) -> None:
+    await session.execute(delete(Tunnel).where(Tunnel.id.in_(ids)))
 
 
-async def take(transaction: InSession, *which: ColumnElement[bool]) -> list[TunnelRecord]:
+async def take(transaction: InSession, which: Which) -> list[TunnelRecord]:
     """Deletes the tunnels that match, and returns what they were."""
-    taken = await held(transaction, *which)
-    await delete(transaction.session, [record.id for record in taken])
+    taken = await lock(transaction, which)
+    await delete_tunnels(transaction.session, [record.id for record in taken])
     return taken
 
 
-async def unfit(transaction: Statements, before: Sequence[TunnelRecord]) -> list[TunnelRecord]:
-    """The held tunnels that their gateway, resource and addresses describe otherwise by now."""
-    if not before:
-        return []
-    by_id = {record.id: record for record in before}
-    rows = await transaction.rows(_RECORDS, tunnel_ids=list(by_id))
-    by_now = {record.id: record for row in rows if (record := _possible(*row)) is not None}
-    return [was for was in by_id.values() if not was.is_like(by_now.get(was.id))]
-
-
-def _possible(shown: str, sas: str, resource: str, gateway: str, inner: str) -> TunnelRecord | None:
-    """None for one that its gateway cannot carry."""
-    site = parse_gateway(gateway)
-    if not parse_inner(inner).belongs(site.pool, site.pool6):
-        return None
-    try:
-        return parse_texts(shown, sas, resource, gateway, inner)
-    except CulvertError:
-        return None
+async def read_possible(transaction: Statements, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, TunnelRecord]:
+    """The tunnels as they are now, without those that their gateway cannot carry."""
+    rows = await transaction.rows(_RECORDS, tunnel_ids=list(ids)) if ids else []
+    return {record.id: record for row in rows if (record := parse_possible(*row)) is not None}
 
 
 async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
@@ -176,8 +205,8 @@ async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
     )
     if ids := due.all():
         sas = SecurityAssociation.tunnel_id.in_(ids)
-        await session.execute(sql_delete(SecurityAssociation).where(sas, drained))
-        await session.execute(sql_delete(Tunnel).where(Tunnel.id.in_(ids), left))
+        await session.execute(delete(SecurityAssociation).where(sas, drained))
+        await session.execute(delete(Tunnel).where(Tunnel.id.in_(ids), left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +253,7 @@ async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRec
     return parse_texts(*row) if row else None
 
 
-async def lock(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
+async def lock_idle(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
     """Lock the tunnels that are still at that generation, until the transaction ends; gives those."""
     asked = {"ids": [number for number, _ in tunnels], "generations": [current for _, current in tunnels]}
     return set(await session.scalars(_LOCK_ALL, asked))
@@ -254,30 +283,16 @@ async def renumber(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, Pai
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A tunnel for the admin's list."""
-
-    tunnel: Tunnel
-    device: str
-    user: str
-    resource: Resource
-    gateway: str
-    suite: str
-    inner_address: str
-    inner_address6: str | None
-
-
-async def listed(session: AsyncSession, cut: Cut) -> list[Listed]:
-    query = cut.of(_listing(), Tunnel.opened_at, Tunnel.id)
+async def list_page(session: AsyncSession, cut: Cut) -> list[Listed]:
+    query = cut.of(_select_listed(), Tunnel.opened_at, Tunnel.id)
     return [Listed(*row) for row in await session.execute(query)]
 
 
 async def listed_by_id(session: AsyncSession, ids: Sequence[uuid.UUID]) -> list[Listed]:
-    return [Listed(*row) for row in await session.execute(_listing().where(Tunnel.id.in_(ids)))]
+    return [Listed(*row) for row in await session.execute(_select_listed().where(Tunnel.id.in_(ids)))]
 
 
-def _listing() -> Select[Tunnel, str, str, Resource, str, str, str, str | None]:
+def _select_listed() -> Select[Tunnel, str, str, Resource, str, str, str, str | None]:
     suite = func.coalesce(Resource.suite, Gateway.suite)
     return (
         select(
@@ -292,6 +307,60 @@ def _listing() -> Select[Tunnel, str, str, Resource, str, str, str, str | None]:
     )
 
 
+async def list_weights(session: AsyncSession, resource_id: int) -> list[tuple[int, int | None]]:
+    """The ids of a resource's gateways, in their order, with their weights."""
+    query = select(ResourceGateway.gateway_id, ResourceGateway.weight)
+    query = query.where(ResourceGateway.resource_id == resource_id).order_by(ResourceGateway.position)
+    return [(gateway_id, weight) for gateway_id, weight in await session.execute(query)]
+
+
+async def list_serving(
+    session: AsyncSession, resource_ids: Collection[int]
+) -> list[tuple[int, str, int | None]]:
+    """Each of the resources with each of its gateways, in their order: id, gateway's name, weight."""
+    query = (
+        select(ResourceGateway.resource_id, Gateway.name, ResourceGateway.weight)
+        .join(Gateway, Gateway.id == ResourceGateway.gateway_id)
+        .where(ResourceGateway.resource_id == any_(sql_cast(list(resource_ids), ARRAY(Integer))))
+        .order_by(ResourceGateway.resource_id, ResourceGateway.position)
+    )
+    return [(resource_id, name, weight) for resource_id, name, weight in await session.execute(query)]
+
+
+async def lead_away(
+    session: AsyncSession,
+    resource_id: int,
+    gateways: Collection[int],
+    behind: Collection[int],
+    by: datetime.datetime,
+) -> None:
+    """Mark a resource's tunnels at gateways that are `behind`, and those at none of its `gateways`, which end `by` then."""
+    left = Tunnel.gateway_id.not_in(gateways)
+    end = func.least(Tunnel.permitted_until, by)
+    await session.execute(
+        update(Tunnel)
+        .where(Tunnel.resource_id == resource_id, Tunnel.stays())
+        .where(or_(left, Tunnel.gateway_id.in_(behind)))
+        .values(led_away=True, permitted_until=case((left, end), else_=Tunnel.permitted_until))
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def read_addresses_of(session: AsyncSession, device_id: uuid.UUID) -> dict[str, Inner]:
+    """The device's addresses, by gateway."""
+    query = select(Gateway.name, Address.address, Address.address6).join(
+        Gateway, Gateway.id == Address.gateway_id
+    )
+    found = await session.execute(query.where(Address.device_id == device_id))
+    return {name: Inner(address, address6) for name, address, address6 in found}
+
+
+async def lock_gateways(session: AsyncSession, names: Collection[str]) -> Sequence[Gateway]:
+    """Always in the same order. Their pools do not change until this transaction ends."""
+    query = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
+    return (await session.scalars(query.with_for_update(read=True))).all()
+
+
 async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> None:
     """Delete addresses outside of the pool, of devices without a tunnel there."""
     found = await session.execute(
@@ -299,34 +368,8 @@ async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> N
     )
     outside = [row[0] for row in found if not Inner(row[1], row[2]).belongs(gateway.pool, gateway.pool6)]
     await session.execute(
-        sql_delete(Address).where(Address.gateway_id == gateway.id, Address.device_id.in_(outside))
+        delete(Address).where(Address.gateway_id == gateway.id, Address.device_id.in_(outside))
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A tunnel that has to be decided about anew, with what the decision needs."""
-
-    id: uuid.UUID
-    generation: int
-    peer_address: str
-    old_version: int
-    old_until: datetime.datetime
-    gateway: str
-    served: bool
-    device: Device
-    resource: Resource
-    policies: str | None
-    version: int
-
-    def as_it_was(self) -> ColumnElement[bool]:
-        """Not one that was opened anew, or has moved again, since."""
-        return and_(
-            Tunnel.id == self.id,
-            Tunnel.generation == self.generation,
-            Tunnel.peer_address == self.peer_address,
-            Tunnel.policy_version == self.old_version,
-        )
 
 
 async def due(session: AsyncSession, now: datetime.datetime, limit: int | None) -> list[Due]:
@@ -381,21 +424,6 @@ async def policy_version(session: AsyncSession) -> int:
     return await session.scalar(select(VERSION)) or 0
 
 
-@dataclass(frozen=True, slots=True)
-class Stranded:
-    """A tunnel that another gateway is to carry. `works`: the one that carries it does still."""
-
-    id: uuid.UUID
-    device_id: uuid.UUID
-    fqdn: str
-    gateway: str
-    why: Reason
-
-    @property
-    def works(self) -> bool:
-        return self.why is not Reason.GATEWAY_DOWN
-
-
 async def stranded(
     session: AsyncSession, gone: Collection[str], drains: Collection[str], usable: Collection[str]
 ) -> list[Stranded]:
@@ -424,13 +452,7 @@ async def stranded(
         .order_by(Tunnel.opened_at)
     )
 
-    def why(gateway: str) -> Reason:
-        if gateway in gone:
-            return Reason.GATEWAY_DOWN
-        return Reason.GATEWAY_DRAINING if gateway in drains else Reason.GATEWAY_REPLACED
-
-    found = await session.execute(query)
-    return [Stranded(number, device, fqdn, at, why(at)) for number, device, fqdn, at in found]
+    return [Stranded(*row) for row in await session.execute(query)]
 
 
 async def carried(session: AsyncSession, gateway_id: int, sa_ids: Collection[int]) -> dict[int, Carried]:

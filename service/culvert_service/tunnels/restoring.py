@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from culvert_db import Database
 from culvert_proto import CulvertError, Reason
@@ -27,6 +27,8 @@ from culvert_service.gateways.link import Link, portions
 from culvert_service.gateways.sa import draw_spi, draw_tag
 from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
 from culvert_service.tunnels import repository
+from culvert_service.tunnels.background import Background
+from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.grant import PairKeys
 from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
@@ -42,9 +44,6 @@ _BATCH = 200
 _TOGETHER = 2
 _DRAWS = 4
 
-# Closes those of the tunnels that are still at that generation, because their SAs are lost.
-Close = Callable[[Link, Sequence[tuple[uuid.UUID, int]]], Awaitable[None]]
-
 
 @dataclass(frozen=True, slots=True)
 class Restored:
@@ -56,21 +55,19 @@ class Restored:
 
 
 class Restoring:
-    """`spawn` runs work beside the caller."""
-
     def __init__(
         self,
         database: Database,
         hub: Hub,
         pushes: Pushes,
-        close: Close,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        closing: Closing,
+        background: Background,
     ) -> None:
         self._database = database
         self._hub = hub
         self._pushes = pushes
-        self._close = close
-        self._spawn = spawn
+        self._closing = closing
+        self._background = background
         self._waiting: dict[uuid.UUID, Restored] = {}
 
     def claim(self, record: TunnelRecord, peer: str) -> Restored | None:
@@ -97,18 +94,20 @@ class Restoring:
     async def _restore_all(self, link: Link, batches: Iterator[Sequence[TunnelRecord]]) -> None:
         for batch in batches:
             try:
-                restored = await self._drawn(link, batch)
+                restored = await self._restore_batch(link, batch)
             except (SQLAlchemyError, CulvertError) as error:
                 if isinstance(error, CulvertError) and error.reason is Reason.GATEWAY_DOWN:
                     raise
                 _log.warning(
                     "tunnels are not restored", extra={"gateway": link.name, "why": type(error).__name__}
                 )
-                await self._close(link, [(record.id, record.generations.current) for record in batch])
+                await self._closing.close_lost(
+                    link, [(record.id, record.generations.current) for record in batch]
+                )
                 continue
-            self._spawn(self._expire(link, restored))
+            self._background.start_wait(self._expire(link, restored), "restore")
 
-    async def _drawn(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
+    async def _restore_batch(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
         """Again with other numbers where one is another's: of tens of thousands of SPIs that happens."""
         for _ in range(_DRAWS - 1):
             with suppress(IntegrityError):
@@ -119,10 +118,10 @@ class Restoring:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         async with uncommitted(self._database, CONTROLLER) as transaction:
             session = transaction.session
-            free = await repository.lock(
+            free = await repository.lock_idle(
                 session, [(record.id, record.generations.current) for record in records]
             )
-            restored = [_restored(record) for record in records if record.id in free]
+            restored = [_renumber(record) for record in records if record.id in free]
             if not restored:
                 return []
             await repository.renumber(session, [(one.record.id, one.pair) for one in restored])
@@ -157,10 +156,10 @@ class Restoring:
         for one in left:
             del self._waiting[one.record.id]
         if left:
-            await self._close(link, [(one.record.id, one.pair.generation) for one in left])
+            await self._closing.close_lost(link, [(one.record.id, one.pair.generation) for one in left])
 
 
-def _restored(record: TunnelRecord) -> Restored:
+def _renumber(record: TunnelRecord) -> Restored:
     """The gateway's own numbers are free again; an SPI names keys to the device as well, and is new."""
     old = record.pairs[record.generations.current]
     generation = max(record.generations.numbers) + 1

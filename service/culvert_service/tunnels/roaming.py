@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from culvert_db import Database, doubted
 from culvert_proto import CulvertError
@@ -24,6 +22,7 @@ from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
 from culvert_service.tunnels import hot_queries, repository
+from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 
@@ -67,17 +66,17 @@ class Newest:
 
 
 class Roaming:
-    """Carries moves out. `spawn` runs work beside the caller."""
+    """Carries moves out."""
 
-    def __init__(self, database: Database, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(self, database: Database, background: Background) -> None:
         self._database = database
-        self._spawn = spawn
+        self._background = background
         self._newest = Newest()
 
     def moved(self, link: Link, sa_id: int, peer: Peer) -> None:
         """For a gateway's digest about an outbound SA."""
         if self._newest.hear((link.config.id, sa_id), peer):
-            self._spawn(self._follow(link, sa_id))
+            self._background.start(self._follow(link, sa_id))
 
     async def _follow(self, link: Link, sa_id: int) -> None:
         sa, carried = (link.config.id, sa_id), None
@@ -96,7 +95,7 @@ class Roaming:
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> NoTurn | None:
         async with uncommitted(self._database, CONTROLLER) as transaction:
             tunnel_id = await repository.tunnel_of_sa(transaction.session, link.config.id, sa_id)
-            record = await hot_queries.locked(transaction, tunnel_id) if tunnel_id else None
+            record = await hot_queries.lock(transaction, tunnel_id) if tunnel_id else None
             if record is None or not _concerns(record, sa_id, peer):
                 return None
             path = record.path.seen_from(peer.address, peer.port)

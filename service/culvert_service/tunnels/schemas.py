@@ -9,7 +9,7 @@ from culvert_proto.contract import Suite
 from culvert_proto.dns_name import shown
 from pydantic import BaseModel, computed_field
 
-from culvert_service.tunnels.repository import Listed
+from culvert_service.tunnels.record import Listed
 
 
 class TunnelOut(BaseModel):

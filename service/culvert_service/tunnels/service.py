@@ -6,22 +6,20 @@ import asyncio
 import datetime
 import logging
 import uuid
-from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from culvert_db import ActorKind, Database, InSession, SecurityAssociation, Tunnel, TunnelState
+from culvert_db import ActorKind, Database, TunnelState
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
-from sqlalchemy import ColumnElement, and_, or_, select, tuple_
 
 from culvert_service.audit.log import CONTROLLER, Actor
 from culvert_service.audit.transaction import DirectTransaction, Transaction, begin, direct
 from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
-from culvert_service.gateways.entry import Update, modifies
+from culvert_service.gateways.entry import modifies
 from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
@@ -29,25 +27,25 @@ from culvert_service.gateways.sa import Endpoint
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
 from culvert_service.identity.denials import Denials, DeviceCaller
-from culvert_service.identity.service import admitted
+from culvert_service.identity.service import Now, admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
 from culvert_service.tunnels import hot_queries, repository
-from culvert_service.tunnels.closing import Finish, tell_closed
+from culvert_service.tunnels.background import Background
+from culvert_service.tunnels.closing import ClosedTunnels, Closing, Draining
 from culvert_service.tunnels.enforcement import Enforcement
 from culvert_service.tunnels.failover import Failover
 from culvert_service.tunnels.grant import GrantedPair, PairKeys, Renewed, Timeline
-from culvert_service.tunnels.lifecycle import Activate, Drained, Renew, advance
+from culvert_service.tunnels.lifecycle import Activate, Renew, advance
 from culvert_service.tunnels.liveness import Liveness
-from culvert_service.tunnels.opening import Now, Opened, Opening, OpenRequest
+from culvert_service.tunnels.opening import Opened, Opening, OpenRequest
 from culvert_service.tunnels.programming import NoTurn, allocate_pair, in_turn, program_and_commit
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.tunnels.refit import Refit
-from culvert_service.tunnels.repository import Due
 from culvert_service.tunnels.restoring import Restoring
 from culvert_service.tunnels.roaming import Peer, Roaming
 from culvert_service.tunnels.schemas import TunnelOut
-from culvert_service.watch.hub import Hub, SaExpiring, TunnelClosed
+from culvert_service.watch.hub import Hub, SaExpiring
 from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
@@ -79,24 +77,24 @@ class Tunnels:
         self.drain = drain
         self._database = database
         self._fleet = fleet
-        self._remote = remote
-        self._hub = hub
         self._pushes = pushes
         self._denials = denials
         self._instruments = instruments
         self._now = now
-        self._restoring = Restoring(database, hub, pushes, self._close_lost, self._spawn_restoring)
+        self._background = Background()
+        self._closing = Closing(database, fleet, remote, hub, pushes, self._background)
+        self._draining = Draining(database, fleet, self._closing, self._background, drain)
+        self._restoring = Restoring(database, hub, pushes, self._closing, self._background)
         self._opening = Opening(
             database, fleet, self._restoring, instruments, now, drain=drain, approval=approval
         )
-        self.enforcement = Enforcement(database, hub, self._close_due, now, approval=approval)
-        self.refit = Refit(self._close_held, now)
+        self.enforcement = Enforcement(database, hub, self._closing, now, approval=approval)
+        self.refit = Refit(self._closing, now)
         self._failover = Failover(database, fleet, hub)
-        self._liveness = Liveness(database, fleet, pushes, self.close)
+        self._liveness = Liveness(database, fleet, pushes, self._closing)
         self.traffic = self._liveness.traffic
-        self._roaming = Roaming(database, self._spawn)
+        self._roaming = Roaming(database, self._background)
         self._in_flight: dict[OpenRequest, asyncio.Task[Opened | Elsewhere]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def start(self) -> None:
@@ -112,7 +110,7 @@ class Tunnels:
         """
         task = self._in_flight.get(request)
         if task is None:
-            task = self._in_flight[request] = self._spawn(self._open(request))
+            task = self._in_flight[request] = self._background.start(self._open(request))
             task.add_done_callback(lambda _: self._in_flight.pop(request, None))
         # A caller that hangs up does not stop a set-up half-way, nor take it from another caller.
         return await asyncio.shield(task)
@@ -120,105 +118,58 @@ class Tunnels:
     async def renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed | Elsewhere:
         """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
         renewing = partial(self._renew, caller, tunnel_id, generation)
-        return await asyncio.shield(self._spawn(self._telling(caller, "tunnel.renew", tunnel_id, renewing)))
+        return await self._run(caller, "tunnel.renew", tunnel_id, renewing)
 
     async def activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Elsewhere | None:
         """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
         activating = partial(self._activate, caller, tunnel_id, generation)
-        return await asyncio.shield(
-            self._spawn(self._telling(caller, "tunnel.activate", tunnel_id, activating))
-        )
+        return await self._run(caller, "tunnel.activate", tunnel_id, activating)
 
     async def set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> Elsewhere | None:
         """The gateway's policies hold to it. Idempotent."""
         setting = partial(self._set_path_mtu, caller, tunnel_id, mtu)
-        return await asyncio.shield(self._spawn(self._telling(caller, "tunnel.path_mtu", tunnel_id, setting)))
+        return await self._run(caller, "tunnel.path_mtu", tunnel_id, setting)
 
     async def close_by_device(self, caller: DeviceCaller, tunnel_id: uuid.UUID, why: CulvertError) -> None:
         """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
         async with begin(self._database, caller.actor) as transaction:
             found = await identity.device_by_fingerprint(transaction.session, caller.fingerprint)
             device = admitted(found, caller.fingerprint, self._now())
-            record = await hot_queries.locked(transaction, tunnel_id)
+            record = await hot_queries.lock(transaction, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
-            taken = await repository.take(transaction, Tunnel.id == tunnel_id)
             actor = caller.actor.known_as(ActorKind.DEVICE, device.id)
-            tell_closed(transaction, taken, lambda _: why, actor)
-        await asyncio.shield(self._spawn(self._clear(taken)))
+            taken = await self._closing.take(transaction, why, repository.has_id(tunnel_id), actor)
+        await asyncio.shield(self._background.start(self._closing.clear(taken)))
 
-    async def close(self, by: Actor, why: CulvertError, *which: ColumnElement[bool]) -> int:
-        """Closes the tunnels that match, and tells their devices why. How many."""
-        async with begin(self._database, by) as transaction:
-            finish = await self.close_within(transaction, lambda _: why, *which)
-        return await finish()
-
-    async def close_within(
-        self,
-        transaction: Transaction,
-        why: Callable[[TunnelRecord], CulvertError],
-        *which: ColumnElement[bool],
-    ) -> Finish:
-        """The same inside a transaction; call what it returns after the commit."""
-        return await self._close_taken(transaction, await repository.take(transaction, *which), why)
-
-    async def _close_held(
-        self, transaction: Transaction, held: Sequence[TunnelRecord], why: CulvertError
-    ) -> Finish:
-        """The same of tunnels that the transaction has locked, as they were then."""
-        await repository.delete(transaction.session, [record.id for record in held])
-        return await self._close_taken(transaction, held, lambda _: why)
-
-    async def _close_taken(
-        self,
-        transaction: Transaction,
-        taken: Sequence[TunnelRecord],
-        why: Callable[[TunnelRecord], CulvertError],
-    ) -> Finish:
-        tell_closed(transaction, taken, why, None)
-        told = [(record.device_id, TunnelClosed(record.id, why(record))) for record in taken]
-        await self._pushes.tell(transaction.session, told)
-
-        async def finish() -> int:
-            for device_id, closed in told:
-                _log.info(
-                    "tunnel closes", extra={"tunnel": str(closed.tunnel_id), "why": closed.why.reason.name}
-                )
-                self._hub.tell(device_id, closed)
-            # Not its outcome: a link that ends cancels what waits for it, and the reconciler does the rest.
-            await asyncio.wait([self._spawn(self._clear(taken))])
-            return len(taken)
-
-        return finish
+    async def close(self, by: Actor, why: CulvertError, tunnel_id: uuid.UUID) -> bool:
+        """Close the tunnel, and tell its device why. False when there is no such tunnel."""
+        return await self._closing.close(by, why, repository.has_id(tunnel_id)) > 0
 
     async def close_of_device(self, by: Actor, device_id: uuid.UUID) -> int:
         """For a revocation."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the device was revoked"))
-        return await self.close(by, why, Tunnel.device_id == device_id)
+        return await self._closing.close(by, why, repository.is_of_devices([device_id]))
 
-    async def close_of_devices(self, transaction: Transaction, devices: Collection[uuid.UUID]) -> Finish:
+    async def close_of_devices(
+        self, transaction: Transaction, devices: Collection[uuid.UUID]
+    ) -> ClosedTunnels:
         """For a person's deletion, in its transaction."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the person was deleted"))
-        return await self.close_within(transaction, lambda _: why, Tunnel.device_id.in_(devices))
+        return await self._closing.close_within(transaction, why, repository.is_of_devices(devices))
 
     async def close_sas(self, link: Link, sas: Collection[int], why: CulvertError) -> int:
         """Close the tunnels that now use these SAs of the gateway. Tunnels that only drain these SAs stay."""
-        of_tunnel = (
-            select(SecurityAssociation.id)
-            .where(SecurityAssociation.tunnel_id == Tunnel.id)
-            .where(SecurityAssociation.generation == Tunnel.generation)
-            .where(SecurityAssociation.gateway_id == link.config.id, SecurityAssociation.sa_id.in_(sas))
-        )
-        return await self.close(CONTROLLER, why, of_tunnel.exists())
+        return await self._closing.close(CONTROLLER, why, repository.uses_sas(link.config.id, sas))
 
-    async def close_to_resource(self, transaction: Transaction, resource_id: int) -> Finish:
+    async def close_to_resource(self, transaction: Transaction, resource_id: int) -> ClosedTunnels:
         """For a resource's deletion, in its transaction."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the resource was withdrawn"))
-        return await self.close_within(transaction, lambda _: why, Tunnel.resource_id == resource_id)
+        return await self._closing.close_within(transaction, why, repository.leads_to(resource_id))
 
-    async def list(self, page: Page) -> list[TunnelOut]:
+    async def list_page(self, page: Page) -> list[TunnelOut]:
         async with self._database() as session:
-            found = await repository.listed(session, page.by(datetime.datetime, uuid.UUID))
+            found = await repository.list_page(session, page.by(datetime.datetime, uuid.UUID))
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
@@ -241,9 +192,10 @@ class Tunnels:
                 found = await asyncio.to_thread(portion.records)
                 over = [it for it in found if it.ends_at is not None and it.ends_at <= now]
                 if over:
-                    which = or_(*(_as_it_was(record.id, record.generations.current) for record in over))
+                    which = repository.is_at_generation([(it.id, it.generations.current) for it in over])
                     # Beside: whoever reconciles has the gateway to itself.
-                    self._spawn(self.close(CONTROLLER, CulvertError(Reason.CLOSED_IDLE), which))
+                    idle = CulvertError(Reason.CLOSED_IDLE)
+                    self._background.start(self._closing.close(CONTROLLER, idle, which))
                 yield [record.desired() for record in found]
         finally:
             reading.cancel()
@@ -272,10 +224,7 @@ class Tunnels:
         await self._liveness.stop()
         await self._failover.stop()
         await self.enforcement.stop()
-        for task in self._tasks:
-            if task.get_name().startswith(("drain", "restore")):
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
 
     async def _open(self, request: OpenRequest) -> Opened | Elsewhere:
         timeline = Timeline()
@@ -305,26 +254,31 @@ class Tunnels:
             },
         )
         if opened.draining is not None:
-            self._drain_later(tunnel.id, tunnel.gateway, opened.draining)
+            self._draining.end_later(tunnel.id, tunnel.gateway, opened.draining)
         if opened.leftovers:
-            self._spawn(self._remove(tunnel.gateway, [opened.leftovers]))
+            self._background.start(self._closing.remove(tunnel.gateway, [opened.leftovers]))
         if (replaced := opened.replaced) is not None and replaced.gateway == tunnel.gateway:
-            self._spawn(self._clear([replaced]))
+            self._background.start(self._closing.clear([replaced]))
         elif replaced is not None:
             self._instruments.failovers.labels(replaced.gateway).inc()
-            self._spawn(self._leave(replaced), name=f"drain {replaced.id}")
+            self._draining.close_later(replaced)
         return opened
 
-    async def _telling(
+    async def _run(
         self,
         caller: DeviceCaller,
         action: str,
         tunnel_id: uuid.UUID,
         work: Callable[[], Awaitable[_Result | NoTurn]],
     ) -> _Result:
-        denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")
-        async with self._turns, denials:
-            return await in_turn(work)
+        """Run a device's change of its tunnel to its end, whether the device hangs up or not."""
+
+        async def run() -> _Result:
+            denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")
+            async with self._turns, denials:
+                return await in_turn(work)
+
+        return await asyncio.shield(self._background.start(run()))
 
     async def _renew(
         self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int
@@ -344,7 +298,7 @@ class Tunnels:
             await hot_queries.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
-            if none := await program_and_commit(transaction, link, [install], timeline.programmed):
+            if none := await program_and_commit(transaction, link, [install], timeline):
                 return none
         leftovers = [
             update for gone in step.remove for update in remove_pair(record.path, record.pairs[gone])
@@ -381,7 +335,7 @@ class Tunnels:
             )
             if none := await program_and_commit(transaction, link, [switch]):
                 return none
-        self._drain_later(tunnel_id, link.name, step.drain)
+        self._draining.end_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
         return None
 
@@ -406,44 +360,6 @@ class Tunnels:
         _log.info("tunnel refitted", extra={"tunnel": str(tunnel_id), "inner_mtu": path.inner_mtu})
         return None
 
-    async def _drain(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
-        await asyncio.sleep(self.drain.total_seconds())
-        async with self._database.begin() as session:
-            statements = InSession(session)
-            record = await hot_queries.locked(statements, tunnel_id)
-            if record is None or generation not in record.generations.draining:
-                self._forgotten(gateway)
-                return
-            gone = advance(record.generations, Drained(generation)).remove
-            await hot_queries.delete_generations(statements, tunnel_id, gone)
-        removal = [update for one in gone for update in remove_pair(record.path, record.pairs[one])]
-        await self._remove(gateway, [removal])
-
-    async def _leave(self, tunnel: TunnelRecord) -> None:
-        await asyncio.sleep(self.drain.total_seconds())
-        async with self._database.begin() as session:
-            left = await repository.take(InSession(session), Tunnel.id == tunnel.id)
-        if not left:
-            self._forgotten(tunnel.gateway)
-        await self._clear(left)
-
-    def _forgotten(self, gateway: str) -> None:
-        """Reconciles soon: another reconciliation removed the rows before this one, but not the entries."""
-        if link := self._fleet.get(gateway):
-            link.reconcile_soon()
-
-    async def _close_lost(self, link: Link, tunnels: Sequence[tuple[uuid.UUID, int]]) -> None:
-        why = CulvertError(Reason.SA_LOST, gateway=link.name)
-        await self.close(CONTROLLER, why, tuple_(Tunnel.id, Tunnel.generation).in_(tunnels))
-
-    async def _close_due(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
-        why = {tunnel.id: error for tunnel, error in denied}
-        which = or_(*(tunnel.as_it_was() for tunnel, _ in denied))
-        # The first to look closes the tunnels: the call that ended a permission, or a sweep of any controller.
-        async with begin(self._database, CONTROLLER) as transaction:
-            finish = await self.close_within(transaction, lambda record: why[record.id], which)
-        return await finish()
-
     async def _own(
         self, transaction: DirectTransaction, fingerprint: bytes, tunnel_id: uuid.UUID
     ) -> TunnelRecord:
@@ -462,44 +378,3 @@ class Tunnels:
         if link is None or not link.online:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         return link
-
-    async def _clear(self, records: Sequence[TunnelRecord]) -> None:
-        """Takes closed tunnels off their gateways; the reconciler does what cannot be done now."""
-        elsewhere: defaultdict[str, list[list[Update]]] = defaultdict(list)
-        for record in records:
-            _log.info("tunnel closed", extra={"tunnel": str(record.id), "gateway": record.gateway})
-            if self._fleet.get(record.gateway) is None:
-                elsewhere[record.gateway] += record.removal()
-            else:
-                await self._remove(record.gateway, record.removal())
-        for gateway, batches in elsewhere.items():
-            await self._remove(gateway, batches)
-
-    async def _remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> None:
-        if link := self._fleet.get(gateway):
-            await link.remove(batches)
-        else:
-            await self._remote.remove(gateway, batches)
-
-    def _spawn_restoring(self, work: Coroutine[Any, Any, None]) -> None:
-        self._spawn(work, name="restore")
-
-    def _drain_later(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
-        self._spawn(self._drain(tunnel_id, gateway, generation), name=f"drain {tunnel_id}")
-
-    def _spawn(self, work: Coroutine[Any, Any, _Result], *, name: str | None = None) -> asyncio.Task[_Result]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, CulvertError):
-            _log.error("a tunnel's task failed", exc_info=error, extra={"task": task.get_name()})
-
-
-def _as_it_was(tunnel_id: uuid.UUID, generation: int) -> ColumnElement[bool]:
-    """A tunnel that was opened anew in the meantime has another generation, and stays."""
-    return and_(Tunnel.id == tunnel_id, Tunnel.generation == generation)

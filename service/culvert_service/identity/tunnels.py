@@ -1,0 +1,26 @@
+"""Open tunnels, as far as people, devices and what they may reach depend on them; the package `tunnels` stands above."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from typing import Protocol
+
+from culvert_service.audit.log import Actor
+from culvert_service.audit.transaction import AfterCommit, Transaction
+
+
+class DeviceTunnels(Protocol):
+    async def close_of_device(self, by: Actor, device_id: uuid.UUID) -> int:
+        """Close every tunnel of the device. Returns the number of tunnels."""
+        ...
+
+    async def close_of_devices(self, transaction: Transaction, devices: Collection[uuid.UUID]) -> AfterCommit:
+        """Close every tunnel of these devices, in the transaction that deletes them."""
+        ...
+
+
+class Permissions(Protocol):
+    async def enforce(self) -> int:
+        """Close every tunnel that is not permitted any more. Returns the number of tunnels."""
+        ...
