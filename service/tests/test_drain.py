@@ -143,11 +143,13 @@ async def test_reconcile_does_not_block_close(world: World, switch: Switch, devi
                 text("UPDATE security_associations SET drain_until = now() - interval '1 hour'")
             )
         async with world.database.begin() as ends, asyncio.timeout(5):
-            (record,) = await repository.lock(InSession(ends), repository.has_id(uuid.UUID(opened.tunnel_id)))
+            (record,) = await repository.lock_all(
+                InSession(ends), repository.has_id(uuid.UUID(opened.tunnel_id))
+            )
             async with world.database.begin() as looks:
                 await repository.forget_drained(looks, gateway_id)
-                portion = await repository.on_gateway(looks, gateway_id)
+                portion = await repository.read_portion(looks, gateway_id)
                 assert portion is not None
                 assert [it.id for it in portion.records()] == [record.id]
-                assert await repository.on_gateway(looks, gateway_id, portion.last) is None
+                assert await repository.read_portion(looks, gateway_id, portion.last) is None
             await repository.delete_tunnels(ends, [record.id])

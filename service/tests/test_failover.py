@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2
-from culvert_service.tunnels.failover import GONE_SECONDS, UNKNOWN_SECONDS, Outages, Seen
+from culvert_service.tunnels.failover import GONE_SECONDS, UNKNOWN_SECONDS, GatewayContact, Outages
 
 from .conftest import PATIENCE_SECONDS, Device, World, serving, until
 from .gateway_process import needs_root, sluice, unpack
@@ -20,20 +20,23 @@ from .wire import Wires
 
 
 def test_a_gateway_is_gone_a_while_after_its_last_answer() -> None:
-    outages, silent = Outages(), Seen(alive=False, answered_at=100.0)
-    assert outages.gone({"berlin": silent}, 100.0 + GONE_SECONDS / 2) == set()
-    assert outages.gone({"berlin": silent}, 100.0 + GONE_SECONDS) == {"berlin"}
+    outages, silent = Outages(), GatewayContact(alive=False, answered_at=100.0)
+    assert outages.find_gone({"berlin": silent}, 100.0 + GONE_SECONDS / 2) == set()
+    assert outages.find_gone({"berlin": silent}, 100.0 + GONE_SECONDS) == {"berlin"}
     # The gateway answers, and only this process was late to ask.
-    assert outages.gone({"berlin": Seen(alive=True, answered_at=100.0)}, 100.0 + 2 * GONE_SECONDS) == set()
+    assert (
+        outages.find_gone({"berlin": GatewayContact(alive=True, answered_at=100.0)}, 100.0 + 2 * GONE_SECONDS)
+        == set()
+    )
 
 
 def test_a_gateway_that_was_never_reached_may_be_well() -> None:
-    outages, unknown = Outages(), {"berlin": Seen(alive=False, answered_at=None)}
-    assert outages.gone(unknown, 100.0) == set()
-    assert outages.gone(unknown, 100.0 + UNKNOWN_SECONDS - 1) == set()
-    assert outages.gone(unknown, 100.0 + UNKNOWN_SECONDS) == {"berlin"}
-    assert outages.gone({}, 200.0) == set()
-    assert outages.gone(unknown, 200.0) == set()
+    outages, unknown = Outages(), {"berlin": GatewayContact(alive=False, answered_at=None)}
+    assert outages.find_gone(unknown, 100.0) == set()
+    assert outages.find_gone(unknown, 100.0 + UNKNOWN_SECONDS - 1) == set()
+    assert outages.find_gone(unknown, 100.0 + UNKNOWN_SECONDS) == {"berlin"}
+    assert outages.find_gone({}, 200.0) == set()
+    assert outages.find_gone(unknown, 200.0) == set()
 
 
 async def heard(

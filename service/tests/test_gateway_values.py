@@ -27,7 +27,7 @@ from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
 from culvert_service.tunnels.grant import PairKeys
-from culvert_service.tunnels.pool import address_after, free_address
+from culvert_service.tunnels.pool import find_address_after, find_free_address
 from finsy import P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +72,7 @@ def test_every_entry_survives_the_way_to_the_switch_and_back(suite: Suite, peer:
     tunnel = replace(path(suite, peer), probe=Probe("10.20.0.10", "10.20.0.1"))
     wrap = KeyWrap(new_kek())
     pair = Pair(1, draw(), draw(), draw_tag())
-    keys = PairKeys.new(suite).wrapped(wrap)
+    keys = PairKeys.new(suite).wrap_with(wrap)
     entries = [
         *static_entries(SITE),
         *pair_entries(tunnel, pair, keys),
@@ -270,20 +270,20 @@ def test_the_hard_limit_leaves_room_to_rekey(soft: int) -> None:
 
 
 def test_the_pool_gives_the_lowest_free_address_and_ends() -> None:
-    assert free_address("10.99.0.0/30", []) == "10.99.0.1"
-    assert free_address("10.99.0.0/30", ["10.99.0.1"]) == "10.99.0.2"
-    assert free_address("10.99.0.0/30", ["10.99.0.1", "10.99.0.2"]) is None
-    assert free_address("10.99.0.0/29", ["10.99.0.2"], skip=1) == "10.99.0.3"
-    assert free_address("10.99.0.0/30", ["10.99.0.1"], skip=9) == "10.99.0.2"
+    assert find_free_address("10.99.0.0/30", []) == "10.99.0.1"
+    assert find_free_address("10.99.0.0/30", ["10.99.0.1"]) == "10.99.0.2"
+    assert find_free_address("10.99.0.0/30", ["10.99.0.1", "10.99.0.2"]) is None
+    assert find_free_address("10.99.0.0/29", ["10.99.0.2"], skip=1) == "10.99.0.3"
+    assert find_free_address("10.99.0.0/30", ["10.99.0.1"], skip=9) == "10.99.0.2"
 
 
 def test_the_address_after_the_highest_is_one_of_the_pool_or_none() -> None:
-    assert address_after("10.99.0.0/30", None) == "10.99.0.1"
-    assert address_after("10.99.0.0/30", "10.99.0.1") == "10.99.0.2"
-    assert address_after("10.99.0.0/29", "10.99.0.1", skip=3) == "10.99.0.5"
-    assert address_after("2001:db8::/126", "2001:db8::1") == "2001:db8::2"
+    assert find_address_after("10.99.0.0/30", None) == "10.99.0.1"
+    assert find_address_after("10.99.0.0/30", "10.99.0.1") == "10.99.0.2"
+    assert find_address_after("10.99.0.0/29", "10.99.0.1", skip=3) == "10.99.0.5"
+    assert find_address_after("2001:db8::/126", "2001:db8::1") == "2001:db8::2"
     for highest in ("10.99.0.2", "10.99.0.7", "10.98.0.1", "255.255.255.255"):
-        assert address_after("10.99.0.0/30", highest) is None
+        assert find_address_after("10.99.0.0/30", highest) is None
 
 
 async def test_the_reconciler_works_alone_and_is_not_starved() -> None:

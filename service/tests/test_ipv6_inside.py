@@ -17,7 +17,7 @@ from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.resources.target import Target, selectors
-from culvert_service.tunnels.pool import free_address
+from culvert_service.tunnels.pool import find_free_address
 from culvert_service.tunnels.roaming import Peer
 from pydantic import ValidationError
 
@@ -56,9 +56,9 @@ def udp6(src: Peer, dst: Peer, payload: bytes) -> bytes:
 
 def test_a_pool_of_either_family_gives_its_lowest_free_address() -> None:
     # RFC 4291 section 2.6.1: the first address is the routers' anycast address.
-    assert free_address(POOL6, []) == "2001:db8:99::1"
-    assert free_address(POOL6, ["2001:db8:99::1", "2001:db8:99::3"]) == "2001:db8:99::2"
-    assert free_address("2001:db8:99::/126", [f"2001:db8:99::{n}" for n in (1, 2, 3)]) is None
+    assert find_free_address(POOL6, []) == "2001:db8:99::1"
+    assert find_free_address(POOL6, ["2001:db8:99::1", "2001:db8:99::3"]) == "2001:db8:99::2"
+    assert find_free_address("2001:db8:99::/126", [f"2001:db8:99::{n}" for n in (1, 2, 3)]) is None
 
 
 @pytest.mark.parametrize(

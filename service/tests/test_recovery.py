@@ -79,7 +79,7 @@ async def test_a_sweep_on_stale_rows_does_not_keep_a_tunnel_open(world: World, s
     async with world.database.begin() as session:
         await identity.doubt_tunnels(session, uuid.UUID(device.id))
         # In one transaction, so that the controller's own sweep sees none of it before its end.
-        seen = await repository.due(session, datetime.datetime.now(datetime.UTC), None)
+        seen = await repository.list_due(session, datetime.datetime.now(datetime.UTC), None)
         await identity.forget_authenticator(session, uuid.UUID(device.id))
         await repository.permit(session, [(tunnel, tunnel.old_until) for tunnel in seen])
     assert seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from culvert_service.controllers.envelope import PAYLOAD_MAX
-from culvert_service.tunnels.traffic import Rate, Traffic, packed, unpacked
+from culvert_service.tunnels.traffic import Rate, Traffic, pack_rates, unpack_rates
 
 WIKI, GIT = uuid.UUID(int=1), uuid.UUID(int=2)
 TUNNELS = {10: WIKI, 11: WIKI, 20: GIT}
@@ -41,6 +41,6 @@ def test_the_rates_of_a_dropped_gateway_are_forgotten() -> None:
 
 def test_packed_rates_keep_the_fastest_that_fit() -> None:
     rates = {uuid.UUID(int=at): Rate(at, 2 * at) for at in range(1000)}
-    told = packed(rates)
+    told = pack_rates(rates)
     assert len(told) * 4 / 3 < PAYLOAD_MAX - 1000
-    assert unpacked(told) == {tunnel: rate for tunnel, rate in rates.items() if rate.from_device >= 850}
+    assert unpack_rates(told) == {tunnel: rate for tunnel, rate in rates.items() if rate.from_device >= 850}

@@ -38,7 +38,7 @@ def tunnels(database: Database) -> View:
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
         async with database() as session:
-            found = await repository.listed_by_id(session, [uuid.UUID(key) for key in keys])
+            found = await repository.list_by_id(session, [uuid.UUID(key) for key in keys])
         return {str(one.tunnel.id): _row(TunnelOut.of(one)) for one in found}
 
     return View(versions, rows)
@@ -50,7 +50,7 @@ def traffic(of: Throughput) -> View:
 
     async def versions() -> Mapping[str, str]:
         nonlocal seen
-        seen = {str(tunnel): rate for tunnel, rate in (await of.now()).items()}
+        seen = {str(tunnel): rate for tunnel, rate in (await of.collect()).items()}
         return {key: str(rate) for key, rate in seen.items()}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:

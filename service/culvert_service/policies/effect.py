@@ -31,7 +31,7 @@ class Effects:
             await change(session)
             await session.flush()
             after = await repository.reach(session, resources)
-            tunnels = await self._enforcement.would_close(session)
+            tunnels = await self._enforcement.count_unpermitted(session)
             await session.rollback()
         return EffectOut(
             gain=_some(user for user, _ in after - before),

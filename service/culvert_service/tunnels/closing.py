@@ -123,9 +123,9 @@ class Closing:
         for record in records:
             _log.info("tunnel closed", extra={"tunnel": str(record.id), "gateway": record.gateway})
             if self._fleet.get(record.gateway) is None:
-                elsewhere[record.gateway] += record.removal()
+                elsewhere[record.gateway] += record.build_removal()
             else:
-                await self.remove(record.gateway, record.removal())
+                await self.remove(record.gateway, record.build_removal())
         for gateway, batches in elsewhere.items():
             await self.remove(gateway, batches)
 

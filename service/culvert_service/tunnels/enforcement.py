@@ -69,9 +69,9 @@ class Enforcement:
                 closed += await self._settle(due)
             return closed
 
-    async def would_close(self, session: AsyncSession) -> int:
+    async def count_unpermitted(self, session: AsyncSession) -> int:
         """The number of tunnels that would be closed, were the transaction committed as it stands."""
-        due = await repository.due(session, self._now(), None)
+        due = await repository.list_due(session, self._now(), None)
         closed = 0
         for start in range(0, len(due), _BATCH):
             batch = due[start : start + _BATCH]
@@ -81,14 +81,14 @@ class Enforcement:
 
     async def _tell(self) -> None:
         async with self._database() as session:
-            version = await repository.policy_version(session)
+            version = await repository.read_policy_version(session)
         if version != self._version:
             self._version = version
             self._hub.profiles_changed()
 
     async def _list_due(self) -> list[Due]:
         async with self._database() as session:
-            return await repository.due(session, self._now(), _BATCH)
+            return await repository.list_due(session, self._now(), _BATCH)
 
     async def _settle(self, due: Sequence[Due]) -> int:
         permitted: list[tuple[Due, datetime.datetime]] = []

@@ -43,7 +43,7 @@ UNKNOWN_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GatewayContact:
     """Whether a gateway answers, and when it last did; None: never. `ours` when this controller asks it itself."""
 
     alive: bool
@@ -60,14 +60,14 @@ class Outages:
     def __init__(self) -> None:
         self._unknown_since: dict[str, float] = {}
 
-    def gone(self, gateways: Mapping[str, Seen], now: float) -> frozenset[str]:
+    def find_gone(self, gateways: Mapping[str, GatewayContact], now: float) -> frozenset[str]:
         unknown = (name for name, seen in gateways.items() if seen.answered_at is None)
         self._unknown_since = {name: self._unknown_since.get(name, now) for name in unknown}
         return frozenset(
             name for name, seen in gateways.items() if not seen.alive and self._is_over(name, seen, now)
         )
 
-    def _is_over(self, name: str, seen: Seen, now: float) -> bool:
+    def _is_over(self, name: str, seen: GatewayContact, now: float) -> bool:
         if seen.answered_at is None:
             return now - self._unknown_since[name] >= UNKNOWN_SECONDS
         return now - seen.answered_at >= (GONE_SECONDS if seen.ours else TOLD_SECONDS)
@@ -95,7 +95,7 @@ class Failover:
 
     async def _look(self) -> None:
         now = time.monotonic()
-        gone = self._outages.gone(
+        gone = self._outages.find_gone(
             {standing.config.name: self._describe(standing, now) for standing in self._fleet.standings()}, now
         )
         if gone - self._gone:
@@ -108,21 +108,23 @@ class Failover:
             self._swept = now
             await self._sweep(now)
 
-    def _describe(self, standing: Standing, now: float) -> Seen:
+    def _describe(self, standing: Standing, now: float) -> GatewayContact:
         name = standing.config.name
         if (link := self._fleet.get(name)) is not None:
-            return Seen(link.alive, link.answered_at)
+            return GatewayContact(link.alive, link.answered_at)
         if standing.online:
             self._told[name] = (standing.epoch, now)
         # A gateway without an owner, or whose new owner has not reached it, may be well.
         epoch, at = self._told.get(name, (0, 0.0))
-        return Seen(standing.online, at if standing.holder and epoch == standing.epoch else None, ours=False)
+        return GatewayContact(
+            standing.online, at if standing.holder and epoch == standing.epoch else None, ours=False
+        )
 
     async def _sweep(self, now: float) -> None:
         standings = self._fleet.standings()
         usable = [one.config.name for one in standings if one.online and not one.draining]
         async with self._database() as session:
-            stranded = await repository.stranded(session, self._gone, self._drains, usable)
+            stranded = await repository.list_stranded(session, self._gone, self._drains, usable)
         self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
         # Devices that were never asked come before devices that did not answer.
         waiting = sorted(stranded, key=lambda one: self._asked.get(one.id, 0.0))

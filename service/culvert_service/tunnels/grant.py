@@ -28,7 +28,7 @@ class PairKeys:
     def new(cls, suite: Suite) -> PairKeys:
         return cls(new_sa_key(suite), new_sa_key(suite))
 
-    def wrapped(self, wrap: KeyWrap) -> WrappedKeys:
+    def wrap_with(self, wrap: KeyWrap) -> WrappedKeys:
         return WrappedKeys(wrap.wrap(self.to_gateway), wrap.wrap(self.to_device))
 
 
@@ -77,10 +77,10 @@ class Timeline:
         self.decided_us = 0
         self.programmed_us = 0
 
-    def decided(self) -> None:
+    def note_decided(self) -> None:
         self.decided_us = self._elapsed()
 
-    def programmed(self) -> None:
+    def note_programmed(self) -> None:
         self.programmed_us = self._elapsed()
 
     def _elapsed(self) -> int:

@@ -78,7 +78,7 @@ _GATEWAYS = cast("Table", Gateway.__table__)
 _DRAWN = 16
 
 
-def free_number(
+def draw_free_number(
     column: Column[Any], numbers: int, *also: Callable[[FromClause], ColumnElement[bool]]
 ) -> ColumnElement[int]:
     """For an insertion at the gateway `:gateway_id`: of several numbers below `numbers`, one that no row there has.
@@ -102,17 +102,17 @@ def insert_sas(*owner: str) -> ReturningInsert[Any, Any, Any]:
     """
     return (
         insert(_SAS)
-        .values([_values(direction, owner) for direction in Direction])
+        .values([_bind_values(direction, owner) for direction in Direction])
         .on_conflict_do_nothing()
         .returning(_SAS.c.id, _SAS.c.direction, _SAS.c.slot)
     )
 
 
-def _values(direction: Direction, owner: tuple[str, ...]) -> dict[str, Any]:
+def _bind_values(direction: Direction, owner: tuple[str, ...]) -> dict[str, Any]:
     values: dict[str, Any] = {name: bindparam(name) for name in (*owner, "gateway_id", "generation", "tag")}
     values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
     values["direction"] = direction.value
-    values["slot"] = free_number(_SAS.c.slot, SAS, lambda taken: taken.c.direction == direction.value)
+    values["slot"] = draw_free_number(_SAS.c.slot, SAS, lambda taken: taken.c.direction == direction.value)
     return values
 
 
@@ -185,7 +185,7 @@ _INSERT_TUNNEL = Statement(
         [*(column.name for column in _GIVEN), "endpoint"],
         select(
             *(bindparam(column.name, type_=column.type) for column in _GIVEN),
-            free_number(_TUNNELS.c.endpoint, ENDPOINTS),
+            draw_free_number(_TUNNELS.c.endpoint, ENDPOINTS),
         ).select_from(_DESCRIBED),
     )
     .on_conflict_do_nothing()
@@ -273,7 +273,7 @@ _TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServingGateway:
     """A gateway of a resource, in order; `inner` is what the device has there."""
 
     gateway: Gateway
@@ -290,10 +290,10 @@ class OpenFacts:
     policies: str | None = None
     version: int = 0
     tunnel_id: uuid.UUID | None = None
-    serving: tuple[Serving, ...] = ()
+    serving: tuple[ServingGateway, ...] = ()
 
 
-async def open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> OpenFacts:
+async def read_open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> OpenFacts:
     """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
     row = await transaction.row(_OPEN_FACTS, fingerprint=fingerprint, names=candidates(fqdn))
     if row is None:
@@ -308,7 +308,7 @@ async def open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> 
         version,
         tunnel_id,
         tuple(
-            Serving(parse_gateway(gateway), inner and parse_inner(inner), weight and int(weight))
+            ServingGateway(parse_gateway(gateway), inner and parse_inner(inner), weight and int(weight))
             for gateway, inner, weight in serving or ()
         ),
     )
@@ -323,7 +323,7 @@ async def lock(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | 
     return parse_texts(*row) if row else None
 
 
-async def owned(
+async def lock_owned(
     transaction: Statements, fingerprint: bytes, tunnel_id: uuid.UUID
 ) -> tuple[Device, TunnelRecord] | None:
     """A device and its tunnel, which is this transaction's alone; a revocation waits. None when they do not fit."""
@@ -467,7 +467,7 @@ async def drain_generation(
     await transaction.run(_DRAIN, of_tunnel=tunnel_id, of_generation=generation, after=after)
 
 
-async def leave(transaction: Statements, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
+async def start_leaving(transaction: Statements, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
     """Another takes the tunnel's place; this one goes when all of its SAs have drained."""
     await transaction.run(_LEAVE, tunnel_id=tunnel_id)
     await transaction.run(_DRAIN_ALL, of_tunnel=tunnel_id, after=after)

@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.decision.decision import GatewayFact, in_turn
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.tunnels import hot_queries, repository
-from culvert_service.tunnels.pool import Inner, address_after, free_address
+from culvert_service.tunnels.pool import Inner, find_address_after, find_free_address
 
 # Addresses that are tried before it is called a fault.
 _TRIES = 16
@@ -134,17 +134,17 @@ async def _read_or_propose(
     mine, highest, highest6 = await hot_queries.read_addresses(transaction, gateway.id, device_id)
     above = _combine(
         gateway,
-        address_after(gateway.pool, highest, skip),
-        address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
+        find_address_after(gateway.pool, highest, skip),
+        find_address_after(gateway.pool6, highest6, skip) if gateway.pool6 else None,
     )
     return mine, above
 
 
 async def _search_between(transaction: Statements, gateway: Gateway, skip: int) -> Inner | None:
     taken = await hot_queries.list_addresses(transaction, gateway.id)
-    address = free_address(gateway.pool, [inner.address for inner in taken], skip)
+    address = find_free_address(gateway.pool, [inner.address for inner in taken], skip)
     used6 = [inner.address6 for inner in taken if inner.address6]
-    address6 = free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
+    address6 = find_free_address(gateway.pool6, used6, skip) if gateway.pool6 else None
     return _combine(gateway, address, address6)
 
 

@@ -96,9 +96,9 @@ def advance(generations: Generations, event: Event) -> Transition:
 def _renew(generations: Generations, generation: int) -> Transition:
     if generation != generations.current:
         raise StaleGenerationError(generations.current, generation)
-    fresh = _fresh(generations)
+    fresh = _find_next_number(generations)
     after = Generations(generations.current, fresh, generations.draining)
-    return Transition(after, install=fresh, remove=_forgotten(generations))
+    return Transition(after, install=fresh, remove=_find_forgotten(generations))
 
 
 def _activate(generations: Generations, generation: int) -> Transition:
@@ -111,16 +111,16 @@ def _activate(generations: Generations, generation: int) -> Transition:
 
 
 def _reopen(generations: Generations) -> Transition:
-    fresh = _fresh(generations)
+    fresh = _find_next_number(generations)
     after = Generations(fresh, None, generations.draining | {generations.current})
     return Transition(
-        after, install=fresh, switch=fresh, drain=generations.current, remove=_forgotten(generations)
+        after, install=fresh, switch=fresh, drain=generations.current, remove=_find_forgotten(generations)
     )
 
 
-def _fresh(generations: Generations) -> int:
+def _find_next_number(generations: Generations) -> int:
     return max(generations.numbers) + 1
 
 
-def _forgotten(generations: Generations) -> frozenset[int]:
+def _find_forgotten(generations: Generations) -> frozenset[int]:
     return frozenset() if generations.pending is None else frozenset({generations.pending})

@@ -80,7 +80,7 @@ class Liveness:
         listed = counts.heard.keys() | counts.sent.keys()
         if unknown := listed - known.keys():
             async with self._database() as session:
-                known |= await repository.carried(session, link.config.id, unknown)
+                known |= await repository.find_carried(session, link.config.id, unknown)
         found = self._silence.setdefault(link.name, Silence()).look(counts, known, now)
         tunnels = {sa: of.tunnel_id for sa, of in known.items()}
         self.traffic.look(link.name, opened.bytes, sealed.bytes, tunnels, now)

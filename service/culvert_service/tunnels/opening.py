@@ -34,12 +34,12 @@ from culvert_service.identity.service import Now, admitted
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
-from culvert_service.tunnels.hot_queries import Inserted, OpenFacts, Serving, open_facts
+from culvert_service.tunnels.hot_queries import Inserted, OpenFacts, ServingGateway, read_open_facts
 from culvert_service.tunnels.inner_addresses import assign_address
 from culvert_service.tunnels.lifecycle import Reopen, advance
 from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit
-from culvert_service.tunnels.record import Shape, TunnelRecord, path_of
+from culvert_service.tunnels.record import TunnelRecord, TunnelShape, build_path
 from culvert_service.tunnels.restoring import Restored, Restoring
 
 _log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class Opening:
     async def warm_up(self) -> None:
         """The first click need not wait for statements to be compiled and a connection to be made."""
         async with direct(self._database, CONTROLLER) as transaction:
-            await open_facts(transaction, b"", "")
+            await read_open_facts(transaction, b"", "")
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened | Elsewhere:
         """Tries the gateways in order. Raises CulvertError; nothing is then left behind, as with Elsewhere."""
@@ -175,27 +175,27 @@ class Opening:
     ) -> Opened | Elsewhere | _Wait | _NextGateway | NoTurn | _Retry:
         """In one transaction, which ends without effect unless the tunnel is opened. Raises CulvertError."""
         async with direct(self._database, request.caller.actor) as transaction:
-            facts = await open_facts(transaction, request.caller.fingerprint, request.fqdn)
+            facts = await read_open_facts(transaction, request.caller.fingerprint, request.fqdn)
             device = admitted(facts.device, request.caller.fingerprint, self._now())
             permit = self._decide(request, facts, device, failed)
             if isinstance(permit, _Wait):
                 return permit
-            timeline.decided()
+            timeline.note_decided()
             existing = await hot_queries.lock(transaction, facts.tunnel_id) if facts.tunnel_id else None
-            if existing is not None and _stays(existing, permit, request.caller.address):
+            if existing is not None and _can_stay(existing, permit, request.caller.address):
                 link = self._fleet.find(existing.gateway)
                 if link is None:
                     return _Retry()
                 if isinstance(link, Elsewhere):
                     return link
                 if restored := self._restoring.claim(existing, request.caller.address):
-                    job = await self._claimed(transaction, restored, permit.until, facts.version)
+                    job = await self._hand_out(transaction, restored, permit.until, facts.version)
                 else:
                     job = await self._reopen(
                         transaction, existing, link, request, permit.until, facts.version
                     )
             else:
-                chosen = _named(facts.serving, permit.gateways[0])
+                chosen = _find_named(facts.serving, permit.gateways[0])
                 link = self._fleet.find(chosen.gateway.name)
                 if link is None:
                     return _Retry()
@@ -203,7 +203,7 @@ class Opening:
                     return link
                 if existing is not None and existing.gateway != link.name:
                     # The device has packets on their way, and sends there until it has this answer.
-                    await hot_queries.leave(transaction, existing.id, self._drain)
+                    await hot_queries.start_leaving(transaction, existing.id, self._drain)
                 elif existing is not None:
                     await hot_queries.delete_tunnel(transaction, existing.id)
                 job = await self._insert(
@@ -254,17 +254,19 @@ class Opening:
         )
         if isinstance(decision.verdict, Denial):
             reason = decision.verdict.reason
-            if reason in _NO_GATEWAY and (coming := self._coming(facts.serving, failed)):
+            if reason in _NO_GATEWAY and (coming := self._find_coming(facts.serving, failed)):
                 return _Wait(coming)
             self._instruments.policy_denials.labels(decision.policy or "", reason.name).inc()
             raise decision.verdict.error()
         return decision.verdict
 
-    def _coming(self, serving: Sequence[Serving], failed: Set[str]) -> list[str]:
+    def _find_coming(self, serving: Sequence[ServingGateway], failed: Set[str]) -> list[str]:
         able = (it.gateway.name for it in serving if it.gateway.draining_since is None)
         return [name for name in able if name not in failed and self._fleet.is_coming(name)]
 
-    def _describe(self, serving: Serving, failed: Set[str], distances: Mapping[str, Distance]) -> GatewayFact:
+    def _describe(
+        self, serving: ServingGateway, failed: Set[str], distances: Mapping[str, Distance]
+    ) -> GatewayFact:
         name = serving.gateway.name
         usable = name not in failed and self._fleet.is_online(name)
         draining = serving.gateway.draining_since is not None
@@ -275,7 +277,7 @@ class Opening:
         transaction: DirectTransaction,
         facts: OpenFacts,
         device: Device,
-        serving: Serving,
+        serving: ServingGateway,
         link: Link,
         request: OpenRequest,
         until: datetime.datetime,
@@ -308,12 +310,12 @@ class Opening:
             case Inserted.DONE:
                 pass
         pair = await allocate_pair(transaction, tunnel.id, device.id, link, tunnel.generation, draw_tag())
-        path = path_of(
+        path = build_path(
             tunnel.id,
             tunnel.peer_address,
             tunnel.peer_port,
             tunnel.endpoint,
-            Shape.of(resource, gateway),
+            TunnelShape.of(resource, gateway),
             inner,
             tunnel.path_mtu,
         )
@@ -335,12 +337,12 @@ class Opening:
         )
         # One request: nothing is sent into a tunnel that no device has yet, so the order among them matters to nobody.
         install = [
-            *install_pair(path, pair, keys.wrapped(link.config.key_wrap)),
+            *install_pair(path, pair, keys.wrap_with(link.config.key_wrap)),
             *inserts(*policy_entries(path, pair.to_device.sa_id)),
         ]
         return _Job(granted, [install], replaced=replaced)
 
-    async def _claimed(
+    async def _hand_out(
         self,
         transaction: DirectTransaction,
         restored: Restored,
@@ -356,7 +358,7 @@ class Opening:
             policy_version=policy_version,
             led_away=False,
         )
-        granted = _granted(tunnel, tunnel.path, GrantedPair.of(restored.pair, restored.keys, tunnel.path))
+        granted = _grant(tunnel, tunnel.path, GrantedPair.of(restored.pair, restored.keys, tunnel.path))
         return _Job(granted, [])
 
     async def _reopen(
@@ -396,16 +398,16 @@ class Opening:
         )
         keys = PairKeys.new(path.suite)
         switch = [
-            *existing.refitted(path, without=step.remove),
+            *existing.build_refit(path, without=step.remove),
             *modifies(policy_entries(path, pair.to_device.sa_id), existing.policy()),
         ]
-        granted = _granted(existing, path, GrantedPair.of(pair, keys, path))
+        granted = _grant(existing, path, GrantedPair.of(pair, keys, path))
         leftovers = [update for gone in step.remove for update in remove_pair(path, existing.pairs[gone])]
-        batches = [install_pair(path, pair, keys.wrapped(link.config.key_wrap)), switch]
+        batches = [install_pair(path, pair, keys.wrap_with(link.config.key_wrap)), switch]
         return _Job(granted, batches, draining=step.drain, leftovers=tuple(leftovers))
 
 
-def _granted(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunnel:
+def _grant(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunnel:
     return GrantedTunnel(
         tunnel.id,
         tunnel.resource,
@@ -423,11 +425,11 @@ def _granted(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunn
     )
 
 
-def _stays(tunnel: TunnelRecord, permit: Permit, peer: str) -> bool:
+def _can_stay(tunnel: TunnelRecord, permit: Permit, peer: str) -> bool:
     """Where it is, unless an administrator has led it elsewhere or it cannot."""
     may = permit.gateways[:1] if tunnel.led_away else permit.gateways
     return tunnel.gateway in may and tunnel.faces(peer)
 
 
-def _named(serving: Sequence[Serving], name: str) -> Serving:
+def _find_named(serving: Sequence[ServingGateway], name: str) -> ServingGateway:
     return next(one for one in serving if one.gateway.name == name)

@@ -28,7 +28,7 @@ class Inner:
         )
 
 
-def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None:
+def find_free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None:
     """The lowest host address of the pool, of either family, that nobody has; or `skip` further, if there are so many."""
     used = {ipaddress.ip_address(address) for address in taken}
     free = (str(host) for host in ipaddress.ip_network(pool).hosts() if host not in used)
@@ -38,7 +38,7 @@ def free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None
     return found
 
 
-def address_after(pool: str, highest: str | None, skip: int = 0) -> str | None:
+def find_address_after(pool: str, highest: str | None, skip: int = 0) -> str | None:
     """The host address of the pool, of either family, that follows the highest that is taken; or `skip` further."""
     network = ipaddress.ip_network(pool)
     found = ipaddress.ip_address(highest) if highest else network.network_address

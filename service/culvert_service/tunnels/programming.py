@@ -40,7 +40,7 @@ class NoTurn:
             pass
 
 
-async def in_turn(attempt: Callable[[], Awaitable[_Result | NoTurn]]) -> _Result:
+async def repeat_in_turn(attempt: Callable[[], Awaitable[_Result | NoTurn]]) -> _Result:
     """Makes a transaction again after each reconciliation that it meets. Raises CulvertError GATEWAY_DOWN, too."""
     gateway = ""
     for _ in range(_TURNS):
@@ -86,7 +86,7 @@ async def program_and_commit(
     async with link.writing():
         await link.apply(batches)
         if timeline is not None:
-            timeline.programmed()
+            timeline.note_programmed()
         try:
             await transaction.commit()
         except BaseException as error:

@@ -39,7 +39,7 @@ from culvert_service.tunnels.pool import Inner
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TunnelShape:
     """The common fields of all tunnels to a resource through a gateway."""
 
     resource: str
@@ -53,7 +53,7 @@ class Shape:
     probe: Probe | None
 
     @classmethod
-    def of(cls, resource: Resource, gateway: Gateway) -> Shape:
+    def of(cls, resource: Resource, gateway: Gateway) -> TunnelShape:
         site, carried = site_of(gateway), selectors(resource.targets)
         return cls(
             resource.name,
@@ -110,7 +110,7 @@ class TunnelRecord:
         """Its spd_out entries now."""
         return policy_entries(self.path, self.pairs[self.generations.current].to_device.sa_id)
 
-    def refitted(self, path: Path, *, without: Collection[int] = ()) -> list[Update]:
+    def build_refit(self, path: Path, *, without: Collection[int] = ()) -> list[Update]:
         """Its inbound policies for the largest packet of `path`, but for those of the generations in `without`."""
         if path.inner_mtu == self.path.inner_mtu:
             return []
@@ -121,7 +121,7 @@ class TunnelRecord:
             for update in modifies(inward_policy(path, pair), inward_policy(self.path, pair))
         ]
 
-    def removal(self) -> list[list[Update]]:
+    def build_removal(self) -> list[list[Update]]:
         """Everything that it has on its gateway: first what sends traffic into it."""
         pairs = [update for pair in self.pairs.values() for update in remove_pair(self.path, pair)]
         return [deletes(*self.policy()), pairs]
@@ -188,7 +188,7 @@ class Listed:
 
 
 def parse(
-    tunnel: Mapping[str, Any], sas: Sequence[Mapping[str, Any]], shape: Shape, inner: Inner
+    tunnel: Mapping[str, Any], sas: Sequence[Mapping[str, Any]], shape: TunnelShape, inner: Inner
 ) -> TunnelRecord:
     """A record of rows as `to_jsonb` shows them. Thousands are read at once: the mapper's objects would be too slow."""
     current: int = tunnel["generation"]
@@ -206,7 +206,7 @@ def parse(
         shape.fqdn,
         shape.idle_seconds,
         shape.gateway,
-        path_of(
+        build_path(
             number,
             tunnel["peer_address"],
             tunnel["peer_port"],
@@ -216,19 +216,19 @@ def parse(
             tunnel["path_mtu"],
         ),
         Generations(current, renewing, draining),
-        {generation: _pair(generation, sas) for generation in sorted(generations)},
+        {generation: _parse_pair(generation, sas) for generation in sorted(generations)},
         made_at + datetime.timedelta(seconds=life) if made_at else None,
         tunnel["state"] == TunnelState.LEAVING,
         tunnel["led_away"],
     )
 
 
-def path_of(
+def build_path(
     tunnel_id: uuid.UUID,
     peer_address: str,
     peer_port: int,
     endpoint: int,
-    shape: Shape,
+    shape: TunnelShape,
     inner: Inner,
     path_mtu: int | None,
 ) -> Path:
@@ -259,13 +259,13 @@ def path_of(
     )
 
 
-def _pair(generation: int, sas: Sequence[Mapping[str, Any]]) -> Pair:
+def _parse_pair(generation: int, sas: Sequence[Mapping[str, Any]]) -> Pair:
     of_it = {sa["direction"]: sa for sa in sas if sa["generation"] == generation}
     into, out = of_it[Direction.TO_GATEWAY], of_it[Direction.TO_DEVICE]
-    return Pair(generation, _numbers(into), _numbers(out), Tag(into["tag"]))
+    return Pair(generation, _parse_numbers(into), _parse_numbers(out), Tag(into["tag"]))
 
 
-def _numbers(sa: Mapping[str, Any]) -> SaNumbers:
+def _parse_numbers(sa: Mapping[str, Any]) -> SaNumbers:
     return SaNumbers(Spi(sa["spi"]), Slot(sa["slot"]), SaId(sa["sa_id"]))
 
 
@@ -301,5 +301,5 @@ def parse_gateway(shown: str) -> Gateway:
 
 
 @functools.lru_cache(maxsize=4096)
-def parse_shape(resource: str, gateway: str) -> Shape:
-    return Shape.of(parse_resource(resource), parse_gateway(gateway))
+def parse_shape(resource: str, gateway: str) -> TunnelShape:
+    return TunnelShape.of(parse_resource(resource), parse_gateway(gateway))

@@ -62,14 +62,14 @@ class Refit:
         self._now = now
 
     async def lock_at_gateway(self, transaction: Transaction, gateway: Gateway) -> TunnelsAtGateway:
-        before = await repository.lock(transaction, repository.is_at_gateway(gateway.id))
+        before = await repository.lock_all(transaction, repository.is_at_gateway(gateway.id))
         return TunnelsAtGateway(self._closing, transaction, gateway, before)
 
     async def lock_to_resource(
         self, transaction: Transaction, resource_id: int, name: str
     ) -> TunnelsToResource:
         was = await _read_order(transaction.session, resource_id)
-        before = await repository.lock(transaction, repository.leads_to(resource_id))
+        before = await repository.lock_all(transaction, repository.leads_to(resource_id))
         return TunnelsToResource(self._closing, self._now, transaction, resource_id, name, was, before)
 
 

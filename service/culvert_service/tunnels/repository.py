@@ -164,7 +164,7 @@ def uses_sas(gateway_id: int, sa_ids: Collection[int]) -> Which:
     return exists().where(*of_it, sa.gateway_id == gateway_id, sa.sa_id.in_(sa_ids))
 
 
-async def lock(transaction: InSession, which: Which) -> list[TunnelRecord]:
+async def lock_all(transaction: InSession, which: Which) -> list[TunnelRecord]:
     """The tunnels that match, to themselves until this transaction ends."""
     found = await transaction.session.scalars(
         select(Tunnel.id).where(which).order_by(Tunnel.id).with_for_update()
@@ -180,7 +180,7 @@ async def delete_tunnels(session: AsyncSession, ids: Sequence[uuid.UUID]) -> Non
 
 async def take(transaction: InSession, which: Which) -> list[TunnelRecord]:
     """Deletes the tunnels that match, and returns what they were."""
-    taken = await lock(transaction, which)
+    taken = await lock_all(transaction, which)
     await delete_tunnels(transaction.session, [record.id for record in taken])
     return taken
 
@@ -226,7 +226,9 @@ class Portion:
         ]
 
 
-async def on_gateway(session: AsyncSession, gateway_id: int, after: Endpoint | None = None) -> Portion | None:
+async def read_portion(
+    session: AsyncSession, gateway_id: int, after: Endpoint | None = None
+) -> Portion | None:
     """None after the last one."""
     statements = InSession(session)
     rows = await statements.rows(
@@ -239,7 +241,7 @@ async def on_gateway(session: AsyncSession, gateway_id: int, after: Endpoint | N
     return Portion(rows[-1][0], rows, {number: (resource, gateway) for number, resource, gateway in shared})
 
 
-async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:
+async def find_id_by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uuid.UUID | None:
     return await session.scalar(
         select(SecurityAssociation.tunnel_id).where(
             SecurityAssociation.gateway_id == gateway_id, SecurityAssociation.sa_id == sa_id
@@ -247,8 +249,8 @@ async def tunnel_of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> uu
     )
 
 
-async def by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
-    tunnel_id = await tunnel_of_sa(session, gateway_id, sa_id)
+async def find_by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> TunnelRecord | None:
+    tunnel_id = await find_id_by_sa(session, gateway_id, sa_id)
     row = await InSession(session).row(RECORD_OF_TUNNEL, tunnel_id=tunnel_id) if tunnel_id else None
     return parse_texts(*row) if row else None
 
@@ -288,7 +290,7 @@ async def list_page(session: AsyncSession, cut: Cut) -> list[Listed]:
     return [Listed(*row) for row in await session.execute(query)]
 
 
-async def listed_by_id(session: AsyncSession, ids: Sequence[uuid.UUID]) -> list[Listed]:
+async def list_by_id(session: AsyncSession, ids: Sequence[uuid.UUID]) -> list[Listed]:
     return [Listed(*row) for row in await session.execute(_select_listed().where(Tunnel.id.in_(ids)))]
 
 
@@ -372,7 +374,7 @@ async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> N
     )
 
 
-async def due(session: AsyncSession, now: datetime.datetime, limit: int | None) -> list[Due]:
+async def list_due(session: AsyncSession, now: datetime.datetime, limit: int | None) -> list[Due]:
     """None: all of them."""
     query = (
         select(
@@ -420,11 +422,11 @@ async def doubt_all(session: AsyncSession) -> None:
     await session.execute(update(Tunnel).values(policy_version=doubted()))
 
 
-async def policy_version(session: AsyncSession) -> int:
+async def read_policy_version(session: AsyncSession) -> int:
     return await session.scalar(select(VERSION)) or 0
 
 
-async def stranded(
+async def list_stranded(
     session: AsyncSession, gone: Collection[str], drains: Collection[str], usable: Collection[str]
 ) -> list[Stranded]:
     """Tunnels at gateways that are `gone` or drain, and those led away, to what one that is `usable` serves as well."""
@@ -455,7 +457,7 @@ async def stranded(
     return [Stranded(*row) for row in await session.execute(query)]
 
 
-async def carried(session: AsyncSession, gateway_id: int, sa_ids: Collection[int]) -> dict[int, Carried]:
+async def find_carried(session: AsyncSession, gateway_id: int, sa_ids: Collection[int]) -> dict[int, Carried]:
     """The tunnels of those SAs that there are."""
     sa = SecurityAssociation
     query = (

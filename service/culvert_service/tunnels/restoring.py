@@ -30,7 +30,7 @@ from culvert_service.tunnels import repository
 from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.grant import PairKeys
-from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, program_and_commit, repeat_in_turn
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.watch.hub import Hub, TunnelClosed
 from culvert_service.watch.pushes import Pushes
@@ -111,8 +111,8 @@ class Restoring:
         """Again with other numbers where one is another's: of tens of thousands of SPIs that happens."""
         for _ in range(_DRAWS - 1):
             with suppress(IntegrityError):
-                return await in_turn(partial(self._restore, link, records))
-        return await in_turn(partial(self._restore, link, records))
+                return await repeat_in_turn(partial(self._restore, link, records))
+        return await repeat_in_turn(partial(self._restore, link, records))
 
     async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored] | NoTurn:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
@@ -135,7 +135,9 @@ class Restoring:
             pairs = [
                 update
                 for one in restored
-                for update in install_pair(one.record.path, one.pair, one.keys.wrapped(link.config.key_wrap))
+                for update in install_pair(
+                    one.record.path, one.pair, one.keys.wrap_with(link.config.key_wrap)
+                )
             ]
             policies = [
                 entry

@@ -23,7 +23,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
 from culvert_service.tunnels import hot_queries, repository
 from culvert_service.tunnels.background import Background
-from culvert_service.tunnels.programming import NoTurn, in_turn, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, program_and_commit, repeat_in_turn
 from culvert_service.tunnels.record import TunnelRecord
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Roaming:
         self._background = background
         self._newest = Newest()
 
-    def moved(self, link: Link, sa_id: int, peer: Peer) -> None:
+    def record_move(self, link: Link, sa_id: int, peer: Peer) -> None:
         """For a gateway's digest about an outbound SA."""
         if self._newest.hear((link.config.id, sa_id), peer):
             self._background.start(self._follow(link, sa_id))
@@ -83,7 +83,7 @@ class Roaming:
         try:
             while (peer := self._newest.take(sa)) is not None:
                 if peer != carried:
-                    await in_turn(partial(self._carry, link, sa_id, peer))
+                    await repeat_in_turn(partial(self._carry, link, sa_id, peer))
                     carried = peer
                 await asyncio.sleep(_SETTLE_SECONDS)
         except CulvertError as error:
@@ -94,12 +94,12 @@ class Roaming:
 
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> NoTurn | None:
         async with uncommitted(self._database, CONTROLLER) as transaction:
-            tunnel_id = await repository.tunnel_of_sa(transaction.session, link.config.id, sa_id)
+            tunnel_id = await repository.find_id_by_sa(transaction.session, link.config.id, sa_id)
             record = await hot_queries.lock(transaction, tunnel_id) if tunnel_id else None
-            if record is None or not _concerns(record, sa_id, peer):
+            if record is None or not _is_concerned(record, sa_id, peer):
                 return None
             path = record.path.seen_from(peer.address, peer.port)
-            changes = await _changes(link, record, path)
+            changes = await _find_changes(link, record, path)
             if path == record.path and not changes:
                 return None
             # Policies may ask where a device is: the tunnel is to be decided anew.
@@ -118,14 +118,14 @@ class Roaming:
         return None
 
 
-def _concerns(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:
+def _is_concerned(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:
     """Not when the tunnel was opened anew from elsewhere since: its older SAs say nothing about the newer ones."""
     tag = record.pairs[record.generations.current].tag
     speaks = any(pair.to_device.sa_id == sa_id and pair.tag == tag for pair in record.pairs.values())
     return speaks and record.faces(peer.address)
 
 
-async def _changes(link: Link, record: TunnelRecord, path: Path) -> list[Update]:
+async def _find_changes(link: Link, record: TunnelRecord, path: Path) -> list[Update]:
     wanted = [item for pair in record.pairs.values() for item in pair_entries(path, pair)]
     seals = {item.key: item for item in wanted if item.table == "sad_out"}
     return [

@@ -39,7 +39,7 @@ from culvert_service.tunnels.grant import GrantedPair, PairKeys, Renewed, Timeli
 from culvert_service.tunnels.lifecycle import Activate, Renew, advance
 from culvert_service.tunnels.liveness import Liveness
 from culvert_service.tunnels.opening import Opened, Opening, OpenRequest
-from culvert_service.tunnels.programming import NoTurn, allocate_pair, in_turn, program_and_commit
+from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit, repeat_in_turn
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.tunnels.refit import Refit
 from culvert_service.tunnels.restoring import Restoring
@@ -181,7 +181,7 @@ class Tunnels:
 
         async def read(after: Endpoint | None) -> repository.Portion | None:
             async with database() as session:
-                return await repository.on_gateway(session, gateway_id, after)
+                return await repository.read_portion(session, gateway_id, after)
 
         reading = asyncio.create_task(read(None))
         try:
@@ -207,7 +207,7 @@ class Tunnels:
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """Asks the device to renew."""
         async with self._database() as session:
-            record = await repository.by_sa(session, link.config.id, sa_id)
+            record = await repository.find_by_sa(session, link.config.id, sa_id)
         if record is None:
             return
         current = record.pairs[record.generations.current]
@@ -217,7 +217,7 @@ class Tunnels:
 
     def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
         """For a gateway's digest: it has authenticated a packet from there."""
-        self._roaming.moved(link, sa_id, Peer(peer_address, peer_port))
+        self._roaming.record_move(link, sa_id, Peer(peer_address, peer_port))
 
     async def stop(self) -> None:
         """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
@@ -276,7 +276,7 @@ class Tunnels:
         async def run() -> _Result:
             denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")
             async with self._turns, denials:
-                return await in_turn(work)
+                return await repeat_in_turn(work)
 
         return await asyncio.shield(self._background.start(run()))
 
@@ -285,7 +285,7 @@ class Tunnels:
     ) -> Renewed | Elsewhere | NoTurn:
         timeline = Timeline()
         async with direct(self._database, caller.actor) as transaction:
-            record = await self._own(transaction, caller.fingerprint, tunnel_id)
+            record = await self._lock_own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Renew(generation))
             assert step.install is not None
             link = self._find_online(record.gateway)
@@ -297,7 +297,7 @@ class Tunnels:
             )
             await hot_queries.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
-            install = install_pair(record.path, pair, keys.wrapped(link.config.key_wrap))
+            install = install_pair(record.path, pair, keys.wrap_with(link.config.key_wrap))
             if none := await program_and_commit(transaction, link, [install], timeline):
                 return none
         leftovers = [
@@ -320,7 +320,7 @@ class Tunnels:
         self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int
     ) -> Elsewhere | NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
-            record = await self._own(transaction, caller.fingerprint, tunnel_id)
+            record = await self._lock_own(transaction, caller.fingerprint, tunnel_id)
             step = advance(record.generations, Activate(generation))
             if step.switch is None or step.drain is None:
                 return None
@@ -343,7 +343,7 @@ class Tunnels:
         self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int
     ) -> Elsewhere | NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
-            record = await self._own(transaction, caller.fingerprint, tunnel_id)
+            record = await self._lock_own(transaction, caller.fingerprint, tunnel_id)
             path = replace(record.path, path_mtu=mtu)
             if path == record.path:
                 return None
@@ -352,7 +352,7 @@ class Tunnels:
                 return link
             sa_id = record.pairs[record.generations.current].to_device.sa_id
             policy = policy_entries(path, sa_id)
-            changes = [*record.refitted(path), *modifies(policy, record.policy())]
+            changes = [*record.build_refit(path), *modifies(policy, record.policy())]
             await hot_queries.update_tunnel(transaction, record.id, path_mtu=mtu)
             batches = [changes] if policy != record.policy() else []
             if none := await program_and_commit(transaction, link, batches):
@@ -360,10 +360,10 @@ class Tunnels:
         _log.info("tunnel refitted", extra={"tunnel": str(tunnel_id), "inner_mtu": path.inner_mtu})
         return None
 
-    async def _own(
+    async def _lock_own(
         self, transaction: DirectTransaction, fingerprint: bytes, tunnel_id: uuid.UUID
     ) -> TunnelRecord:
-        found = await hot_queries.owned(transaction, fingerprint, tunnel_id)
+        found = await hot_queries.lock_owned(transaction, fingerprint, tunnel_id)
         device = found[0] if found else await identity.held(transaction, fingerprint)
         admitted(device, fingerprint, self._now())
         if found is None or found[1].leaving:

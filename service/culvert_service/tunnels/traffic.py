@@ -86,7 +86,7 @@ class Throughput:
     def serving(self) -> dict[str, Serve]:
         return {_RATES: self._serve}
 
-    async def now(self) -> dict[uuid.UUID, Rate]:
+    async def collect(self) -> dict[uuid.UUID, Rate]:
         """Another controller that does not answer gives no rates."""
         others = {
             standing.holder
@@ -100,22 +100,22 @@ class Throughput:
 
     async def _ask(self, holder: str) -> dict[uuid.UUID, Rate]:
         try:
-            return unpacked(await self._calls.ask(holder, _RATES, b""))
+            return unpack_rates(await self._calls.ask(holder, _RATES, b""))
         except (NoAnswerError, CulvertError, SQLAlchemyError, OSError, struct.error):
             return {}
 
     async def _serve(self, body: bytes) -> bytes:
-        return packed(self._own.rates())
+        return pack_rates(self._own.rates())
 
 
-def packed(rates: Mapping[uuid.UUID, Rate]) -> bytes:
+def pack_rates(rates: Mapping[uuid.UUID, Rate]) -> bytes:
     fastest = sorted(rates.items(), key=lambda of: of[1].from_device + of[1].to_device, reverse=True)
     return b"".join(
         _ROW.pack(tunnel.bytes, rate.from_device, rate.to_device) for tunnel, rate in fastest[:_ROWS]
     )
 
 
-def unpacked(rows: bytes) -> dict[uuid.UUID, Rate]:
+def unpack_rates(rows: bytes) -> dict[uuid.UUID, Rate]:
     """Raises struct.error."""
     return {uuid.UUID(bytes=tunnel): Rate(up, down) for tunnel, up, down in _ROW.iter_unpack(rows)}
 
