@@ -25,10 +25,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import joinedload, selectinload
 
 from culvert_service.database import clock
+from culvert_service.gateways.free_numbers import insert_sas
 from culvert_service.gateways.sa import draw
 from culvert_service.rest.page import Cut
 from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse, wanted_suite
-from culvert_service.tunnels.hot_queries import insert_sas
 
 # Draws of random numbers before it is called a fault.
 _TRIES = 16

@@ -6,7 +6,6 @@ import datetime
 import enum
 import functools
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -26,13 +25,10 @@ from culvert_db import (
     as_json,
     from_json,
 )
-from culvert_proto.contract import ENDPOINTS, SAS
+from culvert_proto.contract import ENDPOINTS
 from culvert_proto.dns_name import candidates
 from sqlalchemy import (
     BigInteger,
-    Column,
-    ColumnElement,
-    FromClause,
     Integer,
     Interval,
     LargeBinary,
@@ -43,7 +39,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    literal,
     literal_column,
     select,
     true,
@@ -52,9 +47,9 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array, insert
 from sqlalchemy.orm import aliased
-from sqlalchemy.sql.dml import ReturningInsert
 
 from culvert_service.decision.facts import POLICIES, VERSION
+from culvert_service.gateways.free_numbers import draw_free_number, insert_sas
 from culvert_service.gateways.sa import SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.resources.repository import meant_by
@@ -74,48 +69,6 @@ _ADDRESSES = cast("Table", Address.__table__)
 _DEVICES = cast("Table", Device.__table__)
 _RESOURCES = cast("Table", Resource.__table__)
 _GATEWAYS = cast("Table", Gateway.__table__)
-# So many that one of them is free although nearly all numbers are taken.
-_DRAWN = 16
-
-
-def draw_free_number(
-    column: Column[Any], numbers: int, *also: Callable[[FromClause], ColumnElement[bool]]
-) -> ColumnElement[int]:
-    """For an insertion at the gateway `:gateway_id`: of several numbers below `numbers`, one that no row there has.
-
-    `also` says which rows of the gateway count. That it is still free, or is so at all, is for a constraint to say.
-    """
-    drawn = sql_cast(func.floor(func.random() * numbers), Integer).label("number")
-    candidate = select(drawn).select_from(func.generate_series(1, _DRAWN)).subquery()
-    taken = column.table.alias()
-    has_it = (taken.c.gateway_id == bindparam("gateway_id"), taken.c[column.name] == candidate.c.number)
-    # The offset keeps it a look into an index for each number; a join would read the table.
-    holder = select(literal(1)).where(*has_it, *(one(taken) for one in also)).offset(0)
-    nobody = ~holder.correlate_except(taken).exists()
-    return func.coalesce(select(candidate.c.number).where(nobody).limit(1).scalar_subquery(), 0)
-
-
-def insert_sas(*owner: str) -> ReturningInsert[Any, Any, Any]:
-    """A pair, of what these columns name; returns id, direction and slot of what got numbers that nobody else has.
-
-    Takes `gateway_id`, `generation`, `tag`, and `{direction}_spi` and `{direction}_sa_id` of each direction.
-    """
-    return (
-        insert(_SAS)
-        .values([_bind_values(direction, owner) for direction in Direction])
-        .on_conflict_do_nothing()
-        .returning(_SAS.c.id, _SAS.c.direction, _SAS.c.slot)
-    )
-
-
-def _bind_values(direction: Direction, owner: tuple[str, ...]) -> dict[str, Any]:
-    values: dict[str, Any] = {name: bindparam(name) for name in (*owner, "gateway_id", "generation", "tag")}
-    values |= {name: bindparam(f"{direction}_{name}") for name in ("spi", "sa_id")}
-    values["direction"] = direction.value
-    values["slot"] = draw_free_number(_SAS.c.slot, SAS, lambda taken: taken.c.direction == direction.value)
-    return values
-
-
 GATEWAY = as_json(Gateway, without=("kek_ciphertext", "next_kek_ciphertext"))
 _IN_ORDER = ResourceGateway.position
 _WEIGHT = sql_cast(ResourceGateway.weight, Text)
