@@ -1,4 +1,4 @@
-"""Settings and private files."""
+"""Settings, and the files that hold secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
 def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "controller.toml"
-    file.write_text('rest_listen = "192.0.2.10:8443"\nmanaged_zones = ["Corp.Example."]\n')
+    file.write_text(
+        'rest_listen = "192.0.2.10:8443"\nagent_listen = "192.0.2.20:9444"\n'
+        'managed_zones = ["Corp.Example."]\nprotected_prefixes = ["10.30.0.0/16"]\n'
+    )
     monkeypatch.setenv("CULVERT_AGENT_LISTEN", "192.0.2.10:8444")
     monkeypatch.setenv("CULVERT_PROTECTED_PREFIXES", "10.20.0.0/16, 2001:db8:20::/48")
     settings = load(file)
@@ -128,7 +131,7 @@ def test_concurrent_makers_of_a_private_file_agree(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(found)) == 1
+    assert found == [path.read_bytes()] * len(threads)
     assert path.stat().st_mode & 0o777 == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["key"]
 

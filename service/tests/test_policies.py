@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import random
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -24,9 +25,9 @@ from .test_tunnels import next_event, tunnel_entries, tunnels
 pytestmark = pytest.mark.slow
 
 OWN = quote("alice to wiki")
-# A minute that no test sees.
+# The only permitted minute is three days ahead.
 FAR_DAY = f"{datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3):%a}".lower()
-NOBODYS = {"hours": {"zone": "UTC", "windows": [{"days": [FAR_DAY], "opens": "00:00", "closes": "00:01"}]}}
+NEVER = {"hours": {"zone": "UTC", "windows": [{"days": [FAR_DAY], "opens": "00:00", "closes": "00:01"}]}}
 
 
 def policy(**fields: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ async def test_a_policy_reads_back_as_written(world: World, device: Device) -> N
     await world.rest("POST", "/groups", {"name": "writers"})
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
     assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
-    conditions = NOBODYS | {
+    conditions = NEVER | {
         "code_max_age_seconds": 600,
         "device_approved": True,
         "sources": ["10.0.0.0/8"],
@@ -91,7 +92,7 @@ async def test_an_invalid_policy_is_refused(world: World, device: Device) -> Non
         (policy(name="b", conditions={"moon": "full"}), (422, "REQUEST_INVALID")),
         (policy(name="b", conditions={"code_max_age_seconds": 8 * 3600 + 1}), (422, "REQUEST_INVALID")),
     ]:
-        assert await problem(world, "POST", "/policies", body) == refusal
+        assert await problem(world, "POST", "/policies", body) == refusal, body
     assert await problem(world, "PUT", f"/policies/{OWN}", policy()) == (409, "ALREADY_EXISTS")
     assert await problem(world, "POST", "/groups", {"name": "writers"}) == (409, "ALREADY_EXISTS")
     assert await problem(world, "POST", "/groups", {"name": "b", "members": ["bob"]}) == (404, "NOT_FOUND")
@@ -113,13 +114,13 @@ async def test_a_groups_policy_permits_only_members(world: World, device: Device
 
 
 @pytest.fixture
-def unswept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No sweep closes a tunnel before a call's own check. To be named before the world."""
+def without_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sweep closes a tunnel before a call's own check. A test names this fixture before `world`."""
     monkeypatch.setattr(enforcement, "_SWEEP_SECONDS", 3600.0)
 
 
 async def test_a_group_opens_what_its_policies_say(
-    unswept: None, world: World, device: Device, writers: None
+    without_sweep: None, world: World, device: Device, writers: None
 ) -> None:
     await device.open()
     assert await world.rest("DELETE", "/groups/writers/members/alice") == {"tunnels_closed": 1}
@@ -132,7 +133,7 @@ async def test_a_group_opens_what_its_policies_say(
     ("change", "reason"),
     [
         (("PUT", "/policies/people%20of%20the%20wiki", policy(enabled=False)), Reason.NO_POLICY),
-        (("PUT", "/policies/people%20of%20the%20wiki", policy(conditions=NOBODYS)), Reason.OUTSIDE_HOURS),
+        (("PUT", "/policies/people%20of%20the%20wiki", policy(conditions=NEVER)), Reason.OUTSIDE_HOURS),
         (
             ("PUT", "/policies/people%20of%20the%20wiki", policy(conditions={"sources": ["192.0.2.0/24"]})),
             Reason.SOURCE_NOT_ALLOWED,
@@ -146,16 +147,16 @@ async def test_a_group_opens_what_its_policies_say(
         (("DELETE", "/groups/writers", None), Reason.NO_POLICY),
     ],
 )
-async def test_a_change_closes_the_tunnel_and_tells_why(
+async def test_a_change_closes_the_tunnel_and_gives_the_reason(
     world: World, device: Device, writers: None, change: tuple[str, str, object], reason: Reason
 ) -> None:
     tunnel_id = (await device.open()).tunnel.tunnel_id
     events = device.watch()
     await next_event(events, "profile")
     await world.rest(*change)
-    told = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert (told.tunnel_id, told.why.reason) == (tunnel_id, reason)
-    assert told.why.remedy
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, reason)
+    assert closed.why.remedy
     assert (await tunnels(world), await tunnel_entries(world)) == ([], 0)
     assert (await refused(device.open())).reason is reason
     await events.aclose()
@@ -179,8 +180,8 @@ async def test_a_tunnel_ends_with_its_code_unless_there_is_a_newer_one(world: Wo
     async with world.database.begin() as session:
         await session.execute(update(culvert_db.Device).values(code_valid_until=now))
         await session.execute(update(Tunnel).values(permitted_until=now))
-    told = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert (told.tunnel_id, told.why.reason) == (tunnel_id, Reason.CODE_NEEDED)
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, Reason.CODE_NEEDED)
     await events.aclose()
 
 
@@ -189,7 +190,7 @@ async def permitted_until(world: World) -> datetime.datetime:
         return (await session.scalars(select(Tunnel.permitted_until))).one()
 
 
-async def test_a_device_is_approved_and_not_any_more(world: World, device: Device) -> None:
+async def test_a_device_opens_tunnels_only_while_it_is_approved(world: World, device: Device) -> None:
     body = policy(name="alice to wiki", group=None, user="alice", conditions={"device_approved": True})
     await world.rest("PUT", f"/policies/{OWN}", body)
     assert (await world.rest("GET", f"/devices/{device.id}"))["state"] == "pending"
@@ -198,8 +199,8 @@ async def test_a_device_is_approved_and_not_any_more(world: World, device: Devic
     await device.open()
     events = device.watch()
     assert (await world.rest("POST", f"/devices/{device.id}/unapprove"))["state"] == "pending"
-    told = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert told.why.reason == Reason.DEVICE_NOT_APPROVED
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert closed.why.reason == Reason.DEVICE_NOT_APPROVED
     await events.aclose()
     await world.rest("POST", f"/devices/{device.id}/revoke")
     assert await problem(world, "POST", f"/devices/{device.id}/approve") == (403, "DEVICE_REVOKED")
@@ -218,13 +219,13 @@ async def test_a_tunnel_that_moves_out_of_the_allowed_prefixes_is_closed(
     await asyncio.sleep(1)
     assert [one["id"] for one in await tunnels(world)] == [tunnel_id]
     switch.digest("moved_t", seal["sa_id"], mapped.number("203.0.113.77"), 4500, 0)
-    told = (await next_event(events, "tunnel_closed")).tunnel_closed
-    assert (told.tunnel_id, told.why.reason) == (tunnel_id, Reason.SOURCE_NOT_ALLOWED)
-    assert "203.0.113.77" in told.why.message
+    closed = (await next_event(events, "tunnel_closed")).tunnel_closed
+    assert (closed.tunnel_id, closed.why.reason) == (tunnel_id, Reason.SOURCE_NOT_ALLOWED)
+    assert "203.0.113.77" in closed.why.message
     await events.aclose()
 
 
-async def test_a_change_whose_controller_died_after_the_commit_is_seen_to(
+async def test_a_change_is_enforced_if_its_controller_died_after_the_commit(
     world: World, device: Device
 ) -> None:
     await device.open()
@@ -261,7 +262,7 @@ async def test_tracer_and_opening_agree(world: World, device: Device) -> None:
                     {},
                     {"device_approved": True},
                     {"sources": [draw.choice(["127.0.0.0/8", "192.0.2.0/24"])]},
-                    {"hours": draw.choice([always, NOBODYS["hours"]])},
+                    {"hours": draw.choice([always, NEVER["hours"]])},
                     {"code_max_age_seconds": draw.choice([60, 28800])},
                 ]
             )
@@ -310,7 +311,7 @@ async def test_a_device_is_shown_as_it_was_seen(world: World, device: Device) ->
     await until(lambda: world.rest("GET", f"/devices/{device.id}"), lambda found: not found["online"])
 
 
-async def test_device_approval_can_be_required_of_every_device(tmp_path: Any, database_url: str) -> None:
+async def test_device_approval_can_be_required_of_every_device(tmp_path: Path, database_url: str) -> None:
     settings = settings_in(tmp_path, database_url=database_url, device_approval=True)
     async with running(settings) as world:
         await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})

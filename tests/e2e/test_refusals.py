@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 
@@ -20,15 +21,15 @@ from pyotp.totp import TOTP
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 REFUSED = 3
+# A DNS answer that waits for a tunnel is held for at most this time.
+HOLD_SECONDS = 2.0
 
 
-async def test_a_wrong_code_is_refused_and_the_next_right_one_counts(office: Office) -> None:
-    found = await office.culvert("code", stdin="000000\n")
-    assert found.code == REFUSED
-    assert "The code is wrong." in found.stderr
+async def test_a_wrong_code_is_refused_and_the_next_right_one_works_once(office: Office) -> None:
+    wrong = await office.culvert("code", stdin="000000\n")
+    assert wrong.code == REFUSED
+    assert "The code is wrong." in wrong.stderr
 
-
-async def test_a_code_works_once(office: Office) -> None:
     otp = pyotp.parse_uri(office.totp_uri)
     assert isinstance(otp, TOTP)
     # Enrolment may have used this moment's code; the one after it is accepted too (RFC 6238 section 5.2).
@@ -56,8 +57,10 @@ async def test_a_name_without_a_policy_names_its_owner(office: Office) -> None:
 
 
 async def test_a_name_that_does_not_exist_is_not_held(office: Office) -> None:
+    began = time.monotonic()
     answer = await office.lab.inside(Site.LAPTOP).run(_ask, f"nothing.{net.ZONE}")
     assert answer.rcode() == dns.rcode.NXDOMAIN
+    assert time.monotonic() - began < HOLD_SECONDS
 
 
 async def test_the_next_packet_does_not_reopen_a_closed_tunnel(office: Office) -> None:
@@ -71,9 +74,10 @@ async def test_the_next_packet_does_not_reopen_a_closed_tunnel(office: Office) -
         return True
 
     assert not await office.lab.inside(Site.LAPTOP).run(connect)
+    assert not (await laptop.status(office.lab)).tunnels
 
 
-async def test_a_revoked_device_loses_its_tunnels_within_a_second(office: Office) -> None:
+async def test_a_revoked_device_loses_its_tunnels_within_two_seconds(office: Office) -> None:
     """Last in this module: the laptop is out afterwards."""
     assert (await office.culvert("open", net.WIKI_NAME)).code == 0
     [device] = [each for each in await office.joined.admin.get("/devices") if each["name"] == laptop.NAME]
@@ -81,6 +85,7 @@ async def test_a_revoked_device_loses_its_tunnels_within_a_second(office: Office
     await office.joined.admin.post(f"/devices/{device['id']}/revoke")
     while (await laptop.status(office.lab)).tunnels:
         assert time.monotonic() - began < 2.0
+        await asyncio.sleep(0.05)
     assert await office.joined.admin.tunnel_entries("gw-berlin") == 0
     refused = await office.culvert("open", net.WIKI_NAME)
     assert refused.code == REFUSED
