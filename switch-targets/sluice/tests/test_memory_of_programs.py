@@ -15,7 +15,8 @@ from sluice_rig import Sluice
 
 pytestmark = pytest.mark.slow
 
-CELLS = 1 << 26  # of all arrays together (pipeline/src/load/objects.rs)
+# The most cells that all arrays of a program may have together (pipeline/src/load/objects.rs).
+CELLS = 1 << 26
 HUGE = 10**12
 
 
@@ -56,7 +57,7 @@ def table(size: int) -> Callable[[Any, Any], None]:
     return change
 
 
-def stacks(count: int) -> Callable[[Any, Any], None]:
+def headers(count: int) -> Callable[[Any, Any], None]:
     def change(_info: Any, program: Any) -> None:
         kind = next(it["name"] for it in program["header_types"] if it["name"].startswith("ethernet"))
         first = len(program["headers"])
@@ -97,17 +98,17 @@ class TestDeclarations:
             (registers(HUGE), "register_arrays"),
             (table(HUGE), "max_size"),
             (wide(10**9), "header_types"),
-            (stacks(200_000), "header"),
+            (headers(200_000), "header"),
         ],
         ids=["counters", "cells", "registers", "table", "field", "headers"],
     )
-    async def test_what_no_memory_holds_is_refused_with_its_place(
+    async def test_a_declaration_that_no_memory_holds_is_refused_with_its_place(
         self, client: RawClient, resident: Resident, change: Callable[[Any, Any], None], place: str
     ) -> None:
         with resident.growing_at_most(512):
-            code, said = await client.refused(client.push("VERIFY_AND_COMMIT", changed(change)))
+            code, message = await client.refused(client.push("VERIFY_AND_COMMIT", changed(change)))
         assert code == Code.INVALID_ARGUMENT
-        assert place in said
+        assert place in message
 
     async def test_a_table_takes_memory_for_its_entries_not_for_its_size(
         self, client: RawClient, resident: Resident
@@ -115,7 +116,7 @@ class TestDeclarations:
         with resident.growing_at_most(32):
             await client.push("VERIFY_AND_COMMIT", changed(table(2**31)))
 
-    async def test_the_most_cells_that_a_program_may_have(
+    async def test_a_program_with_the_most_cells_can_replace_itself(
         self, client: RawClient, resident: Resident
     ) -> None:
         """16 bytes each, in the running program and in the one that takes its place."""
