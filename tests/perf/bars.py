@@ -8,15 +8,18 @@ panel     group                           ▒▒▒▒▒▒ pale: the same swit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 from typing import Literal
 
 Kind = Literal["ours", "pale", "other", "published"]
 
+# Pixels. The heights: of the title with its subtitle, a panel's and a group's name, the space behind a group, a bar's row,
+# a line of text, and a bar.
 WIDTH, MARGIN = 880, 32
-TITLE, PANEL, GROUP, GAP, ROW, LINE, BAR = 52, 28, 22, 12, 22, 16, 15
+TITLE, PANEL, GROUP, GAP = 52, 28, 22, 12
+ROW, LINE, BAR = 22, 16, 15
 # The room for a value behind the longest bar.
 VALUE = 110
 # The width of the labels' font.
@@ -49,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Groups on one scale. Values are written with that many digits."""
+    """Groups on one scale. `digits`: decimals of the values."""
 
     name: str
     groups: list[Group]
@@ -68,68 +71,82 @@ class Chart:
     labels: int
     # Lengths compare from one panel to the next.
     one_scale: bool = False
-    _parts: list[str] = field(default_factory=list[str], init=False)
 
     def bars(self) -> Iterator[Bar]:
         return (bar for panel in self.panels for group in panel.groups for bar in group.bars)
 
     def render(self) -> str:
         """The chart as an SVG document."""
-        self._parts.clear()
-        at = self._heading()
-        for panel in self.panels:
-            at = self._panel(panel, at)
+        return _Drawing(self).document()
+
+    def longest(self, panel: Panel) -> float:
+        """The value that fills a panel's width."""
+        return max(it.longest() for it in (self.panels if self.one_scale else [panel])) or 1.0
+
+
+class _Drawing:
+    """The elements of a chart's picture, top-down. Methods take and return heights in pixels from the top."""
+
+    def __init__(self, chart: Chart) -> None:
+        self._chart = chart
+        self._elements: list[str] = []
+
+    def document(self) -> str:
+        chart = self._chart
+        at = self._draw_heading()
+        for panel in chart.panels:
+            at = self._draw_panel(panel, at)
         height = at + MARGIN - 2 * GAP
-        said = f"{self.title}. " + "; ".join(f"{bar.label} {bar.value:,.2f}" for bar in self.bars())
+        label = f"{chart.title}. " + "; ".join(f"{bar.label} {bar.value:,.2f}" for bar in chart.bars())
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-            f'height="{height}" role="img" aria-label="{escape(said)}">\n<style>{STYLE}</style>\n'
+            f'height="{height}" role="img" aria-label="{escape(label)}">\n<style>{STYLE}</style>\n'
             f'<rect class="paper" width="{WIDTH}" height="{height}" rx="8"/>\n'
         )
-        return head + "\n".join(self._parts) + "\n</svg>\n"
+        return head + "\n".join(self._elements) + "\n</svg>\n"
 
-    def _heading(self) -> int:
-        self._text(MARGIN, MARGIN + 14, self.title, "title")
-        self._text(MARGIN, MARGIN + 36, self.subtitle, "soft")
+    def _draw_heading(self) -> int:
+        self._write(MARGIN, MARGIN + 14, self._chart.title, "title")
+        self._write(MARGIN, MARGIN + 36, self._chart.subtitle, "soft")
         return MARGIN + TITLE
 
-    def _panel(self, panel: Panel, at: int) -> int:
+    def _draw_panel(self, panel: Panel, at: int) -> int:
         if panel.name:
-            self._text(MARGIN, at + LINE, panel.name, "bold")
+            self._write(MARGIN, at + LINE, panel.name, "bold")
             at += PANEL
-        longest = max(it.longest() for it in (self.panels if self.one_scale else [panel])) or 1.0
-        start = MARGIN + self.labels
-        scale = (WIDTH - start - MARGIN - VALUE) / longest
+        start = MARGIN + self._chart.labels
+        scale = (WIDTH - start - MARGIN - VALUE) / self._chart.longest(panel)
         for group in panel.groups:
             if group.name:
-                self._text(start, at + LINE - 2, group.name, "soft")
+                self._write(start, at + LINE - 2, group.name, "soft")
                 at += GROUP
             top = at
             for bar in group.bars:
-                at = self._row(bar, at, start, scale, panel.digits)
-            self._parts.append(f'<path class="axis" d="M{start - 0.5} {top}V{at}"/>')
+                at = self._draw_bar(bar, at, start, scale, panel.digits)
+            self._elements.append(f'<path class="axis" d="M{start - 0.5} {top}V{at}"/>')
             at += GAP
         return at + GAP
 
-    def _row(self, bar: Bar, at: int, start: int, scale: float, digits: int) -> int:
-        lines = wrap(bar.label, round(self.labels * CHARACTERS_A_PIXEL)) or [""]
+    def _draw_bar(self, bar: Bar, at: int, start: int, scale: float, digits: int) -> int:
+        """The bar with its label and value. `scale`: pixels for a unit of the value."""
+        lines = wrap(bar.label, round(self._chart.labels * CHARACTERS_A_PIXEL)) or [""]
         height = max(ROW, LINE * len(lines) + 6)
         middle = at + height / 2
         first = middle - LINE * (len(lines) - 1) / 2 + 4.5
         for line, text in enumerate(lines):
-            self._text(start - 10, first + LINE * line, text, "", anchor="end")
+            self._write(start - 10, first + LINE * line, text, "", anchor="end")
         wide = max(2.0, bar.value * scale)
         # A stroke is drawn half outside of its rectangle.
         inset = 0.75 if bar.kind == "published" else 0.0
-        self._parts.append(
+        self._elements.append(
             f'<rect class="{bar.kind}" x="{start + inset:.1f}" y="{middle - BAR / 2 + inset:.1f}" '
             f'width="{max(1.0, wide - 2 * inset):.1f}" height="{BAR - 2 * inset:.1f}" rx="2"/>'
         )
-        self._text(start + wide + 8, middle + 4.5, f"{bar.value:,.{digits}f}", "bold")
+        self._write(start + wide + 8, middle + 4.5, f"{bar.value:,.{digits}f}", "bold")
         return at + height
 
-    def _text(self, x: float, y: float, text: str, kind: str, anchor: str = "start") -> None:
+    def _write(self, x: float, y: float, text: str, kind: str, anchor: str = "start") -> None:
         classes = f' class="{kind}"' if kind else ""
-        self._parts.append(
+        self._elements.append(
             f'<text{classes} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
         )
