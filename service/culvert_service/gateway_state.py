@@ -19,8 +19,8 @@ from culvert_service.pki.master_key import MasterKey
 from culvert_service.site_tunnels.service import SiteTunnels
 from culvert_service.tunnels.service import Tunnels
 
-# A gateway repeats a soft limit's digest; whoever renews is told this often at most.
-_TOLD_SECONDS = 1.0
+# A gateway repeats a soft limit's digest; the device, or the site tunnel, is told at most once in this time.
+_REPEAT_SECONDS = 1.0
 
 
 class GatewayState:
@@ -35,15 +35,16 @@ class GatewayState:
         lease_seconds: float,
         desires: Database,
     ) -> None:
-        """`desires`: for what a gateway should hold. Set-ups wait for the gateway while that is read, so it does not wait
-        for their transactions where a pooler has few connections.
+        """`desires`: the pool that reads the desired entries. It is apart from `database`, because set-ups wait for the
+        gateway during that read: where a pooler has few connections, the read would wait for their transactions.
         """
         self.rotation = KekRotation(database, fleet, master_key, self, lease_seconds)
         self._desires = desires
         self._tunnels = tunnels
         self._site_tunnels = site_tunnels
         self._instruments = instruments
-        self._told: dict[tuple[int, int], float] = {}
+        # The time of each SA's digest that was handed on, oldest first.
+        self._handed_on: dict[tuple[int, int], float] = {}
 
     async def reconcile(self, link: Link) -> None:
         if not link.online:
@@ -56,11 +57,12 @@ class GatewayState:
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """For a gateway's digest."""
-        key, at = (link.config.id, sa_id), time.monotonic()
-        self._told = {other: then for other, then in self._told.items() if at - then < _TOLD_SECONDS}
-        if key in self._told:
+        key, now = (link.config.id, sa_id), time.monotonic()
+        while self._handed_on and now - next(iter(self._handed_on.values())) >= _REPEAT_SECONDS:
+            del self._handed_on[next(iter(self._handed_on))]
+        if key in self._handed_on:
             return
-        self._told[key] = at
+        self._handed_on[key] = now
         await self._tunnels.soft_limit(link, sa_id)
         await self._site_tunnels.soft_limit(link, sa_id)
 
