@@ -1,7 +1,8 @@
 """The person's language: texts are written in English in the code, and in `locale/LANGUAGE.po` of each part in others.
 
-Catalogues are read as translators write them; nothing is compiled that could grow stale. Until `use` is called all is
-English: so it stays in daemon and controller, whose words travel, and are made anew by who shows them (`reasons.py`).
+Catalogues are read as translators write them; there is no compiled file that could grow stale. Until `use` is called every
+text is English. Daemon and controller never call it: their texts travel, and the program that shows them translates
+(`reasons.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _used = SOURCE
 
 
 def use(languages: Iterable[str]) -> str:
-    """Say everything from now on in the first of these ("de_AT.UTF-8") that there is, in this process; told is which."""
+    """Set the process's language to the first of these ("de_AT.UTF-8") that has a catalogue, else English; returns it."""
     global _used
     known = (re.split(r"[_.@-]", it)[0].lower() for it in languages)
     _used = next((it for it in known if it in LANGUAGES), SOURCE)
@@ -41,12 +42,12 @@ def preferred(environment: Mapping[str, str]) -> list[str]:
 
 
 def chosen() -> str:
-    """The language that everything is said in."""
+    """The process's language."""
     return _used
 
 
 def translates() -> bool:
-    """Whether what was written in English is said in another language."""
+    """Whether the process's language is another than English."""
     return _used != SOURCE
 
 
@@ -66,8 +67,8 @@ class Words:
 
     def _catalogue(self) -> gettext.NullTranslations:
         if _used not in self._read:
-            told = entries((self._directory / f"{_used}.po").read_text("utf-8"))
-            self._read[_used] = gettext.GNUTranslations(io.BytesIO(_mo(told)))
+            translations = entries((self._directory / f"{_used}.po").read_text("utf-8"))
+            self._read[_used] = gettext.GNUTranslations(io.BytesIO(_mo(translations)))
         return self._read[_used]
 
 
@@ -81,11 +82,12 @@ def entries(po: str) -> dict[str, str]:
         parts: dict[str, list[str]] = {"msgid": [], "msgid_plural": [], "msgstr": []}
         kind = ""
         for line in block.splitlines():
-            if (told := _LINE.fullmatch(line)) is None:
+            if (match := _LINE.fullmatch(line)) is None:
                 continue
-            kind = told[1] or kind
-            text = str(ast.literal_eval(told[2]))
-            if told[1]:
+            keyword, literal = match.groups()
+            kind = keyword or kind
+            text = str(ast.literal_eval(literal))
+            if keyword:
                 parts[kind].append(text)
             else:
                 parts[kind][-1] += text
@@ -94,9 +96,9 @@ def entries(po: str) -> dict[str, str]:
     return found
 
 
-def _mo(told: Mapping[str, str]) -> bytes:
+def _mo(translations: Mapping[str, str]) -> bytes:
     """A .mo file for `gettext` (gettext manual, "The Format of GNU MO Files")."""
-    pairs = [(text.encode(), said.encode()) for text, said in sorted(told.items()) if said]
+    pairs = [(text.encode(), form.encode()) for text, form in sorted(translations.items()) if form]
     strings = [pair[column] for column in (0, 1) for pair in pairs]
     at = _MO_HEADER + 8 * len(strings)
     places = b""

@@ -50,7 +50,7 @@ zone "{zone}" {{
 }};
 """
 
-# legacy is a record that Culvert does not own and must leave alone (DESIGN D10).
+# legacy is a foreign record, which Culvert must leave alone.
 ZONE_FILE = """\
 $TTL 60
 @       SOA  ns.{zone}. hostmaster.{zone}. 1 3600 600 86400 5
@@ -124,7 +124,7 @@ async def start(lab: Lab) -> Bind9:
 
 
 async def start_again(lab: Lab, stopped: Bind9) -> Bind9:
-    """With the zone and the key that it had. Raises ProgramError."""
+    """Start a stopped BIND with its zone and its key. Raises ProgramError."""
     return replace(stopped, program=await _serve(lab, stopped.tsig_file.parent))
 
 
