@@ -9,7 +9,7 @@ from pathlib import Path
 
 from culvert_service import private_files
 
-# In the audit log; no API token of the database may take it.
+# The actor in the audit log; no API token may have this name.
 NAME = "admin-token"
 _TOKEN_BYTES = 32
 
@@ -20,7 +20,7 @@ class AdminToken:
 
     @classmethod
     def load(cls, state_dir: Path) -> AdminToken:
-        """Made at the first time."""
+        """Makes the token at the first start. Raises OSError."""
         made = private_files.read_or_make(
             state_dir / "admin-token", lambda: secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n"
         )

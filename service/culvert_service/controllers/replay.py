@@ -1,7 +1,7 @@
-"""Which calls of each controller have been taken: no one twice, as ESP does with packets (RFC 4303, section 3.4.3). Pure.
+"""A replay window for each controller's calls: each is taken once, as an ESP packet is (RFC 4303, section 3.4.3). Pure.
 
-A process has its own holder and numbers its calls from 1, so nothing depends on clocks, and a restart begins anew on both
-sides: what was sealed for a process that is gone opens nowhere.
+A process has its own holder name and numbers its calls from 1. So nothing depends on clocks, and a restart begins anew on
+both sides: no later process opens what was sealed for this one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Replay:
         self._of: dict[str, _Taken] = {}
 
     def take(self, holder: str, number: int) -> bool:
-        """Whether this call has not been taken before. Only for one whose seal has opened."""
+        """Whether this call has not been taken before. The caller has opened its seal."""
         taken = self._of.setdefault(holder, _Taken())
         if number > taken.highest:
             taken.bits = (taken.bits << min(number - taken.highest, WINDOW) | 1) & ((1 << WINDOW) - 1)

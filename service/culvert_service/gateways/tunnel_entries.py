@@ -27,9 +27,6 @@ from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN, Probe
 
-# A packet late by this many still counts (RFC 4303 section 3.4.3).
-# RFC 3948.
-
 # A priority is a positive 32-bit number with a sign: 256 bits of two addresses' masks above it leave so many.
 _PRECEDENCE_BITS = 22
 # All tunnels of a device at a gateway have the same match for answers to probes, so these need more bits to differ in.

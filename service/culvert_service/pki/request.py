@@ -1,4 +1,4 @@
-"""A device's certificate signing request (RFC 2986): only its key is taken, and only after it proved to have it."""
+"""A device's certificate signing request (RFC 2986): its public key, and the proof that the device has the private one."""
 
 from __future__ import annotations
 
