@@ -1,4 +1,4 @@
-"""Several organisations as one: whose a name is, one datapath, one status."""
+"""Several organisations as one: the owner of a name, one datapath, one status."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_name_or_address_belongs_to_at_most_one_organisation() -> None:
     assert find_by_name({4: BETA}, "www.example.org") == 4
     found = [find_by_address(BOTH, ip_address(it)) for it in ("10.20.0.1", "10.30.0.1", "192.0.2.1")]
     assert found == [1, 4, None]
-    # Both call one of theirs "wiki".
+    # Both have a resource "wiki".
     assert [find_by_resource(BOTH, it) for it in ("wiki", "wiki.beta.example", "nothing")] == [
         [1, 4],
         [4],
@@ -49,7 +49,7 @@ def test_a_name_or_address_belongs_to_at_most_one_organisation() -> None:
     ]
 
 
-def test_for_names_and_blocking_they_are_one() -> None:
+def test_merged_profiles_manage_and_protect_for_all() -> None:
     together = merge_profiles(BOTH.values())
     assert together.manages(WIKI)
     assert together.manages("new.beta.example")
@@ -58,28 +58,39 @@ def test_for_names_and_blocking_they_are_one() -> None:
     assert merge_profiles([PROFILE]) is PROFILE
 
 
+SAS = Sas(tunnel(), (pair().inbound,), pair().outbound)
+FIRST = Desired(frozenset({ip_network("10.20.0.0/16")}), (SAS,), (tunnel("closed"),))
+SECOND = Desired(frozenset({ip_network("10.30.0.0/16")}), (replace(SAS, inbound=()),))
+UNION = DatapathUnion().with_desired(1, FIRST).with_desired(4, SECOND)
+
+
 def test_the_same_tunnel_id_of_two_is_two_tunnels() -> None:
-    sas = Sas(tunnel(), (pair().inbound,), pair().outbound)
-    first = Desired(frozenset({ip_network("10.20.0.0/16")}), (sas,), (tunnel("closed"),))
-    second = Desired(frozenset({ip_network("10.30.0.0/16")}), (replace(sas, inbound=()),))
-    union = DatapathUnion().with_desired(1, first).with_desired(4, second)
-    ids = [it.tunnel.tunnel_id for it in union.whole.tunnels]
+    ids = [it.tunnel.tunnel_id for it in UNION.whole.tunnels]
     assert len(set(ids)) == 2
     assert [owner_of(it) for it in ids] == [(1, "t1"), (4, "t1")]
-    assert union.whole.blocked == first.blocked | second.blocked
-    assert union.without(1).whole.blocked == second.blocked
-    assert (union.whole.closed, union.without(1).whole.closed) == (first.closed, ())
     # No order of events changes what a tunnel is called, or its keys would begin anew.
-    assert union.with_desired(1, Desired()).with_desired(1, first).whole == union.whole
+    assert UNION.with_desired(1, Desired()).with_desired(1, FIRST).whole == UNION.whole
 
-    # An address of the one in a network of the other would hide a host there.
+
+def test_the_datapath_blocks_for_all_until_one_leaves() -> None:
+    assert UNION.whole.blocked == FIRST.blocked | SECOND.blocked
+    assert UNION.without(1).whole.blocked == SECOND.blocked
+    assert (UNION.whole.closed, UNION.without(1).whole.closed) == (FIRST.closed, ())
+
+
+def test_a_source_in_another_organisations_network_is_left_out() -> None:
+    """It would hide a host there."""
     inner = tuple(map(ip_address, ("10.30.0.2", "10.99.0.2")))
-    sourced = replace(first, sources=(Source((ip_network("10.20.0.0/16"),), inner),))
-    assert union.with_desired(1, sourced).whole.sources == (Source((ip_network("10.20.0.0/16"),), inner[1:]),)
-    assert union.with_desired(1, sourced).without(4).whole.sources == sourced.sources
+    sourced = replace(FIRST, sources=(Source((ip_network("10.20.0.0/16"),), inner),))
+    union = UNION.with_desired(1, sourced)
+    assert union.whole.sources == (Source((ip_network("10.20.0.0/16"),), inner[1:]),)
+    assert union.without(4).whole.sources == sourced.sources
 
+
+def test_measurements_go_to_the_organisation_of_their_tunnel() -> None:
+    first, second = (it.tunnel.tunnel_id for it in UNION.whole.tunnels)
     usage, drops = Usage(1), {"icv": 2}
-    counted = Measured({ids[0]: usage, ids[1]: Usage(5)}, {ids[0]: drops}, {"icv": 3})
+    counted = Measured({first: usage, second: Usage(5)}, {first: drops}, {"icv": 3})
     assert split_by_organisation(counted) == {
         1: Measured({TunnelId("t1"): usage}, {TunnelId("t1"): drops}, {"icv": 3}),
         4: Measured({TunnelId("t1"): Usage(5)}, {}, {"icv": 3}),
