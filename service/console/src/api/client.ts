@@ -11,54 +11,54 @@ const SAFE = ["GET", "HEAD"];
 let csrfToken = "";
 
 /** Sets the session's CSRF token, which each write carries. */
-export function writeWith(token: string): void {
+export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
 
 /** Asks the person for a proof; false when they give none. */
-type Asks = () => Promise<boolean>;
-let askForProof: Asks | null = null;
+type ProofPrompt = () => Promise<boolean>;
+let askForProof: ProofPrompt | null = null;
 
-/** Sets how to ask for a proof; null when no person can be asked. */
-export function proveBy(asks: Asks | null): void {
-  askForProof = asks;
+/** Sets the prompt for a proof; null when no person can be asked. */
+export function setProofPrompt(prompt: ProofPrompt | null): void {
+  askForProof = prompt;
 }
 
 export const api = createClient<paths>({ baseUrl: window.location.origin });
 
 // A request's body can be read only once: a copy is kept until the answer, in case the request must be repeated.
-const kept = new Map<string, Request>();
+const unanswered = new Map<string, Request>();
 
 api.use({
   onRequest({ request, id }) {
     if (SAFE.includes(request.method)) return request;
-    kept.set(id, request.clone());
+    unanswered.set(id, request.clone());
     request.headers.set("X-CSRF-Token", csrfToken);
     return request;
   },
   async onResponse({ response, id }) {
-    const again = kept.get(id);
-    kept.delete(id);
+    const again = unanswered.get(id);
+    unanswered.delete(id);
     if (response.ok) return;
     const refused = await refusal(response);
-    if (again === undefined || !(await isRightNow(refused.reason))) throw refused;
+    if (again === undefined || !(await canRepeat(refused.reason))) throw refused;
     again.headers.set("X-CSRF-Token", csrfToken);
     const repeated = await fetch(again);
     if (!repeated.ok) throw await refusal(repeated);
     return repeated;
   },
   onError({ id }) {
-    kept.delete(id);
+    unanswered.delete(id);
   },
 });
 
 /** True if the refused request can be repeated now, with a new proof or a new CSRF token. */
-async function isRightNow(reason: string): Promise<boolean> {
+async function canRepeat(reason: string): Promise<boolean> {
   if (reason === "PROOF_NEEDED") return (await askForProof?.()) ?? false;
   if (reason !== "CSRF_INVALID") return false;
   // A proof in another tab has renewed the session, and so the CSRF token, of all tabs.
   const before = csrfToken;
-  writeWith(body(await api.GET("/api/v1/session")).csrf_token);
+  setCsrfToken(body(await api.GET("/api/v1/session")).csrf_token);
   return csrfToken !== before;
 }
 

@@ -3,7 +3,7 @@ import { useForm } from "@mantine/form";
 import { IconFingerprint } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, writeWith } from "../api/client";
+import { api, body, setCsrfToken } from "../api/client";
 import { NO_PROOF, ProofFields, typed, type Proof } from "../settings/ProofFields";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
@@ -15,7 +15,7 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
   const queries = useQueryClient();
   const form = useForm({ initialValues: NO_PROOF });
   function renew(renewed: Session) {
-    writeWith(renewed.csrf_token);
+    setCsrfToken(renewed.csrf_token);
     queries.setQueryData(sessionQuery.queryKey, renewed);
     onEnd(true);
   }

@@ -1,6 +1,6 @@
 import { Suspense, useEffect, useState } from "react";
 
-import { proveBy } from "../api/client";
+import { setProofPrompt } from "../api/client";
 import { view } from "../shared/view";
 import type { Session } from "./session";
 
@@ -11,7 +11,7 @@ export function ProofPrompt({ session }: { session: Session }) {
   const [end, setEnd] = useState<((isProven: boolean) => void) | null>(null);
   useEffect(() => {
     let asked: Promise<boolean> | null = null;
-    proveBy(() => {
+    setProofPrompt(() => {
       asked ??= new Promise<boolean>((resolve) => {
         setEnd(() => (isProven: boolean) => {
           asked = null;
@@ -21,7 +21,7 @@ export function ProofPrompt({ session }: { session: Session }) {
       });
       return asked;
     });
-    return () => proveBy(null);
+    return () => setProofPrompt(null);
   }, []);
   if (end === null) return null;
   return (

@@ -2,7 +2,7 @@ import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, writeWith } from "../api/client";
+import { api, body, setCsrfToken } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { ProblemNote } from "../shared/ProblemNote";
 import { CardPage } from "./CardPage";
@@ -14,7 +14,7 @@ export function SignInPage() {
   const queries = useQueryClient();
   const form = useForm({ initialValues: { name: "", password: "", code: "" } });
   function enter(session: Session) {
-    writeWith(session.csrf_token);
+    setCsrfToken(session.csrf_token);
     queries.setQueryData(sessionQuery.queryKey, session);
   }
   const signIn = useMutation({

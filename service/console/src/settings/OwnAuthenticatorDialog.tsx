@@ -2,7 +2,7 @@ import { TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, writeWith, type Schemas } from "../api/client";
+import { api, body, setCsrfToken, type Schemas } from "../api/client";
 import { sessionQuery } from "../session/session";
 import { FormDialog } from "../shared/FormDialog";
 import { QrSecret } from "../shared/QrSecret";
@@ -41,7 +41,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
         }),
       ),
     onSuccess: async (session) => {
-      writeWith(session.csrf_token);
+      setCsrfToken(session.csrf_token);
       queries.setQueryData(sessionQuery.queryKey, session);
       notifications.show({ message: "The new authenticator’s codes are valid now" });
       await queries.invalidateQueries({ queryKey: ["account"] });

@@ -2,7 +2,7 @@ import { PasswordInput, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { api, body, writeWith } from "../api/client";
+import { api, body, setCsrfToken } from "../api/client";
 import { sessionQuery } from "../session/session";
 import { FormDialog } from "../shared/FormDialog";
 import { KeptPasskeysField } from "./KeptPasskeysField";
@@ -17,7 +17,7 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
     mutationFn: async (form: typeof NOTHING) =>
       body(await api.PUT("/api/v1/session/password", { body: { ...form, code: typed(form.code) } })),
     onSuccess: async (session) => {
-      writeWith(session.csrf_token);
+      setCsrfToken(session.csrf_token);
       queries.setQueryData(sessionQuery.queryKey, session);
       notifications.show({ message: "Your password is changed" });
       await queries.invalidateQueries({ queryKey: ["account"] });
