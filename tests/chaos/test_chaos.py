@@ -193,6 +193,7 @@ async def test_killed_parts_recover_by_themselves_and_their_records_agree(office
     assert seen.esp > 0
     assert twice == []
     assert audit["broken"] is None
+    assert chaos.clicks.outside > 0
     good = chaos.clicks.outside - len(chaos.clicks.failed)
     assert good >= GOOD_SHARE * chaos.clicks.outside, chaos.clicks.failed
 
