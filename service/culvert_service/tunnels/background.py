@@ -1,4 +1,4 @@
-"""Tasks that go on beside the call that started them, until the controller stops."""
+"""Tasks that outlive the call that started them. They end when the controller stops."""
 
 from __future__ import annotations
 

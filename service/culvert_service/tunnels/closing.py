@@ -1,4 +1,4 @@
-"""Ends of tunnels and of their old generations: rows, audit lines, devices, and at last the entries of gateways.
+"""Closing tunnels and ending old generations: rows, audit lines, messages to devices, then entries of gateways.
 
 rows locked ─► deleted, with audit lines and pushes ─► commit ─► devices told ─► entries removed
                                                                                  └► or left to the reconciler
@@ -35,7 +35,7 @@ from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
-# A closed tunnel, and the cause that its device is told.
+# A closed tunnel, and the cause that its device receives.
 _Closed = tuple[TunnelRecord, CulvertError]
 
 
@@ -82,29 +82,29 @@ class Closing:
     async def close_locked(
         self, transaction: Transaction, locked: Sequence[TunnelRecord], why: CulvertError
     ) -> ClosedTunnels:
-        """As `close_within`, for tunnels that the transaction has locked, as they were then."""
+        """As `close_within`, for tunnels that the transaction has locked. `locked`: the tunnels as read under the lock."""
         await repository.delete_tunnels(transaction.session, [record.id for record in locked])
         return await self._close_taken(transaction, [(record, why) for record in locked])
 
     async def close_denied(self, denied: Sequence[tuple[Due, CulvertError]]) -> int:
-        """Close those that are still as they were when they were decided about. Returns the number of tunnels."""
+        """Close the denied tunnels that have not changed since the decision. Returns the number of tunnels."""
         why = {tunnel.id: error for tunnel, error in denied}
         which = repository.is_as_decided([tunnel for tunnel, _ in denied])
-        # The first to look closes the tunnels: the call that ended a permission, or a sweep of any controller.
+        # Several callers compete here: the call that ended a permission, and the sweeps of all controllers.
         async with begin(self._database, CONTROLLER) as transaction:
             taken = await repository.take(transaction, which)
             closed = await self._close_taken(transaction, [(record, why[record.id]) for record in taken])
         return await closed.finish()
 
     async def close_lost(self, link: Link, tunnels: Collection[tuple[uuid.UUID, int]]) -> None:
-        """Close those that are still at that generation, whose SAs the gateway has lost."""
+        """Close tunnels whose SAs the gateway has lost, if they are still at that generation."""
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         await self.close(CONTROLLER, why, repository.is_at_generation(tunnels))
 
     async def take(
         self, transaction: Transaction, why: CulvertError, which: Which, by: Actor
     ) -> list[TunnelRecord]:
-        """Delete the tunnels that match, for a device that closes its own. Clear them after the commit."""
+        """Delete the tunnels that match, when a device closes its own. The caller calls `clear` after the commit."""
         taken = await repository.take(transaction, which)
         _audit(transaction, [(record, why) for record in taken], by)
         return taken
@@ -113,12 +113,12 @@ class Closing:
         for record, why in closed:
             _log.info("tunnel closes", extra={"tunnel": str(record.id), "why": why.reason.name})
             self._hub.tell(record.device_id, TunnelClosed(record.id, why))
-        # Not its outcome: a link that ends cancels what waits for it, and the reconciler does the rest.
+        # Errors of `clear` are ignored: a link that ends cancels its waiting calls, and the reconciler removes the rest.
         await asyncio.wait([self._background.start(self.clear([record for record, _ in closed]))])
         return len(closed)
 
     async def clear(self, records: Sequence[TunnelRecord]) -> None:
-        """Take closed tunnels off their gateways; the reconciler does what cannot be done now."""
+        """Remove the entries of closed tunnels from their gateways. The reconciler removes what cannot be removed now."""
         elsewhere: defaultdict[str, list[list[Update]]] = defaultdict(list)
         for record in records:
             _log.info("tunnel closed", extra={"tunnel": str(record.id), "gateway": record.gateway})
@@ -143,7 +143,7 @@ class Closing:
 
 
 class Draining:
-    """Ends what still decrypts for a while: a tunnel's old generation, or a tunnel whose successor is up elsewhere."""
+    """Ends old generations, and tunnels that have moved to another gateway, once their drain time is over."""
 
     def __init__(
         self,
@@ -160,11 +160,11 @@ class Draining:
         self._after = after
 
     def end_later(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:
-        """End a generation that drains."""
+        """End a draining generation after the drain time."""
         self._background.start_wait(self._end(tunnel_id, gateway, generation), f"drain {tunnel_id}")
 
     def close_later(self, tunnel: TunnelRecord) -> None:
-        """Close a tunnel that is leaving."""
+        """Close a leaving tunnel after the drain time."""
         self._background.start_wait(self._close(tunnel), f"drain {tunnel.id}")
 
     async def _end(self, tunnel_id: uuid.UUID, gateway: str, generation: int) -> None:

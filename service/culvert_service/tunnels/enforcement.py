@@ -1,8 +1,8 @@
-"""Permissions that end: by the clock, by a change of what they rest on, by a move of the device.
+"""Permissions that end: at their time, after a change of policies or facts, after a move of the device.
 
-Every tunnel knows until when and under which count of policy changes it was permitted. What is past either is decided
-anew by the same function as at its opening: it goes on, or it is closed and its device told why. A controller that dies
-between a change and this leaves tunnels that the next one finds in the same way.
+Every tunnel stores until when, and under which policy version, it was permitted. When the time has passed or the version
+has changed, the function that decided about its opening decides again: the tunnel stays, or it is closed and its device
+gets the cause. If a controller dies between a change and this check, the next controller finds the same tunnels.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.record import Due
 from culvert_service.watch.hub import Hub
 
-# A permission that ends by the clock is over this much later, at most.
+# A tunnel is closed at most this long after its permission has ended.
 _SWEEP_SECONDS = 0.5
-# Decided in one go: the event loop has other work between two goes.
+# Tunnels decided in one batch: the event loop does other work between two batches.
 _BATCH = 200
 
 
@@ -52,7 +52,7 @@ class Enforcement:
         self.sweeps = Periodic("permissions", self.enforce, _SWEEP_SECONDS)
 
     async def start(self) -> None:
-        """Every tunnel is decided anew: settings that count may have changed since the last start."""
+        """Decide about every tunnel again: settings that decide may have changed since the last start."""
         async with self._database.begin() as session:
             await repository.doubt_all(session)
         self.sweeps.start()
@@ -61,7 +61,7 @@ class Enforcement:
         await self.sweeps.stop()
 
     async def enforce(self) -> int:
-        """After a change is committed: closes what is not permitted any more, tells of new profiles. How many closed."""
+        """After a commit, close tunnels that are no longer permitted and announce new profiles. Returns their number."""
         async with self._one_at_a_time:
             await self._tell()
             closed = 0
@@ -70,7 +70,7 @@ class Enforcement:
             return closed
 
     async def count_unpermitted(self, session: AsyncSession) -> int:
-        """The number of tunnels that would be closed, were the transaction committed as it stands."""
+        """The number of tunnels that a commit of the transaction would close."""
         due = await repository.list_due(session, self._now(), None)
         closed = 0
         for start in range(0, len(due), _BATCH):
@@ -98,7 +98,7 @@ class Enforcement:
                 case Permit(until=until) if tunnel.served:
                     permitted.append((tunnel, until))
                 case Permit(until=until):
-                    # Another gateway was to have it by then (refit.py).
+                    # The tunnel's time to move to another gateway ends then (refit.py).
                     until = min(until, tunnel.old_until)
                     if until > self._now():
                         permitted.append((tunnel, until))
@@ -113,7 +113,7 @@ class Enforcement:
         return await self._closing.close_denied(denied) if denied else 0
 
     def _decide(self, tunnel: Due) -> Permit | Denial:
-        # Whether its gateway answers is not a matter of permission: the reconciler sees to that.
+        # A gateway that does not answer ends no permission: failover.py moves the tunnel.
         return decide(
             facts.asker(tunnel.device, tunnel.device.user, tunnel.peer_address),
             tunnel.resource.fqdn,

@@ -1,12 +1,12 @@
-"""Tunnels that another gateway is to carry: their devices are asked to open them again, and the decision finds the next.
+"""Failover: asks devices to open their tunnels again, so that the decision picks another gateway.
 
- links ─► Outages: what is gone ─► tunnels there that another gateway serves ─► Watch ─► OpenTunnel, as at any time
- rows ──► what drains ─────────────┤
-          what refit.py marks ─────┘
+ links ─► Outages: gone gateways ──► their tunnels that another gateway serves ─► Watch ─► OpenTunnel, as at any time
+ rows ──► draining gateways ───────┤
+          tunnels refit.py marks ──┘
 
-What a tunnel has at the gateway that is gone is deleted when that comes back (the reconciler); at one that works it stays
-for a while beside the new one. A device that does not watch, or does not call, is asked again as long as its tunnel is
-there: nothing rests on one message.
+The reconciler deletes a tunnel's entries at a gone gateway when that gateway comes back. At a gateway that works, the
+old entries drain beside the new tunnel. A device that does not watch or does not call is asked again as long as its
+tunnel exists, so a lost message does no harm.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 2.0
-# A device has that long to call, until it is asked again.
+# A device that has not called after this time is asked again.
 _PATIENCE_SECONDS = 5.0
-# The number of tunnels that still work and are moved in one sweep.
+# At most this many working tunnels are moved in one sweep.
 _WORKING_AT_ONCE = 200
-# Our tunables, in seconds after the last answer. A link that breaks and comes back meanwhile moves nothing.
+# Our tunables, in seconds after the last answer. A link that comes back earlier moves no tunnel.
 GONE_SECONDS = 2.0
-# After its owner, another controller, was last seen to call it online: the owner has waited already.
+# The same for another controller's gateway, since its owner last reported it online: the owner has waited already.
 TOLD_SECONDS = 0.5
-# A gateway that was never reached may still live: its tunnels may be well.
+# A gateway that this controller never reached may still carry its tunnels.
 UNKNOWN_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayContact:
-    """Whether a gateway answers, and when it last did; None: never. `ours` when this controller asks it itself."""
+    """Whether a gateway answers, and the time of its last answer (None: never). `ours`: this controller owns it."""
 
     alive: bool
     answered_at: float | None
@@ -52,7 +52,7 @@ class GatewayContact:
 
 
 class Outages:
-    """Which gateways are gone: not those whose link has only just broken, nor those not reached since the start.
+    """Decides which gateways are gone, after a wait for links that have just broken and for gateways never reached.
 
     Pure; times are monotonic, in seconds.
     """
@@ -114,7 +114,7 @@ class Failover:
             return GatewayContact(link.alive, link.answered_at)
         if standing.online:
             self._told[name] = (standing.epoch, now)
-        # A gateway without an owner, or whose new owner has not reached it, may be well.
+        # A gateway without an owner, or one that its new owner has not reached yet, may still work.
         epoch, at = self._told.get(name, (0, 0.0))
         return GatewayContact(
             standing.online, at if standing.holder and epoch == standing.epoch else None, ours=False
@@ -126,7 +126,7 @@ class Failover:
         async with self._database() as session:
             stranded = await repository.list_stranded(session, self._gone, self._drains, usable)
         self._asked = {one.id: self._asked[one.id] for one in stranded if one.id in self._asked}
-        # Devices that were never asked come before devices that did not answer.
+        # First the devices that were never asked, then those that did not answer.
         waiting = sorted(stranded, key=lambda one: self._asked.get(one.id, 0.0))
         asked, working = 0, 0
         for one in waiting:

@@ -1,4 +1,4 @@
-"""A device's grant: a tunnel's shape and one generation of its keys."""
+"""The answer to a device: a tunnel's parameters and one generation of its keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from culvert_service.tunnels.pool import Inner
 
 @dataclass(frozen=True, slots=True)
 class PairKeys:
-    """Fresh keys of one pair. They live as long as the answer that carries them, and never print themselves."""
+    """Fresh keys of one SA pair. They exist only until the answer is sent, and `repr` omits them."""
 
     to_gateway: bytes = field(repr=False)
     to_device: bytes = field(repr=False)

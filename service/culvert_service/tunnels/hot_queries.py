@@ -62,7 +62,7 @@ from culvert_service.tunnels.record import (
     parse_texts,
 )
 
-# A statement that a click waits for names its tables and is compiled once.
+# Plain tables, because statements on a click's critical path are compiled once, without the mapper.
 _TUNNELS = cast("Table", Tunnel.__table__)
 _SAS = cast("Table", SecurityAssociation.__table__)
 _ADDRESSES = cast("Table", Address.__table__)
@@ -108,7 +108,7 @@ _OWNED = Statement(
     RECORD.add_columns(
         as_json(Device),
         User.name,
-        # As it was when the statement began, beside as it is now that it is locked.
+        # True if no other transaction changed the row while this statement waited for its lock.
         sql_cast(literal_column("tunnels.xmin"), Text)
         == select(sql_cast(literal_column("earlier.xmin"), Text))
         .where(_EARLIER.id == Tunnel.id)
@@ -118,12 +118,12 @@ _OWNED = Statement(
     .join(Device, Device.id == Tunnel.device_id)
     .join(User, User.id == Device.user_id)
     .where(Tunnel.id == bindparam("tunnel_id"), Device.shows(bindparam("fingerprint", type_=LargeBinary)))
-    # In the order in which a revocation takes them.
+    # A revocation locks in the same order.
     .suffix_with("FOR SHARE OF devices FOR UPDATE OF tunnels")
 )
 RECORD_OF_TUNNEL = Statement(RECORD.where(Tunnel.id == bindparam("tunnel_id")))
 _GIVEN = [column for column in _TUNNELS.c if column.server_default is None and column.name != "endpoint"]
-# As they were read. Who changes one of them has it locked, is waited for, and has made it another version.
+# The resource and the gateway in the versions that were read: no row if a concurrent change made a new version.
 _DESCRIBED = (
     select(_RESOURCES.c.id)
     .select_from(_RESOURCES.join(_GATEWAYS, true()))
@@ -177,7 +177,7 @@ _THERE = Statement(
 _PAIR = (_ADDRESSES.c.address, _ADDRESSES.c.address6)
 _AT_GATEWAY = _ADDRESSES.c.gateway_id == bindparam("at_gateway")
 _MINE = _ADDRESSES.c.device_id == bindparam("of_device")
-# The device's addresses, and the highest that anybody has, of each family.
+# For each family: the device's address, and the highest address that is taken.
 _STANDING = Statement(
     select(
         *(select(column).where(_AT_GATEWAY, _MINE).scalar_subquery() for column in _PAIR),
@@ -221,13 +221,13 @@ _DRAIN_ALL = Statement(
     .where(_SAS.c.tunnel_id == bindparam("of_tunnel"), _SAS.c.drain_until.is_(None))
     .values(drain_until=func.now() + bindparam("after", type_=Interval))
 )
-# Draws of random numbers before it is called a fault.
+# Draws of random numbers before an error is reported.
 _TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ServingGateway:
-    """A gateway of a resource, in order; `inner` is what the device has there."""
+    """A gateway of a resource; `inner`: the device's inner addresses there."""
 
     gateway: Gateway
     inner: Inner | None
@@ -247,7 +247,7 @@ class OpenFacts:
 
 
 async def read_open_facts(transaction: Statements, fingerprint: bytes, fqdn: str) -> OpenFacts:
-    """Keeps a revocation of the device waiting until this transaction ends: it then finds the new tunnel."""
+    """Read and lock the device, so that a revocation waits until this transaction ends and then finds the new tunnel."""
     row = await transaction.row(_OPEN_FACTS, fingerprint=fingerprint, names=candidates(fqdn))
     if row is None:
         return OpenFacts(None)
@@ -268,8 +268,8 @@ async def read_open_facts(transaction: Statements, fingerprint: bytes, fqdn: str
 
 
 async def lock(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | None:
-    """The tunnel, to itself until this transaction ends."""
-    # The lock comes first: rows that are joined to it are read only after whoever had it is through.
+    """Lock the tunnel until this transaction ends, and return it."""
+    # Lock first, so that the joined rows are read after the previous lock holder has committed.
     if await transaction.row(_LOCK, tunnel_id=tunnel_id) is None:
         return None
     row = await transaction.row(RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
@@ -279,13 +279,13 @@ async def lock(transaction: Statements, tunnel_id: uuid.UUID) -> TunnelRecord | 
 async def lock_owned(
     transaction: Statements, fingerprint: bytes, tunnel_id: uuid.UUID
 ) -> tuple[Device, TunnelRecord] | None:
-    """A device and its tunnel, which is this transaction's alone; a revocation waits. None when they do not fit."""
+    """Lock a device's tunnel; a revocation of the device waits. None unless the tunnel belongs to the device."""
     row = await transaction.row(_OWNED, tunnel_id=tunnel_id, fingerprint=fingerprint)
     if row is None:
         return None
     *shown, device, user, current = row
     if not current:
-        # The row had to wait for the transaction that changed it: the joined rows are older.
+        # The statement waited for another transaction's change: the joined rows are older than that.
         shown = await transaction.row(RECORD_OF_TUNNEL, tunnel_id=tunnel_id)
         assert shown is not None
     found = from_json(Device, device)
@@ -299,7 +299,7 @@ async def delete_tunnel(transaction: Statements, tunnel_id: uuid.UUID) -> None:
 
 
 class Inserted(enum.Enum):
-    """How an insertion of a tunnel went. EXISTS: the device has one to this resource already. CHANGED: its resource or
+    """The result of inserting a tunnel. EXISTS: the device has one to this resource already. CHANGED: its resource or
     gateway was changed, or is gone.
     """
 
@@ -332,7 +332,7 @@ async def release_addresses(transaction: Statements, gateway_id: int) -> None:
 async def insert_address(
     transaction: Statements, gateway_id: int, device_id: uuid.UUID, inner: Inner
 ) -> bool:
-    """False when another device has one of the addresses by now, or the device has others."""
+    """False when another device has taken one of the addresses, or this device already has other ones."""
     values = {"gateway_id": gateway_id, "device_id": device_id}
     row = await transaction.row(_ASSIGN, **values, address=inner.address, address6=inner.address6)
     return row is not None
@@ -341,7 +341,7 @@ async def insert_address(
 async def insert_tunnel(
     transaction: Statements, tunnel: Tunnel, resource_version: int, gateway_version: int
 ) -> Inserted:
-    """Gives the tunnel an endpoint that no other has on its gateway."""
+    """Insert the tunnel with an endpoint number that is free on its gateway."""
     versions = {"resource_version": resource_version, "gateway_version": gateway_version}
     values = {
         "id": tunnel.id,
@@ -379,8 +379,8 @@ async def insert_pair(
     *,
     renewing: bool = False,
 ) -> Pair | None:
-    """Two SAs with numbers that nobody else has; None when the gateway has none left. `renewing` is the tunnel's state
-    from now on.
+    """Insert two SAs with unique numbers; None when the gateway has no free numbers. `renewing`: set the tunnel's state to
+    RENEWING.
     """
     for _ in range(_TRIES):
         drawn = {direction: draw() for direction in Direction}
@@ -421,7 +421,7 @@ async def drain_generation(
 
 
 async def start_leaving(transaction: Statements, tunnel_id: uuid.UUID, after: datetime.timedelta) -> None:
-    """Another takes the tunnel's place; this one goes when all of its SAs have drained."""
+    """Another tunnel takes this one's place; this one is deleted when all of its SAs have drained."""
     await transaction.run(_LEAVE, tunnel_id=tunnel_id)
     await transaction.run(_DRAIN_ALL, of_tunnel=tunnel_id, after=after)
 

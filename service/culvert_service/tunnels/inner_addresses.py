@@ -1,6 +1,7 @@
 """A device's inner addresses at gateways: assigned when it opens a tunnel, or before.
 
-A program that sends before its tunnel is open sends from the tunnel's address then: its connection goes on in the tunnel.
+With an address before its tunnel opens, the device's first packets already have the tunnel's source address, so their
+connection continues in the tunnel.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.tunnels import hot_queries, repository
 from culvert_service.tunnels.pool import Inner, find_address_after, find_free_address
 
-# Addresses that are tried before it is called a fault.
+# Addresses tried before an error is reported.
 _TRIES = 16
-# By how much further, for each address that was lost, the next is looked for.
+# After each lost race, the search skips up to this many more addresses.
 _SPREAD = 16
 
 
@@ -39,7 +40,7 @@ class Allotment:
 async def assign_address(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner:
     """The device's addresses in the gateway's pools. Raises CulvertError POOL_EXHAUSTED.
 
-    Above the highest as long as there is room, which costs the same however many there are; then what is free between.
+    Assigns above the highest taken address while there is room, in constant time; then searches the gaps.
     """
     released = False
     for lost in range(_TRIES):
@@ -52,18 +53,18 @@ async def assign_address(transaction: Statements, gateway: Gateway, device_id: u
         if found is None:
             if released:
                 break
-            # As late as can be: what a packet capture or a log says of an address holds for long.
+            # Reuse addresses as late as possible, so that captures and logs stay unambiguous for long.
             await hot_queries.release_addresses(transaction, gateway.id)
             released = True
             continue
-        # Someone may have been faster: then look again.
+        # False: another request took the address first.
         if await hot_queries.insert_address(transaction, gateway.id, device_id, found):
             return found
     raise CulvertError(Reason.POOL_EXHAUSTED, gateway=gateway.name)
 
 
 async def assign_early(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner | None:
-    """As `assign_address`, for a device that may never open a tunnel: devices that do have the upper half of the pools."""
+    """As `assign_address`, from the lower half of the pools: the upper half is left for devices that open tunnels."""
     for lost in range(_TRIES):
         mine, above = await _read_or_propose(
             transaction, gateway, device_id, secrets.randbelow(_SPREAD * lost + 1)
@@ -83,7 +84,7 @@ class InnerAddresses:
         self._fleet = fleet
 
     async def allot(self, device_id: uuid.UUID, resources: Sequence[Resource]) -> Allotment:
-        """Allot the device an address at each gateway that is the first of some resource, as long as there is room."""
+        """Assign the device addresses at the first gateway of each resource, while the pools have room."""
         async with self._database() as session:
             gateways = await self._list_gateways(session, device_id, [it.id for it in resources])
             inner = await repository.read_addresses_of(session, device_id)
@@ -121,7 +122,7 @@ class InnerAddresses:
 
 
 def _order_names(device_id: uuid.UUID, facts: Sequence[GatewayFact]) -> Sequence[str]:
-    """The gateways that can carry something now; all when none can."""
+    """The names of the usable gateways in order; all gateways when none is usable."""
     order = in_turn(device_id, facts)
     able = [fact.name for fact in order if fact.obstacle() is None]
     return able or [fact.name for fact in order]
@@ -130,7 +131,7 @@ def _order_names(device_id: uuid.UUID, facts: Sequence[GatewayFact]) -> Sequence
 async def _read_or_propose(
     transaction: Statements, gateway: Gateway, device_id: uuid.UUID, skip: int
 ) -> tuple[Inner | None, Inner | None]:
-    """The device's addresses, and the ones after the highest that anybody has."""
+    """The device's addresses, and the addresses after the highest taken ones."""
     mine, highest, highest6 = await hot_queries.read_addresses(transaction, gateway.id, device_id)
     above = _combine(
         gateway,

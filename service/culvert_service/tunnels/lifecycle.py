@@ -1,4 +1,4 @@
-"""A tunnel's life on the controller (RFC 9061 appendix D.2). Pure: an event in, the next state and what to do out.
+"""A tunnel's life on the controller (RFC 9061 appendix D.2). Pure: an event in; the next state and the actions out.
 
                  install 1            install n                     switch n, drain g
     (no tunnel) ───────────► UP(g) ──────────────► RENEWING(g, n) ──────────────────► UP(n)
@@ -10,7 +10,7 @@
     every state: drained(g) removes a generation that drains; close ends the tunnel with all of its SAs.
 
 "Install n" makes the gateway able to decrypt and encrypt with n; "switch n" moves its outbound traffic to n. A generation's
-number is never used twice, so that a late message about a forgotten one cannot be mistaken.
+number is never used twice, so that a late message about an old generation cannot mean a newer one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Event = Renew | Activate | Reopen | Drained
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The next state, and what brings it about, in the order of the fields."""
+    """The next state, and the actions that lead to it, in the order of the fields."""
 
     generations: Generations
     install: int | None = None
@@ -72,7 +72,7 @@ class Transition:
 
 
 class StaleGenerationError(CulvertError):
-    """The event names a generation that it does not fit."""
+    """The event names a generation that is neither current nor pending."""
 
     def __init__(self, current: int, asked: int) -> None:
         super().__init__(Reason.GENERATION_STALE, current=current, asked=asked)

@@ -1,4 +1,4 @@
-"""Looks at the gateways' counters, and closes the tunnels that nobody uses or whose devices are dead.
+"""Reads the gateways' counters, and closes tunnels that are idle or whose devices do not answer.
 
 counters ─► Silence, one a gateway ─► closed: idle, or silent
                                         └► asked over Watch to open again
@@ -26,10 +26,10 @@ from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
-# Our tunables. Looking takes this share of the time at most, so that what it costs does not grow with the fleet.
+# Our tunables. Reading counters takes at most this share of the time, however many gateways there are.
 _SHARE = 0.05
 _EVERY_SECONDS = 1.0
-# An SA's owner is read anew after this long: its resource's idle time may have changed.
+# An SA's tunnel is read again after this long: its resource's idle time may have changed.
 _KNOWN_SECONDS = 60.0
 
 
@@ -65,11 +65,11 @@ class Liveness:
             try:
                 await self._look(link)
             except CulvertError:
-                # The link says why; its tunnels are neither idle nor silent for that.
+                # The link logs the cause. Without counters no tunnel is judged idle or silent.
                 self._silence.pop(link.name, None)
                 self.traffic.forget(link.name)
             except Exception:
-                _log.exception("tunnels could not be looked at", extra={"gateway": link.name})
+                _log.exception("cannot check the gateway's tunnels", extra={"gateway": link.name})
         ended = time.monotonic()
         self._not_before = ended + (ended - began) / _SHARE
 
@@ -91,7 +91,7 @@ class Liveness:
         for tunnel_id in found.ask:
             device_id = by_tunnel[tunnel_id][0].device_id
             await self._pushes.tell_elsewhere(device_id, GatewayMoved(tunnel_id, silent))
-        # A tunnel that was found idle may be open anew by now.
+        # A tunnel may have been opened again since; the generation tells.
         for why, tunnels in ((CulvertError(Reason.CLOSED_IDLE), found.idle), (silent, found.silent)):
             if tunnels:
                 seen = {(it, sa.generation) for it in tunnels for sa in by_tunnel[it]}

@@ -1,7 +1,7 @@
-"""OpenTunnel: decide, allocate, program the gateway, commit; or leave everything as it was.
+"""OpenTunnel: decide, allocate, program the gateway, commit; or change nothing.
 
-One transaction spans it all. The gateway is written before the commit, so that a tunnel in the database is one that
-works; a commit that fails takes the gateway's entries back.
+One transaction spans all steps. The gateway is written before the commit, so that every tunnel in the database works.
+A failed commit removes the gateway's entries again.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Two equal requests at once share one answer, whatever the device has measured of the gateways, and whatever name
-    stood for this one. `path_mtus`: as of Tunnel, by gateway. `without`: gateways that have been tried already.
-    `asked`: the name that a program asked for, where it stands for `fqdn`; it decides nothing.
+    """Two equal requests at the same time share one answer; distances and aliases do not count for equality.
+    `path_mtus`: as of Tunnel, by gateway. `without`: gateways that have been tried already.
+    `asked`: the alias of `fqdn` that a program asked for; it has no effect on the decision.
     """
 
     caller: DeviceCaller
@@ -69,7 +69,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The answer, and what is to be seen to after it: what drains, what is left on which gateway."""
+    """The answer, and the work after it: the draining generation, the replaced tunnel, entries left on a gateway."""
 
     tunnel: GrantedTunnel
     timeline: Timeline
@@ -80,7 +80,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A tunnel that is in the transaction, and has yet to be on the gateway."""
+    """A tunnel that is in the transaction, but not on the gateway yet."""
 
     tunnel: GrantedTunnel
     batches: Sequence[Sequence[Update]]
@@ -91,21 +91,21 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """For the owners of these gateways, which would serve, had their owner reached them."""
+    """These gateways could serve as soon as their owners have connected to them."""
 
     gateways: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _NextGateway:
-    """Nothing could be written to this one."""
+    """The write to the gateway `failed` had no effect."""
 
     failed: str
     why: CulvertError
 
 
 class _Retry:
-    """Another request for the same tunnel was faster, or a change of what it rests on."""
+    """Another request opened the same tunnel first, or its resource, gateway or owner changed."""
 
 
 class Opening:
@@ -130,19 +130,19 @@ class Opening:
         self._approval = approval
 
     async def warm_up(self) -> None:
-        """The first click need not wait for statements to be compiled and a connection to be made."""
+        """Compile the statements and open a connection, so that the first click need not wait for them."""
         async with direct(self._database, CONTROLLER) as transaction:
             await read_open_facts(transaction, b"", "")
 
     async def open(self, request: OpenRequest, timeline: Timeline) -> Opened | Elsewhere:
-        """Tries the gateways in order. Raises CulvertError; nothing is then left behind, as with Elsewhere."""
+        """Tries the gateways in order. Raises CulvertError. An error or Elsewhere leaves no entries or rows."""
         failed = set(request.without)
         races = 0
         while True:
             try:
                 outcome = await self._attempt(request, timeline, failed)
             except IntegrityConstraintViolationError:
-                # The only row that can go away while this transaction holds the others.
+                # Only the resource's row can vanish here: the transaction has locked the other rows.
                 raise CulvertError(Reason.NAME_UNKNOWN, name=request.fqdn) from None
             match outcome:
                 case Opened() | Elsewhere():
@@ -166,14 +166,14 @@ class Opening:
         try:
             await none.wait()
         except CulvertError:
-            # Unless it has changed hands meanwhile.
+            # Try again if the gateway has a new owner since.
             return self._fleet.get(none.link.name) is not none.link
         return True
 
     async def _attempt(
         self, request: OpenRequest, timeline: Timeline, failed: Set[str]
     ) -> Opened | Elsewhere | _Wait | _NextGateway | NoTurn | _Retry:
-        """In one transaction, which ends without effect unless the tunnel is opened. Raises CulvertError."""
+        """One attempt in one transaction, which is rolled back unless it opens the tunnel. Raises CulvertError."""
         async with direct(self._database, request.caller.actor) as transaction:
             facts = await read_open_facts(transaction, request.caller.fingerprint, request.fqdn)
             device = admitted(facts.device, request.caller.fingerprint, self._now())
@@ -202,7 +202,7 @@ class Opening:
                 if isinstance(link, Elsewhere):
                     return link
                 if existing is not None and existing.gateway != link.name:
-                    # The device has packets on their way, and sends there until it has this answer.
+                    # The device sends through the old gateway until it has this answer.
                     await hot_queries.start_leaving(transaction, existing.id, self._drain)
                 elif existing is not None:
                     await hot_queries.delete_tunnel(transaction, existing.id)
@@ -234,7 +234,7 @@ class Opening:
                 if error.reason is not Reason.GATEWAY_DOWN:
                     raise
                 if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
-                    # The gateway has changed hands meanwhile.
+                    # The gateway has a new owner since the decision.
                     return _Retry()
                 return _NextGateway(link.name, error)
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
@@ -335,7 +335,7 @@ class Opening:
             path.probe,
             GrantedPair.of(pair, keys, path),
         )
-        # One request: nothing is sent into a tunnel that no device has yet, so the order among them matters to nobody.
+        # One request: no device has the tunnel yet, so the order of its entries has no effect.
         install = [
             *install_pair(path, pair, keys.wrap_with(link.config.key_wrap)),
             *inserts(*policy_entries(path, pair.to_device.sa_id)),
@@ -349,7 +349,7 @@ class Opening:
         permitted_until: datetime.datetime,
         policy_version: int,
     ) -> _Job:
-        """The gateway has its part already."""
+        """Hand out the keys of a restored tunnel, whose entries the gateway already has."""
         tunnel = restored.record
         await hot_queries.update_tunnel(
             transaction,
@@ -370,11 +370,11 @@ class Opening:
         permitted_until: datetime.datetime,
         policy_version: int,
     ) -> _Job:
-        """The device has no keys any more, or wants new ones: the same tunnel with a fresh pair."""
+        """Open the same tunnel with a fresh pair, for a device that has lost its keys or wants new ones."""
         step = advance(existing.generations, Reopen())
         assert step.install is not None
         assert step.drain is not None
-        # Under a tag of its own: where the gateway saw the device before says nothing about where it is now.
+        # A new tag: the address at which the gateway saw the old SAs' packets says nothing about the new pair's.
         pair = await allocate_pair(
             transaction, existing.id, existing.device_id, link, step.install, draw_tag()
         )
@@ -426,7 +426,7 @@ def _grant(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunnel
 
 
 def _can_stay(tunnel: TunnelRecord, permit: Permit, peer: str) -> bool:
-    """Where it is, unless an administrator has led it elsewhere or it cannot."""
+    """Whether the tunnel stays at its gateway: not if it is led away, or the gateway cannot carry it."""
     may = permit.gateways[:1] if tunnel.led_away else permit.gateways
     return tunnel.gateway in may and tunnel.faces(peer)
 

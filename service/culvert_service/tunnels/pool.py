@@ -1,4 +1,4 @@
-"""Inner addresses of a gateway's pool (DESIGN D13). Pure."""
+"""Inner addresses of a gateway's pools. Pure."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The inner addresses of a device at a gateway; IPv6 where the gateway has a pool of it."""
+    """The inner addresses of a device at a gateway; `address6` only where the gateway has an IPv6 pool."""
 
     address: str
     address6: str | None = None
 
     def belongs(self, pool: str, pool6: str | None) -> bool:
-        """Whether these are what a device can have of the pools."""
+        """Whether these addresses are in the pools, one for each pool."""
         if (pool6 is None) != (self.address6 is None):
             return False
         return _is_of(self.address, pool) and (pool6 is None or _is_of(self.address6 or "", pool6))
 
     def leaves_half(self, pool: str, pool6: str | None) -> bool:
-        """Whether these are in the lower half of the pools."""
+        """Whether these addresses are in the lower halves of the pools."""
         return _in_lower_half(self.address, pool) and (
             pool6 is None or _in_lower_half(self.address6 or "", pool6)
         )
 
 
 def find_free_address(pool: str, taken: Collection[str], skip: int = 0) -> str | None:
-    """The lowest host address of the pool, of either family, that nobody has; or `skip` further, if there are so many."""
+    """The lowest free host address of the pool (IPv4 or IPv6), or the free one `skip` places further, if there is one."""
     used = {ipaddress.ip_address(address) for address in taken}
     free = (str(host) for host in ipaddress.ip_network(pool).hosts() if host not in used)
     found = None
@@ -39,7 +39,7 @@ def find_free_address(pool: str, taken: Collection[str], skip: int = 0) -> str |
 
 
 def find_address_after(pool: str, highest: str | None, skip: int = 0) -> str | None:
-    """The host address of the pool, of either family, that follows the highest that is taken; or `skip` further."""
+    """The host address of the pool (IPv4 or IPv6) after the highest taken one, or `skip` further."""
     network = ipaddress.ip_network(pool)
     found = ipaddress.ip_address(highest) if highest else network.network_address
     try:

@@ -1,7 +1,7 @@
 """The common part of opening, renewing and activating: numbers and keys for a pair, then the gateway, then the commit.
 
-A transaction waits for a gateway's answer, for a second at most, and never for its turn there. A reconciliation that has
-the gateway reads the database meanwhile, and a pooler may have two connections for all.
+A transaction waits at most 1 s for a gateway's answer, and never for the gateway's write lock: the reconciliation that
+holds the lock reads the database, and a pooler may offer only two connections, so waiting could deadlock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.grant import Timeline
 
-# A gateway's reconciliations are seconds apart: a change that meets so many in a row is refused.
+# Reconciliations are seconds apart: a change that meets this many in a row is refused.
 _TURNS = 5
 
 _Result = TypeVar("_Result")
@@ -30,18 +30,18 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class NoTurn:
-    """A reconciliation has the gateway. The transaction has to end without effect before it waits for its turn."""
+    """A reconciliation holds the gateway's write lock. The transaction must be rolled back before it waits for it."""
 
     link: Link
 
     async def wait(self) -> None:
-        """Raises CulvertError GATEWAY_DOWN when it does not come."""
+        """Wait until the write lock was free once. Raises CulvertError GATEWAY_DOWN after the link's time limit."""
         async with self.link.writing():
             pass
 
 
 async def repeat_in_turn(attempt: Callable[[], Awaitable[_Result | NoTurn]]) -> _Result:
-    """Makes a transaction again after each reconciliation that it meets. Raises CulvertError GATEWAY_DOWN, too."""
+    """Repeat a transaction after each reconciliation that it meets. Raises CulvertError GATEWAY_DOWN after _TURNS."""
     gateway = ""
     for _ in range(_TURNS):
         outcome = await attempt()
@@ -77,7 +77,7 @@ async def program_and_commit(
     batches: Sequence[Sequence[Update]],
     timeline: Timeline | None = None,
 ) -> NoTurn | None:
-    """Either both the gateway and the database have it, or neither.
+    """Write the gateway and commit: either both have the change, or neither.
 
     Returns NoTurn when nothing is written and nothing is committed. Raises CulvertError, or the database's error.
     """

@@ -1,4 +1,4 @@
-"""A tunnel as its rows tell it, parsed once."""
+"""A tunnel parsed from its rows."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ class TunnelRecord:
     generations: Generations
     pairs: dict[int, Pair]
     ends_at: datetime.datetime | None
-    # Its successor is up at another gateway.
+    # Its successor is open at another gateway.
     leaving: bool = False
-    # Its device is to open it at another gateway, if one can be used.
+    # Its device should open it at another gateway, if one is usable.
     led_away: bool = False
 
     def is_like(self, other: TunnelRecord | None) -> bool:
-        """Whether a device and a gateway that know the one know the other."""
+        """Whether the entries and the device's view of both are the same."""
         return other is not None and (self.path, self.fqdn) == (other.path, other.fqdn)
 
     def faces(self, peer: str) -> bool:
@@ -107,11 +107,11 @@ class TunnelRecord:
         return DesiredTunnel(self.id, self.generations.current, sas, self._desired_entries, self)
 
     def policy(self) -> tuple[Entry, ...]:
-        """Its spd_out entries now."""
+        """The spd_out entries for its current generation."""
         return policy_entries(self.path, self.pairs[self.generations.current].to_device.sa_id)
 
     def build_refit(self, path: Path, *, without: Collection[int] = ()) -> list[Update]:
-        """Its inbound policies for the largest packet of `path`, but for those of the generations in `without`."""
+        """Updates of its inbound policies to the inner MTU of `path`, except those of the generations in `without`."""
         if path.inner_mtu == self.path.inner_mtu:
             return []
         pairs = [pair for generation, pair in self.pairs.items() if generation not in without]
@@ -122,7 +122,7 @@ class TunnelRecord:
         ]
 
     def build_removal(self) -> list[list[Update]]:
-        """Everything that it has on its gateway: first what sends traffic into it."""
+        """Removals of all of its entries. The entries that send traffic into it come first."""
         pairs = [update for pair in self.pairs.values() for update in remove_pair(self.path, pair)]
         return [deletes(*self.policy()), pairs]
 
@@ -158,7 +158,7 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A tunnel that has to be decided about anew, with what the decision needs."""
+    """A tunnel that needs a new decision, with the facts for it."""
 
     id: uuid.UUID
     generation: int
@@ -175,7 +175,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A tunnel for the admin's list."""
+    """A tunnel for the console's list."""
 
     tunnel: Tunnel
     device: str
@@ -190,7 +190,7 @@ class Listed:
 def parse(
     tunnel: Mapping[str, Any], sas: Sequence[Mapping[str, Any]], shape: TunnelShape, inner: Inner
 ) -> TunnelRecord:
-    """A record of rows as `to_jsonb` shows them. Thousands are read at once: the mapper's objects would be too slow."""
+    """Parse rows in the form of `to_jsonb`: thousands are read at once, for which the mapper is too slow."""
     current: int = tunnel["generation"]
     generations = {sa["generation"] for sa in sas}
     draining = frozenset(sa["generation"] for sa in sas if sa["drain_until"] is not None)
@@ -284,7 +284,7 @@ def parse_possible(shown: str, sas: str, resource: str, gateway: str, inner: str
         return None
 
 
-# Many openings find few resources and gateways: most find them parsed. Nobody changes what is shared so.
+# Cached: many tunnels share few resources and gateways. The shared objects must not be changed.
 @functools.lru_cache(maxsize=4096)
 def parse_resource(shown: str) -> Resource:
     return from_json(Resource, shown)

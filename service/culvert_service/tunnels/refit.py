@@ -1,4 +1,4 @@
-"""Changes of gateways and resources under open tunnels: a tunnel that would be another afterwards is closed with them.
+"""Changes of gateways and resources under open tunnels: a tunnel whose entries would differ afterwards is closed.
 
  rows locked ─► tunnels as they are ─► change ─► the same tunnels as they would be ─► those that differ: closed
                                                                                   └► those at the wrong gateway: marked
@@ -7,11 +7,11 @@
  gateways after ──┴─► tunnels behind others that were not there ─┐
                       tunnels at none of them ── by a time ──────┴─► marked ─► failover.py asks their devices
 
-All in the transaction of the change. An opening that has read what was before finds, when it comes to its tunnel's row,
-that the version is another, and begins anew (hot_queries.insert_tunnel): no tunnel has entries of a former description.
+All steps run in the transaction of the change. An OpenTunnel that has read the old version finds the new version when it
+inserts its row, and starts again (hot_queries.insert_tunnel): so no tunnel has entries of an old version.
 
-A marked tunnel carries on until its device has opened it elsewhere. At a gateway that is none of the resource's any more
-it does so for a while only: then its permission ends, and is not given again.
+A marked tunnel works until its device has opened it at another gateway. At a gateway that no longer serves the resource
+it works for MOVE_WITHIN only: then its permission ends for good.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from culvert_service.tunnels import repository
 from culvert_service.tunnels.closing import ClosedTunnels, Closing
 from culvert_service.tunnels.record import TunnelRecord
 
-# Devices that watch move within seconds. Those that do not call lose what their gateway must not carry any more.
+# Devices that watch move within seconds. Devices that do not call lose tunnels that their gateway must not carry now.
 MOVE_WITHIN = datetime.timedelta(minutes=1)
 
 
@@ -50,12 +50,12 @@ class GatewayOrder:
 
 
 def find_behind(was: GatewayOrder, now: GatewayOrder) -> frozenset[int]:
-    """Gateways that come after others than they did. With weights nobody is led anywhere: only who opens chooses. Pure."""
+    """Gateways that now have other gateways before them. Empty with weights: these count at the next opening only. Pure."""
     return frozenset(it for it in now.gateways if (first := now.before(it)) and first != was.before(it))
 
 
 class Refit:
-    """Each method locks the tunnels of a gateway or resource, whose own row is locked, before it changes."""
+    """Locks the tunnels of a gateway or resource before it changes. The caller has locked its row."""
 
     def __init__(self, closing: Closing, now: Now) -> None:
         self._closing = closing
@@ -75,7 +75,7 @@ class Refit:
 
 @dataclass(frozen=True, slots=True)
 class TunnelsAtGateway:
-    """Locked, as they were before the gateway changes."""
+    """A gateway's locked tunnels, as read before its change."""
 
     _closing: Closing
     _transaction: Transaction
@@ -83,7 +83,7 @@ class TunnelsAtGateway:
     _before: Sequence[TunnelRecord]
 
     async def close_unfit(self) -> ClosedTunnels:
-        """After the change is written. Devices whose addresses are not in the gateway's pools any more get others."""
+        """Close tunnels after the change is written, and delete addresses that are no longer in the gateway's pools."""
         what = f"the gateway {self._gateway.name}"
         closed = await _close_unfit(self._closing, self._transaction, self._before, what)
         await repository.delete_addresses_outside(self._transaction.session, self._gateway)
@@ -92,7 +92,7 @@ class TunnelsAtGateway:
 
 @dataclass(frozen=True, slots=True)
 class TunnelsToResource:
-    """Locked, as they were before the resource changes."""
+    """A resource's locked tunnels, as read before its change."""
 
     _closing: Closing
     _now: Now
@@ -103,7 +103,7 @@ class TunnelsToResource:
     _before: Sequence[TunnelRecord]
 
     async def close_unfit(self) -> ClosedTunnels:
-        """After the change is written. Marks those that go to another gateway."""
+        """Close tunnels after the change is written, and mark those that must move to another gateway."""
         what = Phrase("the resource {name}", name=self._name)
         closed = await _close_unfit(self._closing, self._transaction, self._before, what)
         session = self._transaction.session

@@ -1,4 +1,4 @@
-"""SQL about tunnels, but for what an OpenTunnel or a renewal waits for (hot_queries.py)."""
+"""SQL about tunnels, except the statements that OpenTunnel and renewals run (hot_queries.py)."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.record import Due, Listed, Stranded, TunnelRecord, parse_possible, parse_texts
 from culvert_service.tunnels.silence import Carried
 
-# A condition on a tunnel, that only this file builds.
+# A condition on a tunnel; only this file builds conditions.
 Which = ColumnElement[bool]
 # A drain's controller ends it within this time, unless that controller died.
 ABANDONED = timedelta(seconds=1)
-# The number of rows read of a gateway at a time; endpoints are not negative.
+# Rows read at a time from one gateway.
 _PORTION = 1000
 _BEFORE_ALL = -1
 _RECORDS = Statement(RECORD.where(Tunnel.id == func.any(bindparam("tunnel_ids", type_=ARRAY(Uuid)))))
-# Their gateway, and resources that many of them share, are not repeated for each.
+# Gateways and resources are read separately, because many tunnels share them.
 _OF_GATEWAY = Tunnel.gateway_id == bindparam("gateway_id")
 _TUNNELS_OF_GATEWAY = Statement(
     select(Tunnel.endpoint, Tunnel.resource_id, as_json(Tunnel), SAS_OF_TUNNEL, as_json(Address))
@@ -143,7 +143,7 @@ def is_at_generation(tunnels: Collection[tuple[uuid.UUID, int]]) -> Which:
 
 
 def is_as_decided(tunnels: Sequence[Due]) -> Which:
-    """Not one that was opened anew, or has moved again, since."""
+    """Unchanged since the decision: neither opened again nor moved."""
     return or_(
         *(
             and_(
@@ -158,14 +158,14 @@ def is_as_decided(tunnels: Sequence[Due]) -> Which:
 
 
 def uses_sas(gateway_id: int, sa_ids: Collection[int]) -> Which:
-    """Whether one of these SAs of the gateway is of its current generation."""
+    """Its current generation uses one of these SAs of the gateway."""
     sa = SecurityAssociation
     of_it = (sa.tunnel_id == Tunnel.id, sa.generation == Tunnel.generation)
     return exists().where(*of_it, sa.gateway_id == gateway_id, sa.sa_id.in_(sa_ids))
 
 
 async def lock_all(transaction: InSession, which: Which) -> list[TunnelRecord]:
-    """The tunnels that match, to themselves until this transaction ends."""
+    """Lock the tunnels that match until this transaction ends, and return them."""
     found = await transaction.session.scalars(
         select(Tunnel.id).where(which).order_by(Tunnel.id).with_for_update()
     )
@@ -179,7 +179,7 @@ async def delete_tunnels(session: AsyncSession, ids: Sequence[uuid.UUID]) -> Non
 
 
 async def take(transaction: InSession, which: Which) -> list[TunnelRecord]:
-    """Deletes the tunnels that match, and returns what they were."""
+    """Delete the tunnels that match, and return them."""
     taken = await lock_all(transaction, which)
     await delete_tunnels(transaction.session, [record.id for record in taken])
     return taken
@@ -192,11 +192,11 @@ async def read_possible(transaction: Statements, ids: Sequence[uuid.UUID]) -> di
 
 
 async def forget_drained(session: AsyncSession, gateway_id: int) -> None:
-    """SAs of a gateway whose drain nobody ended when it was time, and what they were the last of."""
+    """Delete a gateway's SAs whose drain has been over for ABANDONED, and leaving tunnels without SAs."""
     drained = SecurityAssociation.drain_until <= func.now() - ABANDONED
     of_it = SecurityAssociation.tunnel_id == Tunnel.id
     left = and_(Tunnel.state == TunnelState.LEAVING, ~exists().where(of_it))
-    # As everywhere, a tunnel is locked before its SAs; whoever has one now sees to it.
+    # As everywhere, a tunnel is locked before its SAs. Locked tunnels are skipped: their transaction handles them.
     due = await session.scalars(
         select(Tunnel.id)
         .where(_OF_GATEWAY, or_(exists().where(of_it, drained), left))
@@ -218,7 +218,7 @@ class Portion:
     _shapes: Mapping[int, tuple[str, str]]
 
     def records(self) -> list[TunnelRecord]:
-        """Without those whose resource was gone, with them, before it was read."""
+        """The records, except tunnels that were deleted with their resource before the resource was read."""
         return [
             parse_texts(shown, sas, *self._shapes[resource], inner)
             for _, resource, shown, sas, inner in self._rows
@@ -229,7 +229,7 @@ class Portion:
 async def read_portion(
     session: AsyncSession, gateway_id: int, after: Endpoint | None = None
 ) -> Portion | None:
-    """None after the last one."""
+    """The tunnels after this endpoint; None after the last page."""
     statements = InSession(session)
     rows = await statements.rows(
         _TUNNELS_OF_GATEWAY, gateway_id=gateway_id, after=_BEFORE_ALL if after is None else after
@@ -256,13 +256,13 @@ async def find_by_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> Tunn
 
 
 async def lock_idle(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, int]]) -> set[uuid.UUID]:
-    """Lock the tunnels that are still at that generation, until the transaction ends; gives those."""
+    """Lock the tunnels that are still at that generation until the transaction ends. Returns their ids."""
     asked = {"ids": [number for number, _ in tunnels], "generations": [current for _, current in tunnels]}
     return set(await session.scalars(_LOCK_ALL, asked))
 
 
 async def renumber(session: AsyncSession, tunnels: Sequence[tuple[uuid.UUID, Pair]]) -> None:
-    """Their one pair is this one. Raises IntegrityError when an SPI is taken."""
+    """Replace all pairs of each tunnel by the given one. Raises IntegrityError when an SPI is taken."""
     await session.execute(_FORGET_OTHERS, {"ids": [number for number, _ in tunnels]})
     sas = [
         (number, direction, sa.spi, pair.generation, pair.tag)
@@ -336,7 +336,7 @@ async def lead_away(
     behind: Collection[int],
     by: datetime.datetime,
 ) -> None:
-    """Mark a resource's tunnels at gateways that are `behind`, and those at none of its `gateways`, which end `by` then."""
+    """Mark a resource's tunnels at gateways in `behind`. Also mark those at none of its `gateways`: these end at `by`."""
     left = Tunnel.gateway_id.not_in(gateways)
     end = func.least(Tunnel.permitted_until, by)
     await session.execute(
@@ -358,7 +358,7 @@ async def read_addresses_of(session: AsyncSession, device_id: uuid.UUID) -> dict
 
 
 async def lock_gateways(session: AsyncSession, names: Collection[str]) -> Sequence[Gateway]:
-    """Always in the same order. Their pools do not change until this transaction ends."""
+    """Lock the gateways in the order of their ids. Their pools do not change until this transaction ends."""
     query = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
     return (await session.scalars(query.with_for_update(read=True))).all()
 
@@ -375,7 +375,7 @@ async def delete_addresses_outside(session: AsyncSession, gateway: Gateway) -> N
 
 
 async def list_due(session: AsyncSession, now: datetime.datetime, limit: int | None) -> list[Due]:
-    """None: all of them."""
+    """Tunnels that need a new decision; `limit` None: all."""
     query = (
         select(
             Tunnel.id,
@@ -402,7 +402,7 @@ async def list_due(session: AsyncSession, now: datetime.datetime, limit: int | N
 
 
 async def permit(session: AsyncSession, permitted: Sequence[tuple[Due, datetime.datetime]]) -> None:
-    """Until when. What has changed in the meantime stays due."""
+    """Set until when each tunnel is permitted. Tunnels that changed since they were read stay due."""
     rows = [
         {
             "was_id": tunnel.id,
@@ -429,7 +429,7 @@ async def read_policy_version(session: AsyncSession) -> int:
 async def list_stranded(
     session: AsyncSession, gone: Collection[str], drains: Collection[str], usable: Collection[str]
 ) -> list[Stranded]:
-    """Tunnels at gateways that are `gone` or drain, and those led away, to what one that is `usable` serves as well."""
+    """Tunnels at gateways that are gone or drain, and marked tunnels, whose resource a usable gateway serves too."""
     leaves = (*gone, *drains)
     mine, other = aliased(ResourceGateway), aliased(Gateway)
     its_place = (
@@ -443,7 +443,7 @@ async def list_stranded(
         exists()
         .where(ResourceGateway.resource_id == Tunnel.resource_id, ResourceGateway.gateway_id == other.id)
         .where(other.name.in_(usable))
-        # A tunnel at a gateway that works moves only to gateways that are tried before it.
+        # A tunnel at a working gateway moves only to gateways before it in the order.
         .where(or_(leaving, its_place.is_(None), ResourceGateway.position < its_place))
     )
     query = (
@@ -458,7 +458,7 @@ async def list_stranded(
 
 
 async def find_carried(session: AsyncSession, gateway_id: int, sa_ids: Collection[int]) -> dict[int, Carried]:
-    """The tunnels of those SAs that there are."""
+    """The tunnels by SA; SAs without a tunnel are left out."""
     sa = SecurityAssociation
     query = (
         select(sa.sa_id, Tunnel.id, Tunnel.device_id, sa.generation, Resource.idle_seconds)

@@ -1,7 +1,7 @@
-"""A gateway that has lost SAs, as by a restart: their tunnels get fresh keys, many at once, before their devices ask.
+"""After a gateway lost SAs, as by a restart, their tunnels get fresh keys in batches, before their devices ask.
 
-Keys are kept nowhere, so a lost SA cannot be written again (RFC 9061 section 4.2). Its device is told to open anew, and is
-handed the keys that wait here, for a minute and once. Devices that have their stream here come first.
+Keys are not stored, so a lost SA cannot be written again (RFC 9061 section 4.2). Its device is told to open again, and
+gets the new keys, which wait here for 60 s and are given once. Devices that watch at this controller come first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 _CLAIM_SECONDS = 60.0
 # Tunnels in one transaction and one turn at the gateway.
 _BATCH = 200
-# Batches under way: while one waits for Postgres or the gateway, the next one is computed.
+# Concurrent batches: while one waits for Postgres or the gateway, the next one is computed.
 _TOGETHER = 2
 _DRAWS = 4
 
@@ -71,14 +71,14 @@ class Restoring:
         self._waiting: dict[uuid.UUID, Restored] = {}
 
     def claim(self, record: TunnelRecord, peer: str) -> Restored | None:
-        """The keys that wait for a tunnel's device, if they are its newest and it is where it was. Once."""
+        """Return the waiting keys once, if they are the tunnel's newest and the device's address is unchanged."""
         found = self._waiting.pop(record.id, None)
         if found is None or found.pair.generation != record.generations.current:
             return None
         return found if record.path.peer_address == peer else None
 
     async def restore(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
-        """Raises CulvertError GATEWAY_DOWN; the next reconciliation does the rest."""
+        """Raises CulvertError GATEWAY_DOWN; the next reconciliation restores the rest."""
         records = [cast(TunnelRecord, one.source) for one in lost]
         watched = [self._hub.watches(record.device_id) for record in records]
         for first in (True, False):
@@ -108,7 +108,7 @@ class Restoring:
             self._background.start_wait(self._expire(link, restored), "restore")
 
     async def _restore_batch(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored]:
-        """Again with other numbers where one is another's: of tens of thousands of SPIs that happens."""
+        """Repeat with other numbers when an SPI is taken: with tens of thousands of SPIs that happens."""
         for _ in range(_DRAWS - 1):
             with suppress(IntegrityError):
                 return await repeat_in_turn(partial(self._restore, link, records))
@@ -162,7 +162,7 @@ class Restoring:
 
 
 def _renumber(record: TunnelRecord) -> Restored:
-    """The gateway's own numbers are free again; an SPI names keys to the device as well, and is new."""
+    """Keep the gateway's numbers, which are free again; draw new SPIs, because the device may still have the old ones."""
     old = record.pairs[record.generations.current]
     generation = max(record.generations.numbers) + 1
     pair = Pair(

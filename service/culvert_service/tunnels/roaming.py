@@ -1,9 +1,9 @@
-"""A device that moves: what its gateway has authenticated becomes what the database and the gateway's entries say.
+"""Roaming: writes the peer endpoint that a gateway has authenticated to the database and to the gateway's entries.
 
  gateway ── moved_t, until acted on ──► Newest ── one at a time, at most once a second ──► sad_out modified, row updated
 
-Only an authenticated packet moves a peer (RFC 4555 section 3.5): the gateway already sends to the new place when it
-tells, so nothing here is urgent, and a storm of moves costs one write a second for each SA.
+Only an authenticated packet moves a peer (RFC 4555 section 3.5). The gateway already sends to the new endpoint when it
+reports it, so nothing here is urgent: many moves cost at most one write per second and SA.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class Peer:
 
 
 class Newest:
-    """The last reported endpoint of each SA, and whether somebody is at work on it."""
+    """The last reported endpoint of each SA, and whether a task is writing it."""
 
     def __init__(self) -> None:
         self._heard: dict[_Sa, Peer | None] = {}
 
     def hear(self, sa: _Sa, peer: Peer) -> bool:
-        """True when nobody is at work on this SA: the caller has to begin."""
+        """True when no task works on this SA: the caller has to start one."""
         idle = sa not in self._heard
         self._heard[sa] = peer
         return idle
 
     def take(self, sa: _Sa) -> Peer | None:
-        """The endpoint reported since the last time; with None the work is over."""
+        """The endpoint reported since the last call; with None the task ends."""
         peer = self._heard.pop(sa, None)
         if peer is not None:
             self._heard[sa] = None
@@ -66,7 +66,7 @@ class Newest:
 
 
 class Roaming:
-    """Carries moves out."""
+    """Writes reported moves."""
 
     def __init__(self, database: Database, background: Background) -> None:
         self._database = database
@@ -87,7 +87,7 @@ class Roaming:
                     carried = peer
                 await asyncio.sleep(_SETTLE_SECONDS)
         except CulvertError as error:
-            # The gateway repeats it.
+            # The gateway repeats the digest.
             _log.warning("a move is not recorded yet", extra={"gateway": link.name, "why": error.message})
         finally:
             self._newest.give_up(sa)
@@ -102,7 +102,7 @@ class Roaming:
             changes = await _find_changes(link, record, path)
             if path == record.path and not changes:
                 return None
-            # Policies may ask where a device is: the tunnel is to be decided anew.
+            # Policies may depend on the device's address: the tunnel needs a new decision.
             await hot_queries.update_tunnel(
                 transaction,
                 record.id,
@@ -119,7 +119,7 @@ class Roaming:
 
 
 def _is_concerned(record: TunnelRecord, sa_id: int, peer: Peer) -> bool:
-    """Not when the tunnel was opened anew from elsewhere since: its older SAs say nothing about the newer ones."""
+    """False when the tunnel was opened again since: a report about older SAs does not hold for newer ones."""
     tag = record.pairs[record.generations.current].tag
     speaks = any(pair.to_device.sa_id == sa_id and pair.tag == tag for pair in record.pairs.values())
     return speaks and record.faces(peer.address)

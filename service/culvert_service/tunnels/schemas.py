@@ -1,4 +1,4 @@
-"""Tunnels as REST says them."""
+"""REST schemas of tunnels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TunnelOut(BaseModel):
     fqdn: str
     gateway: str
     suite: Suite
-    # Weaker than what is recommended; allowed by an administrator.
+    # A legacy suite, which an administrator has allowed.
     legacy: bool
     inner_address: str
     inner_address6: str | None
@@ -31,7 +31,7 @@ class TunnelOut(BaseModel):
     peer_port: int
     generation: int
     opened_at: datetime
-    # The gateway that it came from, because that was gone, drained, or is not its resource's next any more.
+    # The gateway that it moved from: that one was gone, drained, or lost its place in the resource's order.
     moved_from: str | None
 
     @computed_field

@@ -1,4 +1,4 @@
-"""Tunnels: opened, renewed, activated, drained, closed. The rules are in lifecycle.py; this carries them out."""
+"""Tunnels: open, renew, activate, drain, close. lifecycle.py has the rules; this file executes them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
-# Set-ups and renewals that are under way. More would not end sooner; but each would take so long that a gateway which
-# answers at once seems not to.
+# Concurrent set-ups and renewals. More would not finish sooner, but each would take so long that a gateway which answers
+# at once seems silent.
 _AT_ONCE = 16
 
 _Result = TypeVar("_Result")
@@ -72,8 +72,8 @@ class Tunnels:
         drain: datetime.timedelta,
         approval: bool,
     ) -> None:
-        """`drain`: how long the pair before stays good for inbound packets after an activation. `approval`: no policy lets
-        in a device that no administrator has approved."""
+        """`drain`: how long the gateway still decrypts with the old pair after an activation. `approval`: policies apply
+        only to devices that an administrator has approved."""
         self.drain = drain
         self._database = database
         self._fleet = fleet
@@ -106,32 +106,33 @@ class Tunnels:
     async def open(self, request: OpenRequest) -> Opened | Elsewhere:
         """Idempotent for a device and a name; equal requests at once share one answer.
 
-        Elsewhere, here and below: another controller has the gateway, and is to be asked. Raises CulvertError.
+        Returns Elsewhere, as the methods below, when another controller owns the gateway and must be asked instead.
+        Raises CulvertError.
         """
         task = self._in_flight.get(request)
         if task is None:
             task = self._in_flight[request] = self._background.start(self._open(request))
             task.add_done_callback(lambda _: self._in_flight.pop(request, None))
-        # A caller that hangs up does not stop a set-up half-way, nor take it from another caller.
+        # A caller that disconnects cancels neither a started set-up nor the one that another caller shares.
         return await asyncio.shield(task)
 
     async def renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed | Elsewhere:
-        """The next pair, for which the gateway is ready. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
+        """Return the next pair, installed at the gateway. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""
         renewing = partial(self._renew, caller, tunnel_id, generation)
         return await self._run(caller, "tunnel.renew", tunnel_id, renewing)
 
     async def activate(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Elsewhere | None:
-        """Moves the gateway's outbound traffic; the pair before drains. Idempotent."""
+        """Move the gateway's outbound traffic to this generation; the old pair drains. Idempotent."""
         activating = partial(self._activate, caller, tunnel_id, generation)
         return await self._run(caller, "tunnel.activate", tunnel_id, activating)
 
     async def set_path_mtu(self, caller: DeviceCaller, tunnel_id: uuid.UUID, mtu: int) -> Elsewhere | None:
-        """The gateway's policies hold to it. Idempotent."""
+        """Set the path MTU in the tunnel's row and the gateway's policies. Idempotent."""
         setting = partial(self._set_path_mtu, caller, tunnel_id, mtu)
         return await self._run(caller, "tunnel.path_mtu", tunnel_id, setting)
 
     async def close_by_device(self, caller: DeviceCaller, tunnel_id: uuid.UUID, why: CulvertError) -> None:
-        """A tunnel that is closed already is fine; another device's is TUNNEL_UNKNOWN."""
+        """A tunnel that is already closed is no error. Raises CulvertError TUNNEL_UNKNOWN for another device's tunnel."""
         async with begin(self._database, caller.actor) as transaction:
             found = await identity.device_by_fingerprint(transaction.session, caller.fingerprint)
             device = admitted(found, caller.fingerprint, self._now())
@@ -147,14 +148,14 @@ class Tunnels:
         return await self._closing.close(by, why, repository.has_id(tunnel_id)) > 0
 
     async def close_of_device(self, by: Actor, device_id: uuid.UUID) -> int:
-        """For a revocation."""
+        """Close a revoked device's tunnels."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the device was revoked"))
         return await self._closing.close(by, why, repository.is_of_devices([device_id]))
 
     async def close_of_devices(
         self, transaction: Transaction, devices: Collection[uuid.UUID]
     ) -> ClosedTunnels:
-        """For a person's deletion, in its transaction."""
+        """Close the tunnels of a person's devices, in the transaction that deletes the person."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the person was deleted"))
         return await self._closing.close_within(transaction, why, repository.is_of_devices(devices))
 
@@ -163,7 +164,7 @@ class Tunnels:
         return await self._closing.close(CONTROLLER, why, repository.uses_sas(link.config.id, sas))
 
     async def close_to_resource(self, transaction: Transaction, resource_id: int) -> ClosedTunnels:
-        """For a resource's deletion, in its transaction."""
+        """Close the tunnels to a resource, in the transaction that deletes it."""
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("the resource was withdrawn"))
         return await self._closing.close_within(transaction, why, repository.leads_to(resource_id))
 
@@ -174,7 +175,7 @@ class Tunnels:
         return [TunnelOut.of(listed) for listed in shown]
 
     async def desired(self, database: Database, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
-        """For the reconciler. A tunnel whose device has not renewed its keys in their whole life is closed."""
+        """For the reconciler. Closes tunnels whose keys have passed their hard limit in time without a renewal."""
         async with database.begin() as session:
             now = await clock(session)
             await repository.forget_drained(session, gateway_id)
@@ -186,14 +187,14 @@ class Tunnels:
         reading = asyncio.create_task(read(None))
         try:
             while portion := await reading:
-                # Postgres is at work on the next one meanwhile.
+                # Meanwhile Postgres reads the next portion.
                 reading = asyncio.create_task(read(portion.last))
-                # Beside, because a thousand take longer than whoever opens a tunnel meanwhile should wait.
+                # In a thread, because parsing a thousand records would delay an OpenTunnel.
                 found = await asyncio.to_thread(portion.records)
                 over = [it for it in found if it.ends_at is not None and it.ends_at <= now]
                 if over:
                     which = repository.is_at_generation([(it.id, it.generations.current) for it in over])
-                    # Beside: whoever reconciles has the gateway to itself.
+                    # In a task of its own: the reconciliation holds the gateway's write lock.
                     idle = CulvertError(Reason.CLOSED_IDLE)
                     self._background.start(self._closing.close(CONTROLLER, idle, which))
                 yield [record.desired() for record in found]
@@ -201,11 +202,11 @@ class Tunnels:
             reading.cancel()
 
     async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
-        """For the reconciler: these SAs are gone from the gateway."""
+        """Restore tunnels whose SAs the reconciler misses at the gateway."""
         await self._restoring.restore(link, tunnels)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
-        """Asks the device to renew."""
+        """Ask the device to renew."""
         async with self._database() as session:
             record = await repository.find_by_sa(session, link.config.id, sa_id)
         if record is None:
@@ -216,11 +217,11 @@ class Tunnels:
             await self._pushes.tell_elsewhere(record.device_id, expiring)
 
     def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
-        """For a gateway's digest: it has authenticated a packet from there."""
+        """Record a move that a gateway's digest reports: it authenticated a packet from this endpoint."""
         self._roaming.record_move(link, sa_id, Peer(peer_address, peer_port))
 
     async def stop(self) -> None:
-        """Lets what is under way finish; what drains is finished by the next start's reconciliation."""
+        """Let running calls finish. The reconciliation after the next start ends what still drains."""
         await self._liveness.stop()
         await self._failover.stop()
         await self.enforcement.stop()
@@ -271,7 +272,7 @@ class Tunnels:
         tunnel_id: uuid.UUID,
         work: Callable[[], Awaitable[_Result | NoTurn]],
     ) -> _Result:
-        """Run a device's change of its tunnel to its end, whether the device hangs up or not."""
+        """Run a device's change of its tunnel to its end, even if the device disconnects."""
 
         async def run() -> _Result:
             denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")

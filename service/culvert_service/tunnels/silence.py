@@ -1,9 +1,9 @@
-"""Findings from a gateway's counters: idle tunnels, and devices that do not answer any more. Pure.
+"""Judges by a gateway's counters: idle tunnels, and devices that no longer answer. Pure.
 
-A device is heard by packets that were authenticated and that its policy lets in. What is only sent to it says nothing of
-it: where that goes on and nothing comes back, the device is asked to open the tunnel again (RFC 7296 section 2.4: only a
-silent peer is probed), and the tunnel of one that does not even do that is closed. A device that only listens, and does
-answer when it is asked, is asked less and less often.
+Only authenticated packets that the policy admits prove that a device is alive. When packets are sent to it and none come
+back for SILENCE, the device is asked to open the tunnel again (RFC 7296 section 2.4: only a silent peer is probed). If it
+does not within ANSWER, its tunnel is closed. A device that only receives, but answers when asked, is asked less and less
+often: up to every SILENCE_MAX.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Our tunables, in seconds. The device closes an idle tunnel by itself: the gateway's clock is behind its own.
+# Our tunables, in seconds. The device closes its idle tunnels itself; the margin lets it do so first.
 IDLE_MARGIN = 3.0
 SILENCE = 30.0
 SILENCE_MAX = 1800.0
@@ -22,7 +22,7 @@ ANSWER = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Packets so far, by SA: authenticated and let in; sealed."""
+    """Packets so far, by SA. `heard`: authenticated and admitted by the policy; `sent`: encrypted."""
 
     heard: Mapping[int, int]
     sent: Mapping[int, int]
@@ -40,7 +40,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Tunnels that are to be closed, and whose devices are to be asked."""
+    """Tunnels to close (`idle`, `silent`), and tunnels whose devices to ask."""
 
     idle: frozenset[uuid.UUID] = frozenset()
     silent: frozenset[uuid.UUID] = frozenset()
@@ -72,14 +72,14 @@ class _Tunnel:
 
 
 class Silence:
-    """The findings of one gateway, look by look. Times are monotonic, in seconds."""
+    """Judges the tunnels of one gateway, reading by reading. Times are monotonic, in seconds."""
 
     def __init__(self) -> None:
         self._before = Counts({}, {})
         self._tunnels: dict[uuid.UUID, _Tunnel] = {}
 
     def look(self, counts: Counts, carried: Mapping[int, Carried], now: float) -> Verdicts:
-        """SAs that are not in `carried` count for nothing yet."""
+        """Judge after a reading of the counters. SAs that are not in `carried` are ignored."""
         sas: dict[uuid.UUID, set[int]] = defaultdict(set)
         idle_seconds: dict[uuid.UUID, int] = {}
         for sa in counts.heard.keys() | counts.sent.keys():

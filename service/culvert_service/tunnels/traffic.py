@@ -1,6 +1,6 @@
-"""The rate of each tunnel, from two looks at a gateway's counters.
+"""The rate of each tunnel, from two readings of a gateway's counters.
 
-A controller has the rates at the gateways that it writes, and stores them nowhere; it asks the others for the rest.
+A controller has the rates of the gateways that it owns, in memory only; it asks the other controllers for the rest.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from culvert_service.controllers.calls import Calls, NoAnswerError, Serve
 from culvert_service.gateways.fleet import Fleet
 
 _RATES = "tunnels.rates"
-# A tunnel, from its device, to its device.
+# The tunnel's id, the rate from its device, the rate to its device.
 _ROW = struct.Struct(">16sQQ")
-# The fastest: no more of them fit an answer.
+# The number of tunnels that fit an answer: the fastest ones are sent.
 _ROWS = 150
 # The bytes that an SA has carried so far.
 Bytes = Mapping[int, int]
@@ -43,7 +43,7 @@ class _Look:
 
 
 class Traffic:
-    """Tunnels that stand still have no rate."""
+    """The rates at the gateways that this controller owns. Tunnels without traffic have no rate."""
 
     def __init__(self) -> None:
         self._before: dict[str, _Look] = {}
@@ -52,7 +52,7 @@ class Traffic:
     def look(
         self, gateway: str, opened: Bytes, sealed: Bytes, tunnels: Mapping[int, uuid.UUID], now: float
     ) -> None:
-        """`tunnels` by SA; `now` is monotonic, in seconds. The first look at a gateway tells no rate."""
+        """`tunnels`: by SA; `now`: monotonic, in seconds. The first reading of a gateway gives no rate."""
         look = _Look(opened, sealed, now)
         before, self._before[gateway] = self._before.get(gateway), look
         if before is not None and now > before.at:
@@ -64,12 +64,12 @@ class Traffic:
             }
 
     def forget(self, gateway: str) -> None:
-        """Forget a gateway that could not be looked at."""
+        """Forget a gateway whose counters could not be read."""
         self._before.pop(gateway, None)
         self._rates.pop(gateway, None)
 
     def keep(self, gateways: Iterable[str]) -> None:
-        """All others are forgotten: they are offline, or another controller's."""
+        """Forget all other gateways: they are offline, or another controller owns them."""
         for gateway in self._before.keys() - set(gateways):
             self.forget(gateway)
 
@@ -87,7 +87,7 @@ class Throughput:
         return {_RATES: self._serve}
 
     async def collect(self) -> dict[uuid.UUID, Rate]:
-        """Another controller that does not answer gives no rates."""
+        """The rates at all gateways. A controller that does not answer gives none."""
         others = {
             standing.holder
             for standing in self._fleet.standings()
@@ -125,7 +125,7 @@ def _per_tunnel(
 ) -> dict[uuid.UUID, int]:
     carried: dict[uuid.UUID, int] = defaultdict(int)
     for sa, count in now.items():
-        # A counter that fell began anew.
+        # A counter that fell was reset.
         known = before.get(sa, 0)
         if (more := count - known if count >= known else count) and sa in tunnels:
             carried[tunnels[sa]] += more
