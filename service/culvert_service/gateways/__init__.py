@@ -1,1 +1,1 @@
-"""P4 switches: what they should hold, what they hold, and the difference."""
+"""P4 gateways: their desired entries, their observed entries, and the difference."""

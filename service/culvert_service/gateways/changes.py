@@ -1,4 +1,4 @@
-"""A gateway changed in its place, taken out of service, or deleted once nothing uses it."""
+"""Changes of a registered gateway: replace its settings, drain it, delete it once nothing uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from culvert_service.rest.version import MayMatch
 
 class LockedTunnels(Protocol):
     async def close_unfit(self) -> AfterCommit:
-        """In the transaction that has changed their gateway: close the tunnels that do not fit it any more."""
+        """Close the tunnels that no longer fit their changed gateway, in the transaction of the change."""
         ...
 
 
@@ -79,8 +79,8 @@ class Changes:
         await self._ownership.look()
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> None:
-        """What is on the switch stays there; there is no tunnel among it. Raises CulvertError NOT_FOUND, VERSION_STALE or
-        GATEWAY_IN_USE.
+        """Delete a gateway that no tunnel uses. Its static entries stay on the switch. Raises CulvertError NOT_FOUND,
+        VERSION_STALE or GATEWAY_IN_USE.
         """
         try:
             async with begin(self._database, by) as transaction:
@@ -98,8 +98,9 @@ class Changes:
         await self._ownership.look()
 
     async def drain(self, by: Actor, name: str, seen: MayMatch, *, anyway: bool) -> None:
-        """From its commit on nothing opens through the gateway. Raises CulvertError NOT_FOUND, VERSION_STALE, or, unless
-        `anyway`, GATEWAY_NEEDED.
+        """Start a drain: after the commit no tunnel opens through the gateway.
+
+        Raises CulvertError NOT_FOUND, VERSION_STALE or, unless `anyway`, GATEWAY_NEEDED.
         """
         async with begin(self._database, by) as transaction:
             gateway = await _locked(transaction.session, name, seen)
@@ -141,7 +142,7 @@ async def _check_resources(session: AsyncSession, gateway_id: int, changed: Gate
 
 
 async def _check_site_tunnels(session: AsyncSession, gateway: Gateway, fields: Mapping[str, Any]) -> None:
-    """The other end has this one's address in its entries, and both have its LAN."""
+    """Refuse changes of addresses and LAN while a site tunnel uses them: both ends have them in their entries."""
     if all(getattr(gateway, name) == fields[name] for name in ("address", "wan", "lan")):
         return
     if ends := await repository.site_tunnels_of(session, gateway.id):

@@ -1,6 +1,6 @@
-"""A gateway's desired entries beside its actual ones. Pure.
+"""A gateway's desired and observed entries side by side. Pure.
 
-A set-up that is under way looks like drift for a moment: what two looks agree about is drift.
+A set-up in progress looks like drift for a moment: only differences that two readings share are drift.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from culvert_service.gateways.entry import Entry, EntryKey, Kind
 
 class Standing(StrEnum):
     HELD = "held"
-    # Should be there.
+    # Desired, but not at the gateway.
     MISSING = "missing"
     # Belongs to no desired tunnel.
     FOREIGN = "foreign"
-    # Is there with other contents.
+    # At the gateway with another action or other parameters.
     CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An entry as it is, or as it should be where it is missing. `desired` is what one that was changed should be."""
+    """An observed entry, or the desired one if it is missing. `desired`: what a changed entry should be."""
 
     entry: Entry
     standing: Standing = Standing.HELD
@@ -33,7 +33,7 @@ class Compared:
 
 
 def compared(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) -> list[Compared]:
-    """`plan` makes of `observed` what is desired; `agreed` are those of its subjects that an earlier look had too."""
+    """`plan` turns `observed` into the desired entries; `agreed`: the subjects that an earlier plan had too."""
     there = {item.key for item in observed}
     foreign: set[EntryKey] = set()
     changed: dict[EntryKey, Entry] = {}
@@ -52,7 +52,7 @@ def compared(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) 
         if (tunnel.tunnel_id, tunnel.generation) in agreed:
             vital, _ = tunnel.entries()
             missing += [item for item in vital if item.key not in there]
-            # The entries that are left of it are wanted as long as the SA is not lost.
+            # The tunnel's remaining entries are not foreign while its loss is unconfirmed.
             foreign -= {item.key for item in vital}
     return [*_standing(observed, foreign, changed), *(Compared(item, Standing.MISSING) for item in missing)]
 

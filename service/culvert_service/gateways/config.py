@@ -16,7 +16,7 @@ from culvert_service.pki.master_key import MasterKey
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """A link's settings of its gateway."""
+    """The settings of a gateway's link."""
 
     id: int
     name: str
@@ -24,9 +24,9 @@ class GatewayConfig:
     p4runtime: str
     device_id: int
     site: Site
-    # A change of the three fields below does not make a new link (Fleet.own).
+    # A change of the next three fields alone keeps the present link (Fleet.own).
     key_wrap: KeyWrap = field(compare=False)
-    # The KEK of a bundle that was given; the gateway has not yet been seen with it.
+    # The KEK of a new bundle that the gateway does not use yet.
     next_key_wrap: KeyWrap | None = field(default=None, compare=False)
     # While set, some SAs may still be wrapped under the previous KEK.
     rekeying_since: datetime.datetime | None = field(default=None, compare=False)

@@ -1,7 +1,7 @@
-"""Desired and observed entries → what to write. Pure.
+"""Desired and observed entries → updates to write. Pure.
 
-An SA that is gone from the gateway cannot be made again, because its key is kept nowhere: its tunnel is lost, and what is
-left of it is not wanted any more. One that is there with another peer is modified, with the wrapped key that is there.
+A missing SA cannot be written again, because its key is not stored: its tunnel is lost, and the tunnel's other entries
+are deleted. An SA with another peer is modified, with the wrapped key that the gateway holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from culvert_service.gateways.entry import Entry, EntryKey, Kind, Update
 from culvert_service.gateways.tunnel_entries import same_sa
 
 _SAD = ("sad_in", "sad_out")
-# Entries that let packets in or out go first, entries that they refer to after that.
+# First the entries that admit packets, then the entries that they refer to.
 _DELETE_ORDER = (
     *("spd_out", "sad_out", "spd_in", "sad_in"),
     *("port_role", "own_address", "icmp_source", "route", "ecmp_member", "nexthop"),
@@ -23,9 +23,9 @@ _DELETE_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class DesiredTunnel:
-    """`sas` are the keys of the SAs in use, none of which may be missing. `entries` makes what the tunnel should have: the
-    entries of generations in use, and those of a draining pair, which may be missing without harm. `source` is for
-    whoever desires it.
+    """`sas`: the keys of the SAs in use; if one is missing, the tunnel is lost. `entries` builds the desired entries: those
+    of generations in use, and those of a draining pair, which may be missing. `source`: opaque, for the caller that
+    desires the tunnel.
     """
 
     tunnel_id: uuid.UUID
@@ -43,14 +43,14 @@ class DesiredTunnel:
         draining: Sequence[Entry] = (),
         source: object = None,
     ) -> DesiredTunnel:
-        """A tunnel of entries that are made already."""
+        """A tunnel whose entries are already built."""
         sas = tuple(item.key for item in vital if item.table in _SAD)
         return cls(tunnel_id, generation, sas, lambda: (vital, draining), source)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Tunnels that are lost, and writes in the order in which they are to be made."""
+    """Lost tunnels, and updates in the order of writing."""
 
     lost: tuple[DesiredTunnel, ...]
     updates: tuple[Update, ...]
@@ -62,10 +62,10 @@ class Plan:
 
 
 class Sieve:
-    """Lets through what `plan` has to see. Of a hundred thousand entries that are as they should be, nothing is kept."""
+    """Selects the tunnels and entries that `plan` must compare, so that 100,000 correct entries need not be stored."""
 
     def __init__(self, static: Iterable[Entry], observed: dict[EntryKey, int]) -> None:
-        """`observed`: each entry's hash by its key. It is used up: what stays in it is in doubt."""
+        """`observed`: each entry's hash by its key. `add` removes the correct entries; the rest must be read again."""
         self.entries = observed
         self.static = [item for item in static if not self._passes([item])]
         self.tunnels: list[DesiredTunnel] = []
@@ -89,7 +89,7 @@ def plan(static: Sequence[Entry], tunnels: Iterable[DesiredTunnel], observed: It
     """Plan the changes after which the gateway holds `static` and those of `tunnels` that it still has the SAs of."""
     there = {item.key: item for item in observed}
     unknown = dict(there)
-    # A gateway has a hundred thousand entries: none that is right is kept twice.
+    # A gateway may hold 100,000 entries: correct ones are not stored twice.
     differing: dict[EntryKey, Entry] = {}
 
     def want(items: Iterable[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Entries, counters and digests to P4Runtime's messages and back, by a program's P4Info. Pure."""
+"""Converts entries, counters and digests to and from P4Runtime messages, by a program's P4Info. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {
     Kind.DELETE: p4r.Update.DELETE,
 }
 _WRAPPED_KEY = "wrapped_key"
-# The largest port: only ports match by range.
+# Only ports have range matches.
 _RANGE_MAX = 0xFFFF
 
 
@@ -74,7 +74,7 @@ class Encoding:
         return Encoding(p4info_of(p4info))
 
     def update(self, update: Update) -> p4r.Update:
-        """Raises KeyError for names that are not the program's."""
+        """Raises KeyError for names that are not in the program."""
         item = update.entry
         encoded = p4r.Update(type=_TYPES[update.kind])
         written = encoded.entity.table_entry
@@ -84,28 +84,28 @@ class Encoding:
         return encoded
 
     def key(self, key: EntryKey) -> p4r.Entity:
-        """For a read of this one entry."""
+        """The read request of one entry."""
         entity = p4r.Entity()
         self._put_key(entity.table_entry, key)
         return entity
 
     def table(self, name: str) -> p4r.Entity:
-        """For a read of everything in it."""
+        """The read request of a whole table."""
         entity = p4r.Entity()
         entity.table_entry.table_id = self._by_name[name].id
         return entity
 
     def direct_counters(self, name: str) -> p4r.Entity:
-        """For a read of what has hit each entry of a table."""
+        """The read request of a table's direct counters."""
         asked = p4r.TableEntry(table_id=self._by_name[name].id)
         return p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=asked))
 
     def array(self, name: str) -> p4r.Entity:
-        """For a read of a counter array."""
+        """The read request of a counter array."""
         return p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=self._arrays[name]))
 
     def digest(self, name: str) -> int:
-        """Its id."""
+        """The digest's id."""
         return self._digests[name]
 
     def digest_values(self, found: p4r.DigestList) -> list[dict[str, int]]:
@@ -120,7 +120,7 @@ class Encoding:
         ]
 
     def entry(self, found: p4r.TableEntry) -> Entry | None:
-        """The entry of an answer, as the same value that was written; None for a default action."""
+        """Decode an entry; equal to the one that was written. None for a default action."""
         if found.is_default_action or found.action.WhichOneof("type") != "action":
             return None
         table = self._by_id[found.table_id]
@@ -194,7 +194,7 @@ def _put_value(put: p4r.FieldMatch, field: _Field, value: MatchValue) -> None:
 
 
 def _value(found: p4r.FieldMatch) -> MatchValue | None:
-    """None for what matches everything: some switches return it, although nobody wrote it."""
+    """None for a match of everything, which some switches return although the entry was written without it."""
     match found.WhichOneof("field_match_type"):
         case "exact":
             return int.from_bytes(found.exact.value)
@@ -209,5 +209,5 @@ def _value(found: p4r.FieldMatch) -> MatchValue | None:
 
 
 def _bytes(number: int) -> bytes:
-    """The shortest that holds it (P4Runtime section 8.4)."""
+    """The shortest encoding (P4Runtime section 8.4)."""
     return number.to_bytes((number.bit_length() + 7) // 8 or 1)

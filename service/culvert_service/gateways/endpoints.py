@@ -47,7 +47,7 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         responses={200: {"content": {_TAR: {}}}},
     )
     async def bundle(by: By, name: str, request: Request) -> BundleOut | Response:
-        """With `Accept: application/x-tar`, as the files that sluice reads, in one archive."""
+        """With `Accept: application/x-tar`, the answer is an archive of the files that sluice reads."""
         made = await gateways.bundle(by, name)
         if request.headers.get("Accept") != _TAR:
             return made
@@ -57,7 +57,7 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
     async def entries(name: str) -> EntriesOut:
         return await gateways.entries(name)
 
-    @routes.get("/{name}/samples", summary="What a gateway's counters were, of late")
+    @routes.get("/{name}/samples", summary="List samples of a gateway's counters")
     async def samples(name: str, hours: Annotated[int, Query(ge=1, le=24)] = 1) -> list[SampleOut]:
         return await gateways.samples(name, hours)
 
@@ -79,7 +79,7 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         name: str,
         seen: Annotated[MayMatch, Depends()],
         response: Response,
-        anyway: Annotated[bool, Query(description="Although some resources have no other gateway")] = False,
+        anyway: Annotated[bool, Query(description="Even if some resources have no other gateway")] = False,
     ) -> GatewayOut:
         await changes.drain(by, name, seen, anyway=anyway)
         return tagged(response, await gateways.get(name))

@@ -1,4 +1,4 @@
-"""A P4Runtime table entry as a value: hashable, comparable, without the wrapped key in what is compared or shown."""
+"""A P4Runtime table entry as a value: hashable and comparable. Comparison and `repr` leave out the wrapped key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Count:
 class Entry:
     """Fields sorted by name. The wrapped key is opaque: it is written, never compared (docs/decisions, 8).
 
-    One that was read back carries the switch's, so that the rest of an SA can be changed although nobody keeps its key.
+    An entry that was read carries the switch's wrapped key, so that an SA can be modified although its key is not stored.
     """
 
     table: str
@@ -80,7 +80,7 @@ class Update:
     before: Entry | None = None
 
     def inverse(self) -> Update | None:
-        """None for a DELETE: what it removed, with its key, is not kept."""
+        """None for a DELETE: the deleted entry and its key are not stored."""
         match self.kind:
             case Kind.INSERT:
                 return Update(Kind.DELETE, self.entry)
@@ -95,7 +95,7 @@ def inserts(*entries: Entry) -> list[Update]:
 
 
 def modifies(entries: Sequence[Entry], before: Sequence[Entry]) -> list[Update]:
-    """Of both the keys are the same, in the same order."""
+    """`entries` and `before` have the same keys in the same order."""
     return [Update(Kind.MODIFY, item, old) for item, old in zip(entries, before, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""All gateways: links to those that are this controller's, and what is known of the others."""
+"""All gateways: links to those that this controller owns, and the standing of the others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from culvert_service.gateways.session import Credentials, Program
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A gateway as every controller sees it. `owner` and `holder` are empty when nobody has it; `reason` says why it is
-    offline.
-    """
+    """A gateway as every controller sees it. `owner` and `holder` may be empty; `reason`: why it is offline."""
 
     config: GatewayConfig
     owner: str
@@ -29,20 +27,20 @@ class Standing:
 
     @property
     def coming(self) -> bool:
-        """Whether it has got an owner, or another one, who has yet to reach it."""
+        """Whether a new owner has the gateway, but has not connected to it yet."""
         return bool(self.holder) and self.reason == NOT_CONNECTED_YET
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The gateway is online, and another controller's, since that epoch."""
+    """The gateway is online and owned by another controller, in this epoch."""
 
     gateway: str
     epoch: int
 
 
 class Fleet:
-    """Runs a link for each gateway that is owned, and stops them together. Each connection asks for `credentials`."""
+    """Runs a link for each owned gateway, and stops them together. `credentials` is called for each connection."""
 
     def __init__(self, program: Program, credentials: Callable[[], Credentials]) -> None:
         self._program = program
@@ -53,11 +51,11 @@ class Fleet:
         self._news = asyncio.Event()
 
     async def start(self) -> None:
-        """A link begins when its gateway is owned."""
+        """Nothing to do: `own` starts the links."""
 
     def own(self, config: GatewayConfig, epoch: int, events: GatewayEvents, owner: Owner) -> None:
-        """A new epoch or a changed configuration makes a new link, which begins when the old link has ended. Changed keys
-        alone are given to the present link.
+        """A new epoch or changed settings make a new link, which starts when the old link has ended. If only keys change,
+        the present link takes them.
         """
         link = self._links.get(config.name)
         if link is not None and (link.epoch, link.config) == (epoch, config):
@@ -70,7 +68,7 @@ class Fleet:
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 
     async def leave(self, name: str) -> None:
-        """Leaves the gateway as it is."""
+        """End the link. The gateway's entries stay."""
         self._links.pop(name, None)
         if task := self._tasks.pop(name, None):
             await _end(task)
@@ -80,11 +78,11 @@ class Fleet:
         self.stir()
 
     def get(self, name: str) -> Link | None:
-        """The link, if the gateway is ours."""
+        """The link, if this controller owns the gateway."""
         return self._links.get(name)
 
     def find(self, name: str) -> Link | Elsewhere | None:
-        """The link, if the gateway is ours. None for an offline gateway of another controller or of none."""
+        """The link, if this controller owns the gateway. None if the gateway is offline or without an owner."""
         if (link := self._links.get(name)) is not None:
             return link
         standing = self._standings.get(name)
@@ -94,14 +92,14 @@ class Fleet:
         return iter(self._links.values())
 
     def standing(self, name: str) -> Standing | None:
-        """The link's present state, for a gateway of ours."""
+        """For an owned gateway with the link's present state."""
         standing, link = self._standings.get(name), self._links.get(name)
         if standing is None or link is None:
             return standing
         return replace(standing, online=link.online, reason=link.reason)
 
     def standings(self) -> Sequence[Standing]:
-        """By name."""
+        """Sorted by name."""
         return [standing for name in sorted(self._standings) if (standing := self.standing(name))]
 
     def is_online(self, name: str) -> bool:
@@ -113,19 +111,19 @@ class Fleet:
         return standing is not None and standing.coming
 
     async def wait(self, names: Collection[str], seconds: float) -> None:
-        """Until one of them is online, or none is coming any more, or that time is over."""
+        """Wait until one of them is online, or no new owner is connecting any more, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(map(self.is_coming, names)) and not any(map(self.is_online, names)):
                     await self._news.wait()
 
     def stir(self) -> None:
-        """For `wait`: a gateway's standing has changed."""
+        """Wake `wait`: a gateway's standing has changed."""
         self._news.set()
         self._news = asyncio.Event()
 
     async def stop(self) -> None:
-        """Leaves the gateways as they are: running tunnels keep running."""
+        """End all links. The gateways' entries stay, so open tunnels keep working."""
         tasks = list(self._tasks.values())
         self._links.clear()
         self._tasks.clear()

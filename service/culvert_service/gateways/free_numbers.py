@@ -1,4 +1,4 @@
-"""Numbers of a gateway that the database draws, because it knows those that are taken: slots of SAs, and endpoints."""
+"""Free slots and endpoints of a gateway. The database draws them, because it knows the taken numbers."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.dml import ReturningInsert
 
 _SAS = cast("Table", SecurityAssociation.__table__)
-# So many that one of them is free although nearly all numbers are taken.
+# Candidates per draw: so many that one is probably free even when most numbers are taken.
 _DRAWN = 16
 
 
 def draw_free_number(
     column: Column[Any], numbers: int, *also: Callable[[FromClause], ColumnElement[bool]]
 ) -> ColumnElement[int]:
-    """For an insertion at the gateway `:gateway_id`: of several numbers below `numbers`, one that no row there has.
+    """For an insertion at the gateway `:gateway_id`: a random number below `numbers` that no row there has; 0 if none is
+    found.
 
-    `also` says which rows of the gateway count. That it is still free, or is so at all, is for a constraint to say.
+    `also` limits the rows of the gateway that count. Only the table's constraint guarantees that the number is free.
     """
     drawn = sql_cast(func.floor(func.random() * numbers), Integer).label("number")
     candidate = select(drawn).select_from(func.generate_series(1, _DRAWN)).subquery()
     taken = column.table.alias()
     has_it = (taken.c.gateway_id == bindparam("gateway_id"), taken.c[column.name] == candidate.c.number)
-    # The offset keeps it a look into an index for each number; a join would read the table.
+    # OFFSET 0 makes Postgres look up each number in the index; a join would read the table.
     holder = select(literal(1)).where(*has_it, *(one(taken) for one in also)).offset(0)
     nobody = ~holder.correlate_except(taken).exists()
     return func.coalesce(select(candidate.c.number).where(nobody).limit(1).scalar_subquery(), 0)
 
 
 def insert_sas(*owner: str) -> ReturningInsert[Any, Any, Any]:
-    """A pair, of what these columns name; returns id, direction and slot of what got numbers that nobody else has.
+    """Insert a pair whose owner these columns name. Returns id, direction and slot of each SA that got free numbers.
 
     Takes `gateway_id`, `generation`, `tag`, and `{direction}_spi` and `{direction}_sa_id` of each direction.
     """

@@ -1,4 +1,4 @@
-"""Many set-ups at once, or one reconciliation alone: what a reconciler reads must not change under it."""
+"""Lets many set-ups run at once, or one reconciliation alone, so that no set-up changes the entries that it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class Guard:
-    """A shared and an exclusive side. The exclusive side goes first, so that a stream of set-ups cannot starve it."""
+    """A shared and an exclusive lock. The exclusive lock has priority, so that a stream of set-ups cannot starve it."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
@@ -18,7 +18,7 @@ class Guard:
 
     @property
     def free(self) -> bool:
-        """Whether the shared side is to be had at once."""
+        """Whether the shared lock can be taken without waiting."""
         return not self._alone and not self._waiting
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A gateway's health, as the link that has it sees it. Pure."""
+"""A gateway's health, as its link reports it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOT_CONNECTED_YET = "not connected yet"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Entries that a reconciliation had to put right: missing, wanted by nobody, with other contents."""
+    """Entries that a reconciliation repaired: missing ones, foreign ones, and changed ones."""
 
     missing: int = 0
     foreign: int = 0
@@ -22,7 +22,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """In one epoch. `reconciled` and `drifts` count since the link began; `last` is the newest drift."""
+    """A report of one epoch. `reconciled` and `drifts` count since the link began; `last` is the newest drift."""
 
     epoch: int
     online: bool

@@ -6,7 +6,7 @@
 
 The gateway's row holds the state, and the gateway's own tables show which SAs still have old keys, so another controller
 can continue. Fresh keys are made before the old keys end (tunnels/lifecycle.py, site_tunnels/keys.py): no packet is lost.
-A thief of the previous KEK who has read the tables cannot open keys that are wrapped afterwards.
+A stolen previous KEK, with a copy of the tables, does not open keys that are wrapped afterwards.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ BATCH = 200
 AGAIN_SECONDS = 5.0
 # A tunnel whose device has not renewed within this time of the first request is closed. It opens again with fresh keys.
 PATIENCE_SECONDS = 300.0
-# Within this time, a write with a key under the previous KEK has ended: link.WRITE_SECONDS, after waiting for its turn.
+# Within this time, a write with a key under the previous KEK has ended: the wait for the write lock and WRITE_SECONDS.
 SETTLE_SECONDS = 5.0
 
 
 class Sas(Protocol):
     async def soft_limit(self, link: Link, sa_id: int) -> None:
-        """Have an SA renewed."""
+        """Renew an SA."""
         ...
 
     async def close_sas(self, link: Link, sa_ids: Collection[int], why: CulvertError) -> None:
@@ -102,7 +102,7 @@ class KekRotation:
         known = await link.keks()
         following = link.config.next_key_wrap
         if known is None:
-            # A switch without this knowledge reads its KEK only at its start, and then has no entries.
+            # A switch that cannot report KEKs reads its KEK only at its start, and then has no entries.
             if following is not None and not await link.observe():
                 await self._promote(link, following)
             return
@@ -188,7 +188,7 @@ class KekRotation:
         link.take_keys(changed)
         link.sas_to_rekey = None
         self._asked.pop(link.config.id, None)
-        _log.info("the key-encryption key before is forgotten", extra={"gateway": link.name})
+        _log.info("the previous key-encryption key is forgotten", extra={"gateway": link.name})
 
     async def _locked(self, session: AsyncSession, link: Link) -> Gateway | None:
         row = await repository.lock(session, link.name)
@@ -200,7 +200,7 @@ def _rotates(link: Link) -> bool:
 
 
 def _due(left: Collection[int], asked: Mapping[int, _Asked], now: float) -> Sequence[int]:
-    """The SAs asked for the longest time ago: SAs that nobody renews must not delay the others."""
+    """The SAs that were asked for least recently: SAs that no device renews must not delay the others."""
     last = {sa: asked[sa].last if sa in asked else -math.inf for sa in left}
     due = [sa for sa, at in last.items() if now - at >= AGAIN_SECONDS]
     return heapq.nsmallest(BATCH, due, key=lambda sa: (last[sa], sa))

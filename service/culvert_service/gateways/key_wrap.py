@@ -1,4 +1,4 @@
-"""SA keys and how they cross P4Runtime: wrapped under the gateway's key-encryption key (RFC 5649, DESIGN D2)."""
+"""SA keys, and their wrapping under the gateway's KEK for P4Runtime (RFC 5649)."""
 
 from __future__ import annotations
 

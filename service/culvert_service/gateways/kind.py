@@ -1,4 +1,4 @@
-"""The kind of a gateway's switch, and its consequences."""
+"""The kind of a gateway's switch, and the features that depend on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class GatewayKind(enum.Enum):
-    """By the name that people type."""
+    """The values are the names in the REST API."""
 
     SLUICE = "sluice"
     BMV2 = "bmv2"
@@ -15,10 +15,10 @@ class GatewayKind(enum.Enum):
 
     @property
     def keeps_roles(self) -> bool:
-        """Whether a P4Runtime role (section 5.2) keeps others out. bmv2 has them all in the default one."""
+        """Whether the switch honours P4Runtime roles (section 5.2). bmv2 knows only the default role."""
         return self is not GatewayKind.BMV2
 
     @property
     def reconciles(self) -> bool:
-        """Whether RECONCILE_AND_COMMIT is safe. When it fails, bmv2 takes no program until it is started anew."""
+        """Whether RECONCILE_AND_COMMIT is safe. When it fails, bmv2 takes no program until it is restarted."""
         return self is not GatewayKind.BMV2

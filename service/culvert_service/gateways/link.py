@@ -1,4 +1,4 @@
-"""A gateway over P4Runtime: keeps a session up, writes with undo, reads back, hands digests on.
+"""A gateway over P4Runtime: keeps a session, writes with undo, reads entries, passes digests on.
 
           connect, arbitrate, push the pipeline          reconciled
 OFFLINE ─────────────────────────────────────► PREPARING ──────────► ONLINE
@@ -39,69 +39,69 @@ from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
 
-# The tables whose entries count what hits them.
+# The tables with direct counters.
 COUNTED = ("sad_in", "spd_in", "spd_out", "sad_out")
 # The tables whose entries hold wrapped keys.
 SAS = ("sad_in", "sad_out")
-# A set-up may not keep a person waiting for a gateway that is gone.
+# Short, because a person waits for the set-up while the gateway may be gone.
 WRITE_SECONDS = 1.0
 _TURN_SECONDS = 0.5
 _CONNECT_SECONDS = 5.0
-# A hundred thousand entries.
+# Enough for 100,000 entries.
 _OBSERVE_SECONDS = 15.0
-# Updates in one request, whose message has to stay below gRPC's 4 MiB.
+# Updates in one request: its message must stay below gRPC's 4 MiB.
 _PORTION = 1000
 _COUNT_SECONDS = 10.0
 _RECONCILE_SECONDS = 30.0
-# Times as long as a look has taken, which with ten thousand tunnels is seconds in which set-ups are slower.
+# Rest 10 × the last reconciliation's duration: with 10,000 tunnels it takes seconds, in which set-ups are slower.
 _RESTS = 10
 _RETRY_SECONDS = 0.5
 _PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
 _SHOW_DIGESTS_SECONDS = 5.0
-# Fields of digests that are addresses.
+# The fields of digests that hold addresses.
 _ADDRESSES = ("src", "dst")
 
 
 class GatewayEvents(Protocol):
-    """Hears of one gateway what its tunnels depend on."""
+    """The callbacks of a link for its gateway's tunnels."""
 
     async def reconcile(self, link: Link) -> None:
         """Bring the gateway to its desired state."""
         ...
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
-        """This SA has reached its soft limit."""
+        """The SA has reached its soft limit."""
         ...
 
     def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
-        """The gateway has authenticated a packet of this SA's peer from there."""
+        """The gateway has authenticated a packet of the SA's peer from this endpoint."""
         ...
 
 
 class Owner(Protocol):
-    """Hears of a link whether it holds its gateway."""
+    """The callbacks of a link for the lease of its gateway."""
 
     def fares(self, link: Link) -> None:
         """The gateway went online or offline, or repaired drift."""
         ...
 
     def outbid(self, link: Link, highest: int) -> None:
-        """Another client has this election id."""
+        """Another client is primary with the election id `highest`, which is not below this link's."""
         ...
 
 
 def portions(updates: Sequence[Update]) -> list[Sequence[Update]]:
-    """As many as one request may hold."""
+    """Split updates into requests of at most _PORTION."""
     return [updates[first : first + _PORTION] for first in range(0, len(updates), _PORTION)]
 
 
 class _LostError(Exception):
-    """The session is over; the message says why."""
+    """The session has ended; the message says why."""
 
 
 class Link:
-    """A gateway's link. `online` is true only once the gateway has answered and holds its desired state."""
+    """A gateway's link. `online`: the gateway has answered and holds its desired state."""
 
     def __init__(
         self,
@@ -112,20 +112,20 @@ class Link:
         events: GatewayEvents,
         owner: Owner,
     ) -> None:
-        """`epoch` is that of the gateway's lease."""
+        """`epoch`: the epoch of the gateway's lease; it is the election id."""
         self.config = config
         self.epoch = epoch
         self.guard = Guard()
         self.online = False
-        # The switch answers, though it may lack desired entries yet; the time of its last answer, by the monotonic clock.
+        # `alive`: the switch answers, but may still lack entries. `answered_at`: its last answer, on the monotonic clock.
         self.alive = False
         self.answered_at: float | None = None
         self.reason: str = NOT_CONNECTED_YET
-        # Seconds that its last answer took; of P4Runtime that it speaks.
+        # The round-trip time of the last probe, in seconds; the P4Runtime version of the switch.
         self.round_trip: float | None = None
         self.version: str | None = None
-        # The monotonic time since which this link wraps under its present KEK. The number of SAs under an older KEK at
-        # the last look.
+        # The monotonic time since which this link wraps under its present KEK, and the number of SAs under older KEKs
+        # when they were last counted.
         self.rekeyed_at = time.monotonic()
         self.sas_to_rekey: int | None = None
         self._program = program
@@ -146,14 +146,14 @@ class Link:
         return self.config.name
 
     async def run(self) -> None:
-        """Connects and connects again, until cancelled."""
+        """Connect, and reconnect after each failure, until cancelled."""
         while True:
             try:
                 await self._hold_session()
             except _LostError as lost:
                 self._set_offline(str(lost))
             except Exception as error:
-                # A gateway's fault must not take the others down.
+                # A fault in one link must not end the other links.
                 _log.exception("gateway link failed", extra={"gateway": self.name})
                 self._set_offline(f"the link failed: {type(error).__name__}")
             finally:
@@ -164,8 +164,8 @@ class Link:
         return Report(self.epoch, self.online, self.reason, self._reconciled, self._drifts, self._last_drift)
 
     def reconciled(self, drift: Drift) -> None:
-        """For the reconciler: the gateway holds what it can; `drift` had to be put right. What a gateway lacks that comes
-        online is none.
+        """Take the reconciler's result: the gateway holds its desired state, and `drift` was repaired. The first result
+        after a connection counts as no drift.
         """
         self._reconciled += 1
         if not self.online:
@@ -176,7 +176,7 @@ class Link:
             self._owner.fares(self)
 
     def take_keys(self, config: GatewayConfig) -> None:
-        """Wrap under these keys from now on."""
+        """Wrap keys under this configuration's KEKs from now on."""
         if config.key_wrap.fingerprint != self.config.key_wrap.fingerprint:
             self.rekeyed_at = time.monotonic()
         self.config = replace(
@@ -210,12 +210,12 @@ class Link:
             return await self._heard_all(tables.whole(SAS))
 
     def reconcile_soon(self) -> None:
-        """For a writer that could not finish."""
+        """Start a reconciliation early, for a writer that could not finish."""
         self._dirty.set()
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[Link]:
-        """A turn at the gateway, apart from reconciliations. Raises CulvertError GATEWAY_DOWN when it does not come."""
+        """Hold the shared write lock. Raises CulvertError GATEWAY_DOWN when a reconciliation holds it for too long."""
         async with AsyncExitStack() as turn:
             try:
                 async with running_time(_TURN_SECONDS):
@@ -225,7 +225,7 @@ class Link:
             yield self
 
     async def apply(self, batches: Sequence[Sequence[Update]]) -> None:
-        """Writes the batches in order. On failure all that was tried is undone in reverse.
+        """Write the batches in order. On failure undo all tried batches in reverse.
 
         Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED.
         """
@@ -248,7 +248,7 @@ class Link:
             raise CulvertError(Reason.GATEWAY_REFUSED, gateway=self.name, why=why) from None
 
     async def undo(self, batches: Sequence[Sequence[Update]]) -> None:
-        """Takes batches back, in reverse. What does not work is left to the reconciler."""
+        """Undo batches in reverse order. The reconciler undoes what fails."""
         for batch in reversed(batches):
             backwards = [update.inverse() for update in reversed(batch)]
             try:
@@ -258,7 +258,7 @@ class Link:
                 self.reconcile_soon()
 
     async def remove(self, batches: Sequence[Sequence[Update]]) -> bool:
-        """Deletes; entries that are gone already are fine. False when it is left to the reconciler, which comes soon."""
+        """Delete entries; missing ones are no error. False on failure: then a reconciliation follows soon."""
         try:
             async with self.writing(), running_time(WRITE_SECONDS):
                 for batch in batches:
@@ -272,7 +272,7 @@ class Link:
         return True
 
     async def write_all(self, updates: Sequence[Update]) -> None:
-        """For the reconciler, which holds the guard alone. Raises _LostError."""
+        """Write for the reconciler, which holds the exclusive lock. Raises _LostError."""
         try:
             for portion in portions(updates):
                 await self._write(portion, missing_ok=True)
@@ -282,17 +282,17 @@ class Link:
     async def observe(
         self, keys: Collection[EntryKey] | None = None, seconds: float = _OBSERVE_SECONDS
     ) -> list[Entry]:
-        """Every entry that the gateway holds, or what it holds under `keys`. Raises CulvertError GATEWAY_DOWN."""
+        """Read all entries, or the entries with these keys. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(seconds) as tables:
             if keys is None or len(keys) > _PORTION:
                 found = await self._heard_all(tables.everything())
             else:
                 found = await self._heard_all(tables.under(list(keys)))
-        # A key without match fields asks for all of its table.
+        # A key without match fields reads its whole table.
         return [item for item in found if keys is None or item.key in keys]
 
     async def hashes(self) -> dict[EntryKey, int]:
-        """Every entry that the gateway holds, as its hash by its key. Raises CulvertError GATEWAY_DOWN."""
+        """The hash of each entry of the gateway, by key. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, int] = {}
         async with self._reading(_OBSERVE_SECONDS) as tables:
             async for portion in tables.everything():
@@ -301,16 +301,16 @@ class Link:
         return found
 
     async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The gateway's entries under the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
+        """The gateway's entries with the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self.observe({item.key for item in entries}, WRITE_SECONDS)
 
     async def carried(self, table: str) -> Carried:
-        """The hits of each SA's entries of a table. Raises CulvertError GATEWAY_DOWN."""
+        """The counters of a table's entries, summed by SA. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as tables:
             return await tables.carried(table)
 
     async def counters(self) -> dict[EntryKey, Count]:
-        """The hits of each entry that counts. Raises CulvertError GATEWAY_DOWN."""
+        """The counters of each entry in COUNTED tables. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, Count] = {}
         async with self._reading(_OBSERVE_SECONDS) as tables:
             for name in COUNTED:
@@ -318,7 +318,7 @@ class Link:
         return found
 
     async def drops(self) -> dict[str, int]:
-        """The number of dropped packets by cause, without causes that never occurred. Raises CulvertError GATEWAY_DOWN."""
+        """Dropped packets by cause, without causes of 0 packets. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as tables:
             counted = await tables.array("drops")
         return {cause: counted[index] for index, cause in GATEWAY_DROPS.items() if counted.get(index)}
@@ -366,7 +366,7 @@ class Link:
         self._owner.fares(self)
 
     def _end(self, reason: str) -> None:
-        """Ends the session from outside of it; it is not online from this moment on."""
+        """End the session from outside of its tasks. The link is offline at once."""
         if self._tables is not None and self._over is not None and not self._over.done():
             self._set_offline(reason)
             self._over.set_result(reason)
@@ -457,7 +457,7 @@ class Link:
                     async for _ in tables.whole(["port_role"]):
                         pass
             except TimeoutError:
-                # An answer may wait behind a long one.
+                # The answer may be queued behind a long read; other answers since `began` prove that the switch lives.
                 if self._heard >= began:
                     continue
                 raise _LostError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
@@ -468,8 +468,8 @@ class Link:
             await asyncio.sleep(_PROBE_EVERY_SECONDS)
 
     async def _take_digests(self, tables: Tables, name: str) -> None:
-        """Soft limits and moved peers are handed on. The others anybody on the internet can provoke: they are counted, and
-        the newest is shown.
+        """Pass soft limits and moved peers on. Anybody on the internet can provoke the other digests: count them, and log
+        the newest every _SHOW_DIGESTS_SECONDS.
         """
         seen, shown = 0, -_SHOW_DIGESTS_SECONDS
         async for messages in tables.digests(name):

@@ -1,11 +1,11 @@
-"""Which gateways are this controller's to write, and what the others say of theirs.
+"""Ownership: decides which gateways this controller programs, and shares their standing among the controllers.
 
- every third of a lease, and at each word of a change:
-   raise the epochs that a gateway has outbid ─► give one, if another has fewer ─► claim: ours, and our share of
-   what is free ─► tell how ours fare ─► look at all
+ every third of a lease, and at each notice of a change:
+   raise epochs that are too low for their gateway ─► give one gateway away, if another controller has fewer ─► renew
+   own leases, and claim a share of the free gateways ─► report the state of the own gateways ─► read all gateways
 
-A controller that dies, or whose database is out of its reach, loses its gateways when their leases end. One that does not
-know it yet is refused by the gateway: the epoch is the election id, and the next holder's is higher.
+A controller that dies, or cannot reach the database, loses its gateways when their leases end. If it still writes, the
+gateway refuses: the epoch is the election id, and the next owner's is higher.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _log = logging.getLogger(__name__)
 
 
 class Leases:
-    """The leases of this controller. They outlast the links, and then others need not wait for the leases' end."""
+    """Releases this controller's leases at its end, after the links, so that others need not wait until they expire."""
 
     def __init__(self, database: Database, me: ControllerId) -> None:
         self._database = database
         self._me = me
 
     async def start(self) -> None:
-        """`Ownership` takes them."""
+        """Nothing to do: `Ownership` claims the leases."""
 
     async def stop(self) -> None:
         with contextlib.suppress(
@@ -53,7 +53,7 @@ class Leases:
 
 
 class Ownership:
-    """`changed` is called when a gateway came or changed, or went online or offline."""
+    """`changed` is called when a gateway was added or changed, or went online or offline."""
 
     channel = GATEWAYS_CHANNEL
 
@@ -77,19 +77,19 @@ class Ownership:
         self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
         self._outbid: dict[int, int] = {}
         self._told: dict[int, Report] = {}
-        # As devices were told of them last.
+        # The gateways when `changed` was last called.
         self._gateways: dict[str, tuple[GatewayConfig, bool, bool]] = {}
         self._gives_again = 0.0
         self.looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
 
     async def start(self) -> None:
-        """Returns with links to all gateways that are ours. Raises what the database does."""
+        """Returns with links to all owned gateways. Raises database errors."""
         await self.look()
         self.looks.start()
 
     async def stop(self) -> None:
-        """Before the links end: nothing is claimed any more."""
+        """Stop claiming gateways, before the links end."""
         await self.looks.stop()
 
     def hear(self, _payload: str | None) -> None:
@@ -97,18 +97,18 @@ class Ownership:
         self.looks.wake()
 
     def outbid(self, link: Link, highest: int) -> None:
-        """For a link: the gateway asks for more than `highest`. If the lease is still ours it gets it."""
+        """Raise the epoch above `highest`, which the gateway has seen, if this controller still has the lease."""
         self._outbid[link.config.id] = highest
         self.looks.wake()
 
     def fares(self, link: Link) -> None:
-        """For a link that went online or offline."""
+        """Report a link that went online or offline."""
         self._fleet.stir()
         self.looks.wake()
         self._tell_if_changed()
 
     async def look(self) -> None:
-        """Raises what the database does; the links are then as before."""
+        """Renew the leases and update the links. Raises database errors; the links then stay as before."""
         async with self._one_at_a_time:
             async with self._database.begin() as session:
                 for gateway_id, highest in self._outbid.items():
@@ -124,13 +124,13 @@ class Ownership:
         self._tell_if_changed()
 
     async def _share(self, session: AsyncSession) -> None:
-        # The next one moves when this one is well under way.
+        # Give gateways away one at a time, with a pause.
         if time.monotonic() < self._gives_again:
             return
         given = await rows.give(session, self._me, self._seconds)
         if given is not None:
             self._gives_again = time.monotonic() + self._seconds
-            _log.info("a gateway is given to a controller that has fewer", extra={"gateway": given})
+            _log.info("a gateway is given to a controller with fewer gateways", extra={"gateway": given})
 
     async def _report(self, held: dict[int, int]) -> None:
         told: dict[int, Report] = {}
@@ -154,13 +154,13 @@ class Ownership:
             )
             if (epoch := held.get(config.id)) is not None:
                 self._fleet.own(config, epoch, self._events, self)
-        # Whom a gateway belongs to is known before its link here ends.
+        # Publish the new owner before the link here ends.
         self._fleet.tell(standings)
         ours = {name for name, standing in standings.items() if standing.config.id in held}
         for link in list(self._fleet):
             if link.name not in ours:
                 why = "another controller's" if link.name in standings else "not registered any more"
-                _log.warning("gateway is not ours", extra={"gateway": link.name, "why": why})
+                _log.warning("another controller owns the gateway", extra={"gateway": link.name, "why": why})
                 await self._fleet.leave(link.name)
 
     def _config(self, gateway: Gateway) -> GatewayConfig:

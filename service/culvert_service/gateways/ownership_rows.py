@@ -1,4 +1,4 @@
-"""SQL about leases of gateways and how they fare. Ends are by the database's clock: controllers' clocks may differ."""
+"""SQL about gateways' leases and health. Leases end by the database's clock, because controllers' clocks may differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BURY = text("""
 DELETE FROM controllers WHERE holder IN
     (SELECT holder FROM controllers WHERE ends_at <= now() FOR UPDATE SKIP LOCKED)
 """)
-# Our gateways, and of the free ones no more than our share.
+# Renew own leases, and claim free gateways up to this controller's share.
 _CLAIM = text("""
 INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, ends_at)
 SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways
@@ -39,7 +39,7 @@ ON CONFLICT (gateway_id) DO UPDATE SET holder = excluded.holder, holder_name = e
 WHERE lease.holder = excluded.holder OR lease.ends_at <= now()
 RETURNING gateway_id, epoch
 """)
-# From who holds at least two more than who holds least; in one step, so that it is nobody's at no moment.
+# Move a gateway from this controller to one that has at least two fewer, in one statement: it always has an owner.
 _GIVE = text("""
 WITH load AS (
     SELECT live.holder, live.name, count(lease.gateway_id) AS held
@@ -54,7 +54,7 @@ WHERE lease.gateway_id = (SELECT max(gateway_id) FROM gateway_leases WHERE holde
     AND lease.holder = :holder AND (SELECT held FROM load WHERE holder = :holder) > least.held + 1
 RETURNING lease.gateway_id
 """)
-# A single gateway moves at a time, whoever gives it; the number is ours alone in this database.
+# Only one controller gives a gateway away at a time. The number identifies this lock in the database.
 _ONE_GIVES = text("SELECT pg_try_advisory_xact_lock(7242316)")
 _RAISE = text("""
 UPDATE gateway_leases SET epoch = :highest + 1
@@ -63,7 +63,7 @@ WHERE gateway_id = :gateway AND holder = :holder AND epoch <= :highest
 _RELEASE = text("UPDATE gateway_leases SET ends_at = now() WHERE holder = :holder AND ends_at > now()")
 _END = text("DELETE FROM controllers WHERE holder = :holder")
 _TELL = select(func.pg_notify(GATEWAYS_CHANNEL, ""))
-# Only a lease's present epoch may speak; the counts go on from holder to holder.
+# Only the lease's present epoch may write; the counters continue across owners.
 _RECORD = text("""
 INSERT INTO gateway_health AS health
     (gateway_id, epoch, online, reason, since, reconciled_at, drifts, drifted_at, missing, "foreign", changed)
@@ -82,9 +82,9 @@ ON CONFLICT (gateway_id) DO UPDATE SET epoch = excluded.epoch, online = excluded
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A gateway as all controllers see it. Without an owner it is offline, whatever its last one said of it.
+    """A gateway as all controllers see it. Without an owner it counts as offline.
 
-    `health` is what any owner has last recorded.
+    `health`: the last record of any owner.
     """
 
     gateway: Gateway
@@ -97,13 +97,13 @@ class Seen:
 
 
 async def live(session: AsyncSession, me: ControllerId, seconds: float) -> None:
-    """This controller counts among those that share the gateways, for another `seconds`."""
+    """Count this controller among those that share the gateways, for another `seconds`."""
     await session.execute(_BURY)
     await session.execute(_LIVE, {"holder": me.holder, "name": me.name, "seconds": seconds})
 
 
 async def give(session: AsyncSession, me: ControllerId, seconds: float) -> int | None:
-    """Hands one gateway to the controller that has fewest, if that makes it more even; its id."""
+    """Give one gateway to the controller with the fewest, if that evens the numbers. Returns its id."""
     if not await session.scalar(_ONE_GIVES):
         return None
     given = await session.scalar(_GIVE, {"holder": me.holder, "seconds": seconds})
@@ -113,13 +113,13 @@ async def give(session: AsyncSession, me: ControllerId, seconds: float) -> int |
 
 
 async def claim(session: AsyncSession, me: ControllerId, seconds: float) -> dict[int, int]:
-    """Every gateway that is ours, and our share of what is free, for another `seconds`: its id and epoch."""
+    """Renew own leases and claim a share of the free gateways, for `seconds`. Returns epochs by gateway id."""
     asked = {"holder": me.holder, "name": me.name, "seconds": seconds}
     return {row.gateway_id: row.epoch for row in await session.execute(_CLAIM, asked)}
 
 
 async def raise_epoch(session: AsyncSession, gateway_id: int, holder: str, highest: int) -> None:
-    """Beyond what the gateway has seen, if the lease is still ours."""
+    """Raise the epoch above `highest`, which the gateway has seen, if `holder` still has the lease."""
     await session.execute(_RAISE, {"gateway": gateway_id, "holder": holder, "highest": highest})
 
 
@@ -130,7 +130,7 @@ async def release(session: AsyncSession, holder: str) -> None:
 
 
 async def tell(session: AsyncSession) -> None:
-    """Every controller is to look, after the commit."""
+    """Notify every controller after the commit."""
     await session.execute(_TELL)
 
 

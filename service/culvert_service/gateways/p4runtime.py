@@ -28,13 +28,13 @@ from culvert_service.gateways.session import Credentials, Program
 
 _log = logging.getLogger(__name__)
 
-# Our tunables. The caller's own deadlines are shorter.
+# Our tunables. Callers set shorter deadlines.
 _DEADLINE_SECONDS = 15.0
-# Streams that are begun until one takes the first message.
+# Attempts to open a stream.
 _STREAMS = 3
-# The most entities that are handed on at once.
+# The most entities in one portion of a read.
 _PORTION = 500
-# The most digest lists of one kind that wait; more are dropped.
+# The most queued digest lists of one kind; further ones are dropped.
 _DIGESTS = 50
 _OPTIONS = (
     # The errors of a batch arrive in one header: 100 bytes or more an update (appendix "gRPC Metadata Maximum Size").
@@ -42,10 +42,10 @@ _OPTIONS = (
     # PI answers each read with one message.
     ("grpc.max_receive_message_length", 2**26),
 )
-# Section 5.3 has no code of its own for this refusal.
+# Section 5.3 defines no status code for a taken election id.
 _ELECTION_ID_TAKEN = re.compile(r"election id .*\b(?:used|exists)\b", re.IGNORECASE)
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-# A switch that cannot keep its entries, or these entries, for the new program (section 14).
+# The codes of a switch that cannot keep its entries for the new program (section 14).
 _NOT_RECONCILED = {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}
 _UNREACHABLE = {
     grpc.StatusCode.UNAVAILABLE,
@@ -64,7 +64,7 @@ class Fault:
     message: str
 
 
-# gRPC's words for a connection that fails, and ours.
+# gRPC's texts for failed connections, and ours.
 _IN_WORDS = (
     ("Connection refused", "nothing listens at its P4Runtime address"),
     ("handshake failed", "TLS with it fails: its certificates and ours do not fit, as with an old bundle"),
@@ -76,7 +76,7 @@ _IN_WORDS = (
 class P4RuntimeError(Exception):
     """The switch refused a request. `faults` are the updates of a batch that failed, by their place in it.
 
-    Its text is for people and shows no entry.
+    Its text contains no entry.
     """
 
     def __init__(
@@ -90,16 +90,16 @@ class P4RuntimeError(Exception):
 
     @property
     def codes(self) -> set[grpc.StatusCode]:
-        """The codes of the updates that failed, or that of the request as a whole."""
+        """The codes of the failed updates, or the request's code."""
         return {fault.code for fault in self.faults.values()} or {self.code}
 
 
 class UnreachableError(P4RuntimeError):
-    """No answer: whether the switch carried the request out is not known. Open a new session."""
+    """No answer: the switch may or may not have executed the request. Open a new session."""
 
 
 class NotPrimaryError(P4RuntimeError):
-    """Another client has the gateway. An election id above `highest` wins."""
+    """Another client is primary. An election id above `highest` wins."""
 
     def __init__(self, highest: int) -> None:
         super().__init__(grpc.StatusCode.PERMISSION_DENIED, f"the primary's election id is {highest}")
@@ -117,26 +117,26 @@ class Session:
         credentials: Credentials,
         digests: Collection[int] = (),
     ) -> None:
-        """`gateway` is the name in the switch's certificate. `digests` are the ids of those that will be taken."""
+        """`gateway`: the name in the switch's certificate. `digests`: the ids of the digests that the caller takes."""
         self.election_id = election_id
-        # Done when the session is over.
+        # Done when the session has ended.
         self.ended: asyncio.Future[P4RuntimeError] = asyncio.get_running_loop().create_future()
-        # The P4Runtime that the switch speaks; None when it does not say.
+        # The switch's P4Runtime version; None when it does not report one.
         self.version: str | None = None
         self.digests = {one: asyncio.Queue[p4r.DigestList](_DIGESTS) for one in digests}
         self._device_id = device_id
         self._program = program
         options = [*_OPTIONS, ("grpc.ssl_target_name_override", gateway)]
         self._channel = grpc.aio.secure_channel(address, credentials.channel(), options)
-        # gRPC's own types are not known.
+        # grpcio has no types.
         self._stub: Any = p4r_grpc.P4RuntimeStub(self._channel)
         self._stream: Any = None
-        # gRPC takes one message at a time.
+        # gRPC allows one write at a time.
         self._sending = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Become primary, and have the switch run the program.
+        """Become primary, and make the switch run the program.
 
         Raises P4RuntimeError; NotPrimaryError when another client has this election id or a higher one.
         """
@@ -152,7 +152,7 @@ class Session:
         await self._set_pipeline()
 
     async def close(self) -> None:
-        """End the session: calls that wait raise UnreachableError, and nothing is left running."""
+        """End the session: waiting calls raise UnreachableError, and all tasks end."""
         self._end(UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed"))
         if self._listener is not None:
             self._listener.cancel()
@@ -172,7 +172,7 @@ class Session:
                 raise
 
     async def read(self, wanted: Sequence[p4r.Entity]) -> AsyncGenerator[Sequence[p4r.Entity]]:
-        """All that matches, in portions, between which other tasks run; the switch sends as fast as they are taken.
+        """Yield all matching entities in portions. Other tasks run in between; gRPC's flow control slows the switch.
 
         Raises P4RuntimeError.
         """
@@ -203,14 +203,14 @@ class Session:
             answer = await self._receive()
         except P4RuntimeError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT and _ELECTION_ID_TAKEN.search(str(error)):
-                # Perhaps our own stream of a moment ago has it, which the switch still believes to be alive.
+                # Our own previous stream may have it: the switch may not have noticed its end yet.
                 raise NotPrimaryError(self.election_id) from None
             raise
         if not self._won(answer.arbitration):
             raise NotPrimaryError(U128.decode(answer.arbitration.election_id))
 
     async def _begin_stream(self, first: p4r.StreamMessageRequest) -> None:
-        # gRPC's core loses the status of a stream that ends while a message is written: another stream gives it.
+        # gRPC's core loses the status of a stream that ends during a write: another attempt gets it.
         for attempt in range(1, _STREAMS + 1):
             self._stream = self._stub.StreamChannel()
             try:
@@ -223,8 +223,8 @@ class Session:
         return answer.status.code == 0 and U128.decode(answer.election_id) == self.election_id
 
     async def _set_pipeline(self) -> None:
-        """Section 14. A switch that runs the program already keeps its entries, and so does, where it can, a switch that
-        runs another version of it.
+        """Set the program (section 14). A switch that already runs it keeps its entries; so does a switch with another
+        version of it, if it can.
         """
         config, running = self._program.config(), None
         asked = p4r.GetForwardingPipelineConfigRequest(
@@ -265,7 +265,7 @@ class Session:
             case "arbitration" if not self._won(message.arbitration):
                 self._end(NotPrimaryError(U128.decode(message.arbitration.election_id)))
             case "digest" if (queue := self.digests.get(message.digest.digest_id)) is not None:
-                # A full queue must not hold up the message that another client is primary.
+                # Drop instead of waiting: the stream may next say that another client is primary.
                 if queue.full():
                     _log.warning("a digest is dropped", extra={"digest": message.digest.digest_id})
                 else:
@@ -290,7 +290,7 @@ class Session:
                 async with self._sending:
                     await self._stream.write(message)
         except P4RuntimeError as error:
-            # gRPC's core says INTERNAL of a write on a stream that has ended.
+            # gRPC's core reports INTERNAL for a write on an ended stream.
             if error.code is grpc.StatusCode.INTERNAL:
                 raise UnreachableError(error.code, "the switch ended the stream") from None
             raise
@@ -317,7 +317,7 @@ def _answers() -> Generator[None]:
     except (grpc.aio.UsageError, asyncio.InvalidStateError):
         raise UnreachableError(grpc.StatusCode.CANCELLED, "the session is closed") from None
     except asyncio.CancelledError:
-        # gRPC cancels the calls of a channel that closes, and with them the tasks that wait.
+        # When a channel closes, gRPC cancels its calls and the tasks that wait for them.
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
@@ -325,7 +325,7 @@ def _answers() -> Generator[None]:
 
 
 def _error(error: grpc.aio.AioRpcError) -> P4RuntimeError:
-    """With the faults of google.rpc.Status's details, of which there is one for each update, OK or not."""
+    """Convert with the faults in google.rpc.Status's details, which have one element for each update, failed or not."""
     kind = UnreachableError if error.code() in _UNREACHABLE else P4RuntimeError
     faults: dict[int, Fault] = {}
     for key, value in error.trailing_metadata() or ():

@@ -1,4 +1,4 @@
-"""Desired → observed → difference → ordered writes, for one gateway (DESIGN D8)."""
+"""Reconciliation of one gateway: desired entries, observed entries, difference, ordered writes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from culvert_service.gateways.site import static_entries
 
 _log = logging.getLogger(__name__)
 
-# In which a set-up ends.
+# A set-up ends within this time.
 _SETTLE_SECONDS = 0.2
 
 
 class DesiredState(Protocol):
     def desired(self, gateway_id: int) -> AsyncIterable[Sequence[DesiredTunnel]]:
-        """The tunnels that the database wants on a gateway, in portions."""
+        """A gateway's desired tunnels from the database, in portions."""
         ...
 
     async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
-        """Close tunnels whose SAs the gateway does not have any more."""
+        """Handle tunnels whose SAs the gateway has lost."""
         ...
 
 
 async def reconcile(link: Link, state: DesiredState) -> None:
-    """Afterwards the gateway holds what it should. Raises CulvertError GATEWAY_DOWN, or what the link ends with."""
-    # The first looks disturb nobody. They may see set-ups half-way; what two of them see is looked at again alone. At a
-    # gateway that comes online nobody sets anything up.
+    """Bring the gateway to its desired state. Raises CulvertError GATEWAY_DOWN, or the error that ends the link."""
+    # The first two readings take no lock, so they may see unfinished set-ups. If both share a difference, a third reading
+    # takes the exclusive lock. A gateway that comes online has no set-ups, so it needs only the last.
     if link.online:
         seen = (await _difference(link, state)).subjects()
         if not seen or seen.isdisjoint((await _difference(link, state)).subjects()):
@@ -52,12 +52,12 @@ async def reconcile(link: Link, state: DesiredState) -> None:
             "reconciled",
             extra={"gateway": link.name, "writes": len(todo.updates), "tunnels_lost": len(todo.lost)},
         )
-    # Outside of the guard: closing a tunnel waits for whoever works on it, who may wait for a turn at the gateway.
+    # Outside of the lock: closing a tunnel waits for the tunnel's other users, which may wait for the write lock.
     await state.lost(link, todo.lost)
 
 
 async def comparison(link: Link, state: DesiredState) -> list[Compared]:
-    """The gateway's desired entries beside its actual ones, at this moment. Raises CulvertError GATEWAY_DOWN."""
+    """The gateway's desired and observed entries now. Raises CulvertError GATEWAY_DOWN."""
     todo, observed = await _look(link, state)
     before = todo.subjects()
     if before:
@@ -67,14 +67,14 @@ async def comparison(link: Link, state: DesiredState) -> list[Compared]:
 
 
 def _drift(todo: Plan) -> Drift:
-    """An SA that is missing is not written again: its tunnel counts with what else is missing."""
+    """Count the drift. A lost tunnel counts as missing, because its SAs are not written again."""
     of = Counter(update.kind for update in todo.updates)
     return Drift(of[Kind.INSERT] + len(todo.lost), of[Kind.DELETE], of[Kind.MODIFY])
 
 
 async def _difference(link: Link, state: DesiredState) -> Plan:
     sieve = Sieve(static_entries(link.config.site), await link.hashes())
-    # Beside: the rest of the process goes on while a hundred thousand entries are compared.
+    # In a thread, because comparing 100,000 entries would block the event loop.
     async for portion in state.desired(link.config.id):
         await asyncio.to_thread(sieve.add, portion)
     observed = await link.observe(sieve.entries)
@@ -82,7 +82,7 @@ async def _difference(link: Link, state: DesiredState) -> Plan:
 
 
 async def _look(link: Link, state: DesiredState) -> tuple[Plan, list[Entry]]:
-    """With all that was observed."""
+    """The plan, and all observed entries."""
     tunnels = [one async for portion in state.desired(link.config.id) for one in portion]
     observed = await link.observe()
     return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed), observed

@@ -1,4 +1,4 @@
-"""A gateway as its row tells it, parsed once."""
+"""A gateway parsed from its row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def site_of(gateway: Gateway) -> Site:
     return _site(gateway.address, gateway.address6, gateway.pool, gateway.pool6, ports)
 
 
-# Every tunnel asks for its gateway's.
+# Cached, because each tunnel needs its gateway's site.
 @functools.lru_cache(maxsize=256)
 def _site(address: str, address6: str | None, pool: str, pool6: str | None, ports: str) -> Site:
     shown_wan, shown_lan = json.loads(ports)

@@ -1,4 +1,4 @@
-"""Deletions at another controller's gateway: that one is told what to delete."""
+"""Deletes entries at another controller's gateway by a call to that controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 _REMOVE, _RECONCILE = "gateway.remove", "gateway.reconcile"
 _LEFT = b"left to the reconciler"
-# Entries of about ten tunnels fit one call; with many more it is less work to look at the whole gateway.
+# One call holds entries of about ten tunnels. For more than _CALLS calls, a full reconciliation is cheaper.
 _ENTRIES = 40
 _CALLS = 10
 
@@ -32,7 +32,7 @@ class Remote:
         return {_REMOVE: self._remove, _RECONCILE: self._reconcile}
 
     async def remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> bool:
-        """False when it is left to the owner's reconciler."""
+        """False when the owner's reconciler deletes them later."""
         standing = self._fleet.standing(gateway)
         if standing is None or not standing.holder:
             return False
@@ -49,19 +49,19 @@ class Remote:
         return _LEFT not in answers
 
     async def reconcile(self, gateway: str) -> None:
-        """Soon. Does not fail: the owner does it by itself every half minute."""
+        """Ask the owner to reconcile. Raises nothing: the owner reconciles every 30 s anyway."""
         standing = self._fleet.standing(gateway)
         if standing is None or not standing.holder:
             return
         try:
             await self._calls.ask(standing.holder, _RECONCILE, gateway.encode())
         except (NoAnswerError, CulvertError, SQLAlchemyError, OSError) as error:
-            _log.warning("the owner looks later", extra={"gateway": gateway, "why": str(error)})
+            _log.warning("the owner reconciles later", extra={"gateway": gateway, "why": str(error)})
 
     async def _remove(self, body: bytes) -> bytes:
         gateway, entries = _decode(body)
         if link := self._fleet.get(gateway):
-            # Changes that send traffic into a tunnel come first.
+            # First the entries that send traffic into a tunnel.
             policies = [entry for entry in entries if entry.table == "spd_out"]
             rest = [entry for entry in entries if entry.table != "spd_out"]
             if await link.remove([deletes(*policies), deletes(*rest)]):

@@ -19,7 +19,7 @@ async def by_name(session: AsyncSession, name: str) -> Gateway | None:
 
 
 async def lock(session: AsyncSession, name: str) -> Gateway | None:
-    """No tunnel can be opened through it until this transaction ends; those that are open may get new keys."""
+    """Lock the gateway: until this transaction ends no tunnel opens through it; open tunnels may still be rekeyed."""
     return await session.scalar(select(Gateway).where(Gateway.name == name).with_for_update(key_share=True))
 
 
@@ -44,8 +44,8 @@ async def resources_through(session: AsyncSession, gateway_id: int) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a gateway carries: its open tunnels, the resources that no other gateway serves, and by their names the tunnels
-    to other gateways, which stay.
+    """A gateway's open tunnels, the resources that only it serves (`alone`), and its site tunnels (`end_of`), which cannot
+    move.
     """
 
     tunnels: int
@@ -54,12 +54,12 @@ class Load:
 
     @property
     def stays(self) -> str:
-        """The tunnels and resources that no other gateway can take, in words; empty when there are none."""
+        """The resources and site tunnels that no other gateway can take, as text; empty if none."""
         return ", ".join([*self.alone, *(f"the tunnel {name}" for name in self.end_of)])
 
 
 async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, Load]:
-    """A gateway that drains serves nobody in the place of another."""
+    """The loads by gateway. A draining gateway does not count as another gateway of a resource."""
     open_ones = Tunnel.gateway_id.in_(gateway_ids), Tunnel.stays()
     counted = select(Tunnel.gateway_id, func.count()).where(*open_ones).group_by(Tunnel.gateway_id)
     tunnels = {row[0]: row[1] for row in await session.execute(counted)}
@@ -83,7 +83,7 @@ async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, 
 
 
 async def uses(session: AsyncSession, gateway_id: int) -> str:
-    """In words; empty when nothing uses it."""
+    """The gateway's uses as text; empty when nothing uses it."""
     resources = await resources_through(session, gateway_id)
     tunnels = await session.scalar(
         select(func.count()).select_from(Tunnel).where(Tunnel.gateway_id == gateway_id)
@@ -95,7 +95,7 @@ async def uses(session: AsyncSession, gateway_id: int) -> str:
 
 
 async def site_tunnels_of(session: AsyncSession, gateway_id: int) -> Sequence[str]:
-    """The names of the tunnels to other gateways."""
+    """The names of the gateway's site tunnels."""
     ends = or_(SiteTunnel.a_gateway_id == gateway_id, SiteTunnel.b_gateway_id == gateway_id)
     return (
         await session.scalars(select(SiteTunnel.name).where(ends).order_by(by_code_point(SiteTunnel.name)))

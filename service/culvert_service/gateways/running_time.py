@@ -1,4 +1,4 @@
-"""Deadlines for what others answer, by the time in which this process ran."""
+"""Deadlines for answers that do not count pauses of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOK_SECONDS = 0.05
 
 @asynccontextmanager
 async def running_time(seconds: float) -> AsyncGenerator[None]:
-    """`asyncio.timeout`, put off by each pause of the loop: while this process stands still nobody is silent."""
+    """`asyncio.timeout`, extended by each pause of the event loop: a pause here must not make a peer look silent."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(seconds) as limit:
 

@@ -1,4 +1,4 @@
-"""The numbers by which a gateway knows an SA. Drawn at random; whether they are free is for the database to say."""
+"""The numbers that identify an SA at a gateway, drawn at random. Database constraints ensure that they are unique."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tag = NewType("Tag", int)
 
 @dataclass(frozen=True, slots=True)
 class SaNumbers:
-    """An SA as the gateway's tables name it."""
+    """The numbers of an SA in the gateway's tables."""
 
     spi: Spi
     slot: Slot
@@ -37,5 +37,5 @@ def draw_spi() -> Spi:
 
 
 def draw_tag() -> Tag:
-    """0 would fix the peer."""
+    """Not 0, because tag 0 means a fixed peer."""
     return Tag(1 + secrets.randbelow(2**32 - 1))

@@ -1,4 +1,4 @@
-"""What each gateway's counters were, every few seconds for a day: whoever shows a gateway draws the differences.
+"""Samples each gateway's counters every 10 s and keeps them for 24 h, for the console's charts.
 
 The owner of a gateway writes its samples; any controller reads them.
 """
@@ -40,7 +40,7 @@ class Sampling:
             try:
                 drops = await link.drops()
             except CulvertError:
-                # A gap says so.
+                # The chart shows a gap.
                 continue
             trip = None if link.round_trip is None else round(link.round_trip * 1e6)
             rows.append({"gateway_id": link.config.id, "drops": drops, "round_trip_us": trip})
@@ -52,7 +52,7 @@ class Sampling:
 
 
 async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[GatewaySample]:
-    """Oldest first; of a long time, the last one of each of about 240 parts."""
+    """Oldest first, thinned to about 240 samples: the last one of each part of the time."""
     seconds = hours * 3600
     part = func.floor(func.extract("epoch", GatewaySample.at) / max(1, seconds // _POINTS))
     since = func.now() - datetime.timedelta(seconds=seconds)

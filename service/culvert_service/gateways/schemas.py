@@ -1,4 +1,4 @@
-"""Gateways as REST says them."""
+"""REST schemas of gateways."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from culvert_service.gateways.kind import GatewayKind
 
-# RFC 4291 section 2.5.5.2: how the gateway's tables hold IPv4.
+# The gateway's tables hold IPv4 addresses in this prefix (RFC 4291 section 2.5.5.2).
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 
@@ -63,10 +63,10 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Port = Annotated[int, Field(ge=1, le=PORT_MAX)]
 # IEEE 802.1Q; 0 is for untagged frames.
 Vlan = Annotated[int, Field(ge=0, le=4094)]
-# The network's own address, and in IPv4 that of all hosts, are nobody's.
+# Two hosts and, in IPv4, the network and broadcast addresses.
 _POOL_MIN = 4
-# Bytes of IP packet: no less than IPv6 needs (RFC 8200 section 5). Below 1364, fewer are left inside of a tunnel than IPv6
-# needs there (docs/decisions, 34).
+# Bytes of an IP packet: at least IPv6's minimum MTU (RFC 8200 section 5). Below 1364, the inner MTU is below that minimum
+# (docs/decisions, 34).
 WanMtu = Annotated[int, Field(ge=MTU_MIN, le=MTU_MAX)]
 LanMtu = Annotated[int, Field(ge=MTU_MIN, le=MTU_MAX)]
 
@@ -76,7 +76,7 @@ class WanPort(BaseModel):
 
     port: Port
     mac: Mac
-    # Several share the flows (ECMP).
+    # Several next hops share the flows (ECMP).
     next_hop_mac: Mac | Annotated[list[Mac], Field(min_length=1, max_length=16)]
     vlan: Vlan = 0
     mtu: WanMtu = 1500
@@ -87,7 +87,7 @@ class WanPort(BaseModel):
 
 
 class LanPort(BaseModel):
-    """`prefix` is the LAN's: "10.20.0.0/16", or 16 for the one that `address` is in. `prefix6` is the same for IPv6."""
+    """`prefix`: the LAN's prefix, or only its length: then `address` gives the rest. `prefix6`: the same for IPv6."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -115,7 +115,7 @@ class LanPort(BaseModel):
 
     @model_validator(mode="after")
     def _neighbours_inside(self) -> Self:
-        """Packets to a tunnel's targets leave by the LAN port alone."""
+        """Check that neighbours and routers are on the LAN: packets to a tunnel's targets leave by the LAN port only."""
         if (self.address6 is None) != (self.prefix6 is None):
             raise ValueError("address6 and prefix6 go together")
         prefixes = [ipaddress.ip_network(it) for it in (self.prefix, self.prefix6) if it is not None]
@@ -136,22 +136,22 @@ class GatewayIn(BaseModel):
 
     name: Name
     kind: GatewayKind = GatewayKind.SLUICE
-    # Outer address, to which devices send ESP.
+    # The outer address, to which devices send ESP.
     address: Ipv4
-    # The same for devices that come over IPv6.
+    # The outer address for devices that come over IPv6.
     address6: Ipv6 | None = None
     # HOST:PORT of its P4Runtime server.
     p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
     device_id: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1
-    # Inner addresses of devices; routed to this gateway by the intranet, no NAT.
+    # Inner addresses of devices. The intranet routes them to this gateway; there is no NAT.
     pool: Prefix
-    # The same for IPv6; without it tunnels carry IPv4 alone.
+    # Inner IPv6 addresses; without them tunnels carry IPv4 only.
     pool6: Prefix6 | None = None
     wan: WanPort
     lan: LanPort
     # The suite of its tunnels' SAs.
     suite: Suite = Suite.AES_GCM_256
-    # Legacy suites that may be used although they are weaker. The gateway itself has to be started with them as well.
+    # Allowed legacy suites. The gateway must be started with the same permission.
     legacy_suites: list[Suite] = []
 
     @field_validator("legacy_suites")
@@ -176,7 +176,7 @@ class GatewayIn(BaseModel):
 
     @model_validator(mode="after")
     def _routes_lead_elsewhere(self) -> GatewayIn:
-        """Neither to the devices nor to the WAN's side."""
+        """Check that routes overlap neither the pools nor the outer addresses."""
         taken = map(ipaddress.ip_network, filter(None, (self.pool, self.pool6, self.address, self.address6)))
         for network in list(taken):
             for behind in map(ipaddress.ip_network, self.lan.routes):
@@ -191,9 +191,9 @@ class DriftOut(BaseModel):
     repaired: int = 0
     last_at: datetime | None = None
     missing: int = 0
-    # Which nobody wants.
+    # Entries that belong to no desired tunnel.
     foreign: int = 0
-    # With other contents.
+    # Entries with another action or other parameters.
     changed: int = 0
 
 
@@ -238,26 +238,26 @@ class GatewayOut(BaseModel):
     wan: WanPort
     lan: LanPort
     suite: Suite
-    # True when `suite` is weaker than what is recommended.
+    # Whether `suite` is a legacy suite.
     legacy: bool
     legacy_suites: list[Suite]
     state: Literal["online", "offline"]
     # Why it is offline; empty when it is online.
     reason: str
-    # Since when no tunnel is opened through it and those that are open move to other gateways; null: it serves.
+    # The start of the drain, during which no tunnel opens and open ones move to other gateways; null: no drain.
     draining_since: datetime | None
-    # Open now, or left of what drains.
+    # The number of tunnels, draining ones included.
     tunnels: int
-    # The version of P4Runtime that it speaks; null where this controller does not reach it.
+    # Its P4Runtime version; null if this controller is not connected to it.
     version: str | None
     # The resources that no other gateway could serve.
     alone_for: list[str]
-    # The tunnels between it and other gateways, which never move.
+    # Its site tunnels, which never move.
     end_of: list[str]
-    # The name of the controller that writes it, empty while none does; and its P4Runtime election id.
+    # The name of the controller that owns it, or empty; and that controller's election id.
     owner: str
     epoch: int
-    # When it last held everything that it should.
+    # When it last held its whole desired state.
     reconciled_at: datetime | None
     drift: DriftOut
     keys: KeysOut
@@ -274,9 +274,9 @@ class BundleOut(BaseModel):
     key_pem: str
     # Base64 of 32 bytes.
     kek: str
-    # dNSName that a P4Runtime client must show.
+    # The dNSName that a P4Runtime client's certificate must have.
     client_name: str
-    # Legacy suites that it has to be allowed to use.
+    # The legacy suites that its operator must allow.
     legacy_suites: list[Suite]
 
 
@@ -290,17 +290,17 @@ class EntryOut(ContentOut):
     priority: int
     # Numbers; [value, mask] for ternary, [value, prefix length] for longest-prefix matches.
     match: dict[str, int | tuple[int, int]]
-    # Beside what the controller wants: it should be there and is not; nobody wants it; it should be as `desired`.
+    # Held: as desired. Missing: desired, but not there. Foreign: not desired. Changed: should be as `desired`.
     standing: Literal["held", "missing", "foreign", "changed"]
     desired: ContentOut | None
-    # The packets that have hit it, where its table counts.
+    # The packets that have hit it; null if its table has no counter.
     packets: int | None
     bytes: int | None
 
 
 class EntriesOut(BaseModel):
-    """Everything that is, or should be, in the gateway's tables; wrapped keys are left out. `count` is of those that are
-    there, and `tunnel_entries` of those among them that tunnels put there.
+    """All observed and missing entries of the gateway's tables, without wrapped keys. `count`: the observed ones;
+    `tunnel_entries`: those among them that belong to tunnels.
     """
 
     count: int
@@ -309,7 +309,7 @@ class EntriesOut(BaseModel):
 
 
 class SampleOut(BaseModel):
-    """`drops`: packets dropped so far, by cause; a gateway that starts anew counts from 0. Every ten seconds or more."""
+    """`drops`: packets dropped so far, by cause; a restarted gateway counts from 0. Samples are at least 10 s apart."""
 
     at: datetime
     drops: dict[str, int]

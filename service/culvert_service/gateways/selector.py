@@ -1,4 +1,4 @@
-"""A tunnel's packets as SPD entries say them: the far side of its selectors (RFC 4301 section 4.4.1.1). Pure."""
+"""Selectors of a tunnel and their matches in SPD entries (RFC 4301 section 4.4.1.1). Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROTOCOL_MASK = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """`protocol` is IANA's number, None for all; `ports` are the first and the last one of the far side."""
+    """The far side of a tunnel's packets. `protocol`: IANA's number, None for all; `ports`: first and last far port."""
 
     prefix: str
     protocol: int | None = None
@@ -25,12 +25,12 @@ class Selector:
         return 6 if ":" in self.prefix else 4
 
     def meets(self, other: Selector) -> bool:
-        """Whether there are packets from what the one says to what the other says."""
+        """Whether packets can go from one selector's hosts to the other's."""
         one_protocol = self.protocol is None or other.protocol in (None, self.protocol)
         return self.family == other.family and one_protocol
 
     def to(self, other: Selector) -> dict[str, MatchValue]:
-        """The match for packets from here to there, if the two meet."""
+        """The match for packets from this selector to `other`, if the two meet."""
         match: dict[str, MatchValue] = {"src": _masked(self.prefix), "dst": _masked(other.prefix)}
         return match | other._transport("dport") | self._transport("sport")
 
@@ -39,11 +39,11 @@ class Selector:
         return {"src": _host(near), "dst": _masked(self.prefix)} | self._transport("dport")
 
     def back_to(self, near: str) -> dict[str, MatchValue]:
-        """The match for the answers."""
+        """The match for answers to the address `near`."""
         return {"src": _masked(self.prefix), "dst": _host(near)} | self._transport("sport")
 
     def _transport(self, port: str) -> dict[str, MatchValue]:
-        # P4Runtime section 9.1.1: what does not matter is left out.
+        # P4Runtime section 9.1.1: "don't care" fields are left out.
         match: dict[str, MatchValue] = {}
         if self.protocol is not None:
             match["protocol"] = (self.protocol, _PROTOCOL_MASK)

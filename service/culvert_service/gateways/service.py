@@ -1,4 +1,4 @@
-"""Gateways: registered once, connected from then on."""
+"""Gateways: registration, bundles, and views of their state and entries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Gateways:
             await repository.reserve(session, {issuance.canonical(name) for name in self._own_names})
 
     async def stop(self) -> None:
-        """The names stay reserved."""
+        """Nothing to do: the names stay reserved."""
 
     async def create(self, by: Actor, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
@@ -109,12 +109,12 @@ class Gateways:
             return await self._all_out(session, shown)
 
     async def everything(self) -> list[GatewayOut]:
-        """For a live view."""
+        """All gateways, for a live view."""
         async with self._database() as session:
             return await self._all_out(session, await ownership_rows.seen(session))
 
     async def get(self, name: str) -> tuple[GatewayOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND."""
+        """The gateway and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             found = await ownership_rows.seen(session, name)
             if not found:
@@ -188,7 +188,7 @@ class Gateways:
     def _out(self, seen: Seen, load: Load) -> GatewayOut:
         gateway, health = seen.gateway, seen.health
         link = self._fleet.get(gateway.name)
-        # The link of a gateway of ours knows more than the database.
+        # The link of an owned gateway is newer than the database.
         known = link if link is not None and link.epoch == seen.epoch else seen
         return GatewayOut(
             name=gateway.name,
@@ -251,7 +251,7 @@ def exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
 
 
 def told(asked: GatewayIn) -> dict[str, Detail]:
-    """For the audit log."""
+    """The details for the audit log."""
     told = {"kind", "address", "address6", "p4runtime", "pool", "pool6", "suite"}
     return asked.model_dump(mode="json", include=told, exclude_none=True)
 

@@ -1,4 +1,4 @@
-"""Whether a gateway, as it is described, can carry tunnels to a resource."""
+"""Checks whether a gateway's settings allow tunnels to a resource."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from culvert_service.gateways.record import site_of
 
 
 def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None) -> None:
-    """`suite` is the resource's own. Raises CulvertError SUITE_LEGACY or REQUEST_INVALID."""
+    """`suite`: the resource's suite. Raises CulvertError SUITE_LEGACY or REQUEST_INVALID."""
     if suite is not None:
         check_allowed(suite, [Suite(name) for name in gateway.legacy_suites], f"the gateway {gateway.name}")
     site = site_of(gateway)

@@ -1,4 +1,4 @@
-"""The parameters with which a P4Runtime session is opened."""
+"""The parameters of a P4Runtime session."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def p4info_of(path: Path) -> p4i.P4Info:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The compiled pipeline, and the P4Runtime role that it is written in; empty: the default one.
+    """The compiled program, and the P4Runtime role of its writer; empty: the default role.
 
-    `reconciles`: the switch keeps the entries that still fit when it changes to this program (RECONCILE_AND_COMMIT).
+    `reconciles`: use RECONCILE_AND_COMMIT, with which the switch keeps entries that fit the new program.
     """
 
     p4info: Path
@@ -36,15 +36,15 @@ class Program:
         return replace(self, role=role, reconciles=kind.reconciles)
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """With a cookie that is the same for the same program, so that a switch that runs it already is left alone."""
+        """Its cookie is derived from the program, so that a switch that already runs the program is recognised."""
         return _config(self.p4info, self.blob)
 
     def role_message(self) -> p4r.Role | None:
         """The controller's role (P4Runtime section 5.2), at gateways that keep roles apart.
 
-        It owns the objects of the gateway's program, which another client in a role of its own then cannot write. This
-        client cannot write what is not the program's: multicast groups, clone sessions. A client of the default role
-        still may do everything.
+        The role owns the objects of the gateway's program, so clients in other roles cannot write them. This client can
+        write nothing else, such as multicast groups and clone sessions. A client in the default role may write
+        everything.
         """
         if not self.role:
             return None
@@ -54,7 +54,7 @@ class Program:
 
 
 def objects_of(p4info: Path) -> stratum.P4RoleConfig:
-    """In the form that sluice and Stratum share."""
+    """A role config in Stratum's format, which sluice reads too."""
     info = p4info_of(p4info)
     kinds = (info.tables, info.counters, info.direct_counters, info.registers, info.digests)
     return stratum.P4RoleConfig(
@@ -75,7 +75,7 @@ def _config(p4info: Path, blob: Path) -> p4r.ForwardingPipelineConfig:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """For mTLS: the CA of the gateways' certificates, and our own certificate."""
+    """For mTLS: the CA of the gateways' certificates, and the controller's own certificate."""
 
     ca_pem: bytes
     certificate_pem: bytes

@@ -1,11 +1,11 @@
-"""A gateway's two ports, and the entries that it always holds. Pure.
+"""A gateway's two ports, and its static entries. Pure.
 
                  port wan                         port lan
    internet ──── mac, address ── [ gateway ] ── mac, address ──── neighbours (address → mac)
      next hops                                                      └─ some are routers (prefix → address)
 
-Routes fail closed: whatever belongs inside (LAN prefixes, address pools) and has neither neighbour nor router leads to a
-next hop that does not exist, and so is dropped; only the rest goes to the WAN.
+Routes fail closed: packets to inside prefixes (LAN, pools) without a neighbour or router lead to a next hop that does
+not exist, and are dropped. Packets to all other addresses go to the WAN.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from culvert_service.gateways.entry import Entry, entry
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Roles of p4/gateway, and the interfaces that bear them.
+# The roles of p4/gateway; also used as interface ids.
 WAN, LAN = 1, 2
-# ICMP errors about packets that came out of a tunnel.
+# The interface id of ICMP errors about packets from a tunnel.
 _OUT_OF_TUNNEL = 0
 _WAN_GROUP = 1
-# No entry has this id: what is routed to it is dropped and counted as NO_NEXTHOP.
+# No next hop has this id: packets routed to it are dropped and counted as NO_NEXTHOP.
 _NOWHERE = 65535
 
 
 @dataclass(frozen=True, slots=True)
 class Wan:
-    """Several next hops share the flows (ECMP). `vlan` 0: untagged. `mtu` in bytes of IP packet."""
+    """`next_hops`: MAC addresses; several share the flows (ECMP). `vlan` 0: untagged. `mtu`: bytes of an IP packet."""
 
     port: int
     mac: str
@@ -51,13 +51,13 @@ class Lan:
     prefix6: str | None = None
     vlan: int = 0
     mtu: int = 1500
-    # Prefixes behind the LAN, and which neighbour leads there.
+    # Prefixes behind the LAN, each with the neighbour that routes there.
     routes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A packet to `target` whose hop limit ends at the gateway is answered from `source`, the gateway's address inside."""
+    """The gateway answers a packet to `target` whose hop limit ends there from `source`, its LAN address."""
 
     target: str
     source: str
@@ -65,7 +65,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`address` is the gateway's outer address, `pool` the prefix of its devices' inner addresses; the others for IPv6."""
+    """`address`: the gateway's outer address; `pool`: the prefix of inner addresses; `address6`, `pool6`: for IPv6."""
 
     address: str
     pool: str
@@ -75,15 +75,15 @@ class Site:
     pool6: str | None = None
 
     def facing(self, peer: str) -> str | None:
-        """The outer address of a peer's family; None without one."""
+        """The gateway's outer address of the peer's family; None without one."""
         return self.address if mapped.family(peer) == 4 else self.address6
 
     def serves(self, prefix: str) -> bool:
-        """Whether a device can reach somebody in the prefix: from an address of its family."""
+        """Whether a device with an address of the prefix's family can reach a host in the prefix."""
         return (":" not in prefix or self.pool6 is not None) and self.reaches(prefix)
 
     def reaches(self, prefix: str) -> bool:
-        """Whether somebody in the prefix is on the LAN or behind it."""
+        """Whether a host in the prefix is on the LAN or behind it."""
         wanted = ipaddress.ip_network(prefix)
         if any(within(wanted, ipaddress.ip_network(behind)) for behind in self.lan.routes):
             return True
@@ -93,7 +93,7 @@ class Site:
         )
 
     def probe(self, prefixes: Iterable[str]) -> Probe | None:
-        """For a tunnel that carries these prefixes. The gateway answers only for what it can forward."""
+        """The probe for a tunnel with these prefixes. Its target is an address that the gateway can forward to."""
         for prefix in filter(self.serves, prefixes):
             wanted = ipaddress.ip_network(prefix)
             source = self.lan.address if wanted.version == 4 else self.lan.address6
@@ -105,20 +105,20 @@ class Site:
         return None
 
     def _forwards(self, address: Address) -> bool:
-        """Whether `static_entries` has a next hop on the LAN for it."""
+        """Whether `static_entries` routes the address to a next hop on the LAN."""
         if str(address) in self.lan.neighbours:
             return True
         around = max((it for it in self.inside() if address in it), key=lambda it: it.prefixlen, default=None)
         return around is not None and str(around) in self.lan.routes
 
     def inside(self) -> list[Network]:
-        """The addresses on this side of the gateway, its devices included."""
+        """The prefixes on the gateway's inner side: LAN, pools, and routed ones."""
         known = (self.lan.prefix, self.lan.prefix6, self.pool, self.pool6, *self.lan.routes)
         return [ipaddress.ip_network(prefix) for prefix in known if prefix is not None]
 
 
 def within(inner: Network, outer: Network) -> bool:
-    """Two families are never within each other."""
+    """Whether `inner` is part of `outer`; False for different families."""
     return inner.network_address in outer and inner.prefixlen >= outer.prefixlen
 
 

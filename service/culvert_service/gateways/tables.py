@@ -20,7 +20,7 @@ DIGESTS = ("soft_limit_t", "moved_t", "bad_spi_t", "acquire_t")
 _EVERYTHING = p4r.Entity(table_entry=p4r.TableEntry())
 # sluice reports the fingerprints of its KEKs as entries of this extern (switch-targets/sluice/src/p4runtime/kek.rs).
 _KEK_TYPE, _KEK_ID = 0x81, 0x8100_0001
-# A switch without extern entries answers a read of them with one of these; bmv2's answer is UNKNOWN.
+# A switch without extern entries answers a read of them with one of these codes; bmv2's answer is UNKNOWN.
 _NO_SUCH_ENTITY = {
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -30,7 +30,7 @@ _NO_SUCH_ENTITY = {
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The hits of each SA's entries so far, by the SA's id."""
+    """The hits so far, by SA id."""
 
     packets: Mapping[int, int]
     bytes: Mapping[int, int]
@@ -44,7 +44,7 @@ class Tables:
         self._encoding = encoding
 
     async def write(self, updates: Sequence[Update], *, missing_ok: bool = False) -> None:
-        """In one request. `missing_ok`: entries that a MODIFY or DELETE does not find are no error."""
+        """Write in one request. `missing_ok`: missing entries of a MODIFY or DELETE are no error."""
         encoded = [self._encoding.update(update) for update in updates]
         await self._session.write(encoded, missing_ok=missing_ok)
 
@@ -59,13 +59,13 @@ class Tables:
             yield portion
 
     async def under(self, keys: Sequence[EntryKey]) -> AsyncGenerator[Sequence[Entry]]:
-        """The entries under these keys, in portions, and all of a table for a key without match fields (section 11.1)."""
+        """The entries with these keys, in portions; a key without match fields reads its whole table (section 11.1)."""
         if keys:
             async for portion in self._entries([self._encoding.key(key) for key in keys]):
                 yield portion
 
     async def carried(self, table: str) -> Carried:
-        """`table` matches SAs and has a direct counter."""
+        """Hits by SA; `table` must match on `sa_id` and have a direct counter."""
         packets, octets = Counter[int](), Counter[int]()
         async for portion in self._session.read([self._encoding.direct_counters(table)]):
             for entity in portion:
@@ -76,14 +76,14 @@ class Tables:
         return Carried(packets, octets)
 
     async def counters(self, table: str) -> dict[EntryKey, Count]:
-        """`table` has a direct counter."""
+        """Hits by entry; `table` must have a direct counter."""
         found: dict[EntryKey, Count] = {}
         async for portion in self._session.read([self._encoding.direct_counters(table)]):
             found |= map(self._encoding.counted, (entity.direct_counter_entry for entity in portion))
         return found
 
     async def array(self, name: str) -> dict[int, int]:
-        """A counter array's packets, by index; what is 0 may be left out."""
+        """A counter array's packets, by index; counters at 0 may be left out."""
         counted: dict[int, int] = {}
         async for portion in self._session.read([self._encoding.array(name)]):
             for entity in portion:
@@ -115,23 +115,23 @@ class Tables:
         await self._session.write(updates)
 
     async def subscribe(self) -> None:
-        """To each digest of DIGESTS, one message a list."""
+        """Subscribe to the DIGESTS, with one message per list."""
         config = p4r.DigestEntry.Config(max_list_size=1)
         ids = [self._encoding.digest(name) for name in DIGESTS]
         entities = [p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=one, config=config)) for one in ids]
         try:
             await self._session.write([p4r.Update(type=p4r.Update.INSERT, entity=it) for it in entities])
         except P4RuntimeError as error:
-            # They are still there when only the connection was lost.
+            # The subscriptions outlive a lost connection.
             if error.codes != {grpc.StatusCode.ALREADY_EXISTS}:
                 raise
 
     async def digests(self, name: str) -> AsyncGenerator[Sequence[dict[str, int]]]:
-        """Each list of digests, once it is acknowledged. Until cancelled."""
+        """Yield each list of digests after acknowledging it, until cancelled."""
         queue = self._session.digests[self._encoding.digest(name)]
         while True:
             found = await queue.get()
-            # When the session ends just now, what it said last still counts.
+            # The digests count even if the session has just ended.
             with suppress(P4RuntimeError):
                 await self._session.acknowledge(found)
             yield self._encoding.digest_values(found)

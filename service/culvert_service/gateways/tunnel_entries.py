@@ -6,8 +6,8 @@ sad_out (SA)                                  → seal(slot, key, SPI, peer) ┘
 spd_out (LAN, target → inner address), each   → protect(SA)                  the tunnel's outbound policy,
         (LAN, gateway → inner address, ICMP)                                 with the gateway's answers to probes
 
-The gateway follows the peer by itself: what an authenticated packet came from is kept in the tunnel's endpoint, under the
-pair's tag, and counts more than the peer in sad_out.
+The gateway follows the peer by itself: it stores the source of the last authenticated packet in the tunnel's endpoint,
+under the pair's tag. That source takes precedence over the peer in sad_out.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN, Probe
 
-# A priority is a positive 32-bit number with a sign: 256 bits of two addresses' masks above it leave so many.
+# A priority is a positive signed 32-bit number. Its high bits hold 256 mask bits of two addresses; this many are left.
 _PRECEDENCE_BITS = 22
-# All tunnels of a device at a gateway have the same match for answers to probes, so these need more bits to differ in.
+# All tunnels of a device at a gateway have the same match for answers to probes, so their priorities need more bits.
 _TIE_BITS = 8
 _BOTH_HOSTS = 256
 
 _ICMP, _ICMPV6 = 1, 58
 
-# The fields that identify the SA; the others may be modified while it lives.
+# The fields that identify the SA; the other fields can be modified.
 _IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
 
 
 class Course(Protocol):
-    """Everything about a tunnel that its entries need, but for its SAs. `peer_port` 0: ESP without UDP."""
+    """The parameters of a tunnel's entries, without its SAs. `peer_port` 0: ESP without UDP."""
 
     @property
     def tunnel_id(self) -> uuid.UUID: ...
@@ -76,7 +76,7 @@ class Course(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A device's tunnel: the Course between one inner address, or one of each family, and a resource."""
+    """A device's tunnel: the Course between the device's inner addresses, one or one of each family, and a resource."""
 
     tunnel_id: uuid.UUID
     gateway_address: str
@@ -90,13 +90,13 @@ class Path:
     link_mtu: int = 1500
     lan_mtu: int = 1500
     inner_address6: str | None = None
-    # The longest packet between gateway and device, in bytes, as the device measured it; None when it has told nothing.
+    # The path MTU in bytes that the device measured; None when it has not reported one.
     path_mtu: int | None = None
     probe: Probe | None = None
 
     @property
     def site_mtu(self) -> int:
-        """Bytes of the largest inner packet that the gateway's own links let through."""
+        """Bytes of the largest inner packet that fits the gateway's own links."""
         return self._inner_mtu(self.link_mtu)
 
     @property
@@ -116,11 +116,11 @@ class Path:
 
     @property
     def carried(self) -> tuple[Selector, ...]:
-        """As the device is told."""
+        """The selectors in the device's grant."""
         return tuple(selector for selector, _ in self.ends())
 
     def ends(self) -> Iterator[tuple[Selector, str]]:
-        """Each selector with the inner address of its family. What the device has none for is not carried."""
+        """Each selector with the inner address of its family; selectors without such an address are left out."""
         for selector in self.selectors:
             inner = self.inner_address if selector.family == 4 else self.inner_address6
             if inner is not None:
@@ -140,13 +140,13 @@ class Path:
                 yield Selector(self.probe.source, _ICMP if family == 4 else _ICMPV6).back_to(inner)
 
     def seen_from(self, address: str, port: int) -> Path:
-        """The same tunnel, its device elsewhere."""
+        """The same tunnel with another peer endpoint."""
         return replace(self, peer_address=address, peer_port=port)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A generation: the SA with which the gateway decrypts, the SA with which it encrypts."""
+    """A generation: the SA for decryption and the SA for encryption at the gateway."""
 
     generation: int
     to_gateway: SaNumbers
@@ -161,7 +161,7 @@ class WrappedKeys:
 
 
 def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
-    """sad_in, spd_in for each selector, sad_out. Without keys they can be compared and deleted, but not written."""
+    """sad_in, spd_in for each selector, sad_out. Entries without keys can be compared and deleted, but not written."""
     into, out = pair.to_gateway, pair.to_device
     shared = {"suite": path.suite.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
     shared |= _limits(path.soft)
@@ -200,20 +200,20 @@ def sa_keys(path: Path, pair: Pair) -> tuple[EntryKey, EntryKey]:
 
 
 def same_sa(one: Entry, other: Entry) -> bool:
-    """Whether two entries of sad_in or sad_out with one key are the same SA, perhaps with another peer or other limits."""
+    """Whether two entries of sad_in or sad_out with the same key are the same SA; peer and limits may differ."""
     return one.action == other.action and _identity(one) == _identity(other)
 
 
 def precedence(tunnel_id: uuid.UUID) -> int:
-    """Which of a device's tunnels carries what several have equally narrow selectors for, at both ends.
+    """The rank among a device's tunnels with equally narrow selectors for a packet; both ends use it.
 
-    Were the gateway to answer through one that the device never sends by, it would not hear where the device is.
+    If the gateway answered through a tunnel that the device does not send through, it would not learn the device's moves.
     """
     return 1 + tunnel_id.int % (2**_PRECEDENCE_BITS - 1)
 
 
 def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
-    """spd_out. Where resources' targets overlap the narrower one counts, as with the device; of equal ones, precedence."""
+    """spd_out. Of overlapping targets the narrower one wins, as at the device; of equal ones the higher precedence."""
     among_equals = precedence(path.tunnel_id)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
     matches = [(_narrowness(match), {"role": LAN, **match}) for match in path.outward()]
@@ -235,7 +235,7 @@ def remove_pair(path: Course, pair: Pair) -> list[Update]:
 
 
 def _narrowness(match: dict[str, MatchValue]) -> int:
-    """Bits of both addresses that have to be these."""
+    """The number of mask bits of both addresses."""
     ternary = (value for value in (match["src"], match["dst"]) if isinstance(value, tuple))
     return sum(mask.bit_count() for _, mask in ternary)
 

@@ -495,7 +495,7 @@ export interface paths {
         put?: never;
         /**
          * Give a gateway's certificate and keys, new ones each time
-         * @description With `Accept: application/x-tar`, as the files that sluice reads, in one archive.
+         * @description With `Accept: application/x-tar`, the answer is an archive of the files that sluice reads.
          */
         post: operations["bundle_api_v1_gateways__name__bundle_post"];
         delete?: never;
@@ -545,7 +545,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a gateway's counters were, of late */
+        /** List samples of a gateway's counters */
         get: operations["samples_api_v1_gateways__name__samples_get"];
         put?: never;
         post?: never;
@@ -1980,8 +1980,8 @@ export interface components {
         };
         /**
          * EntriesOut
-         * @description Everything that is, or should be, in the gateway's tables; wrapped keys are left out. `count` is of those that are
-         *     there, and `tunnel_entries` of those among them that tunnels put there.
+         * @description All observed and missing entries of the gateway's tables, without wrapped keys. `count`: the observed ones;
+         *     `tunnel_entries`: those among them that belong to tunnels.
          */
         EntriesOut: {
             /** Count */
@@ -2064,7 +2064,7 @@ export interface components {
         };
         /**
          * GatewayKind
-         * @description By the name that people type.
+         * @description The values are the names in the REST API.
          * @enum {string}
          */
         GatewayKind: "sluice" | "bmv2" | "tofino-cpu" | "crypto-host";
@@ -2235,7 +2235,7 @@ export interface components {
         };
         /**
          * LanPort
-         * @description `prefix` is the LAN's: "10.20.0.0/16", or 16 for the one that `address` is in. `prefix6` is the same for IPv6.
+         * @description `prefix`: the LAN's prefix, or only its length: then `address` gives the rest. `prefix6`: the same for IPv6.
          */
         LanPort: {
             /** Address */
@@ -2897,7 +2897,7 @@ export interface components {
         };
         /**
          * SampleOut
-         * @description `drops`: packets dropped so far, by cause; a gateway that starts anew counts from 0. Every ten seconds or more.
+         * @description `drops`: packets dropped so far, by cause; a restarted gateway counts from 0. Samples are at least 10 s apart.
          */
         SampleOut: {
             /**
@@ -3085,7 +3085,7 @@ export interface components {
         };
         /**
          * Suite
-         * @description How an SA encrypts and authenticates.
+         * @description The algorithms of an SA.
          * @enum {string}
          */
         Suite: "aes-gcm-256" | "aes-gcm-128" | "chacha20-poly1305" | "null-hmac-sha256-128" | "aes-ctr-hmac-md5-96" | "aes-cbc-hmac-sha1-96" | "aes-cbc-hmac-sha256-128";
@@ -4706,7 +4706,7 @@ export interface operations {
     drain_api_v1_gateways__name__drain_post: {
         parameters: {
             query?: {
-                /** @description Although some resources have no other gateway */
+                /** @description Even if some resources have no other gateway */
                 anyway?: boolean;
             };
             header?: {
