@@ -21,10 +21,10 @@ from culvert_client.core.claims import apart
 from culvert_client.core.consent import Consent, already_agreed
 from culvert_client.core.grant import Address, Network
 from culvert_client.core.profile import Profile
+from culvert_client.platform.linux.system_dns.choice import name_servers
+from culvert_client.platform.linux.system_dns.resolv_conf import Records
 from culvert_client.state_dir import StateDir
 from culvert_client.state_file import unreadable
-from culvert_client.system_dns.choice import name_servers
-from culvert_client.system_dns.resolv_conf import Records
 
 # Private networks (RFC 1918, RFC 6598, RFC 4193).
 _INTRANETS: tuple[Network, ...] = (

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from culvert_proto import CulvertError
 
-from culvert_client.uplinks import Uplinks, uplinks
+from culvert_client.platform.linux.networks import Uplinks, uplinks
 
 # linux/rtnetlink.h: links; IPv4 addresses, routes and rules; IPv6 addresses, routes and rules.
 _GROUPS = 0x1 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 0x40000

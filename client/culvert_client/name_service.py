@@ -16,9 +16,9 @@ from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
 from culvert_client.config import Config, DnsMode, Endpoint
-from culvert_client.port_holder import holder_of
+from culvert_client.platform.linux.ports import holder_of
+from culvert_client.platform.linux.system_dns import SystemDns
 from culvert_client.state_file import why
-from culvert_client.system_dns import SystemDns
 
 log = logging.getLogger("culvertd")
 

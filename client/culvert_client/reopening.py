@@ -15,10 +15,10 @@ from dataclasses import replace
 import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.backend import Kernel, Userspace, open_datapath
 from culvert_client.config import Config
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, Network, Sas, TunnelId
+from culvert_client.platform.linux.datapath import Kernel, Userspace, open_datapath
 
 log = logging.getLogger("culvertd")
 

@@ -18,7 +18,7 @@ from culvert_client.core.client_events import Desired, Measured, PacketTrapped, 
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
-from culvert_client.system_dns import SystemDns
+from culvert_client.platform.linux.system_dns import SystemDns
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
 

@@ -6,8 +6,8 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from culvert_client.backend import open_datapath
 from culvert_client.config import Config, DatapathChoice, Endpoint
+from culvert_client.platform.linux.datapath import open_datapath
 from culvert_lab import netns
 from culvert_proto import CulvertError, Reason
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import culvert_ipsec
 import pytest
-from culvert_client.backend import to_ipsec
 from culvert_client.config import Config, ConfigError, DatapathChoice, Endpoint, load
 from culvert_client.controller.messages import pair_from, profile_from, tunnel_from
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Sas, TunnelId
 from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
+from culvert_client.platform.linux.datapath import to_ipsec
 from culvert_client.state_dir import Identity, StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import Suite

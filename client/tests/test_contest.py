@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from culvert_client.system_dns.contest import AT_ONCE, CALM, REGAINED_EVERY, Contest
+from culvert_client.platform.linux.system_dns.contest import AT_ONCE, CALM, REGAINED_EVERY, Contest
 
 
 def test_a_fight_is_known_after_ten_times_and_goes_on_once_a_minute() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from culvert_client.controller.disk_encryption import root_is_encrypted
+from culvert_client.platform.linux.disk_encryption import root_is_encrypted
 
 Layers = dict[str, tuple[str, ...]]
 

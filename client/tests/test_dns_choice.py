@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from culvert_client.config import Endpoint
-from culvert_client.system_dns.choice import (
+from culvert_client.platform.linux.system_dns.choice import (
     MARK,
     NETWORK_MANAGER_NAME,
     RESOLVED_NAME,

@@ -21,7 +21,7 @@ import pytest
 from culvert_client.config import DnsMode, Endpoint
 from culvert_client.core.client_events import AnswerSeen, Event, NameSeen
 from culvert_client.core.dns_watch import DnsWatch
-from culvert_client.watch.sniffer import Sniffer
+from culvert_client.platform.linux.sniffer import Sniffer
 from culvert_lab import netns
 from culvert_proto import local_pb2
 from hypothesis import given

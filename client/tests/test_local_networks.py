@@ -81,7 +81,7 @@ def test_no_number_of_networks_or_resources_fills_the_status() -> None:
 
 TAPS = """
 import subprocess
-from culvert_client.uplinks import local_networks
+from culvert_client.platform.linux.networks import local_networks
 
 def ip(command):
     subprocess.run(["ip", *command.split()], check=True)

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from culvert_client.controller.posture import posture
+from culvert_client.platform.linux.posture import posture
 from culvert_proto import local_pb2
 
 from .test_daemon import Lab
 
-_MODULE = "culvert_client.controller.posture"
+_MODULE = "culvert_client.platform.linux.posture"
 
 
 def test_posture_is_short_text() -> None:

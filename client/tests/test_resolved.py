@@ -17,7 +17,7 @@ import dns.message
 import dns.rcode
 import pytest
 from culvert_client.config import DNS_PORT, Endpoint
-from culvert_client.system_dns import SystemDns, contest, setup
+from culvert_client.platform.linux.system_dns import SystemDns, contest, setup
 from culvert_proto import Reason, local_pb2
 
 from .controller import CODE

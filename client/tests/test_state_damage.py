@@ -19,10 +19,10 @@ from culvert_client.config import Endpoint
 from culvert_client.core.claims import holds
 from culvert_client.core.consent import Consent
 from culvert_client.core.grant import Network
+from culvert_client.platform.linux.system_dns.choice import Way
+from culvert_client.platform.linux.system_dns.resolv_conf import Before, Record, Records
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import copy_of
-from culvert_client.system_dns.choice import Way
-from culvert_client.system_dns.resolv_conf import Before, Record, Records
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 

@@ -21,8 +21,8 @@ import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import QueryKind, Question
+from culvert_client.platform.linux.socket_owner import SocketOwner
 from culvert_client.stub import listener
-from culvert_client.stub.socket_owner import SocketOwner
 from culvert_client.stub.upstream import Upstream
 from culvert_lab.free_port import free_port
 

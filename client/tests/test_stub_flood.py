@@ -12,9 +12,9 @@ import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.core.faults import CONTROLLER, REFUSALS_KEPT, Faults
+from culvert_client.platform.linux.sender_filter import LAST_LEVEL, SENDERS_AT_MOST, SenderFilter
 from culvert_client.stub import listener
 from culvert_client.stub.listener import Listener
-from culvert_client.stub.sender_filter import LAST_LEVEL, SENDERS_AT_MOST, SenderFilter
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 

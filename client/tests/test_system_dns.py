@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from culvert_client.config import Endpoint
-from culvert_client.system_dns import SystemDns, clean_up
-from culvert_client.system_dns.choice import MARK, NETWORK_MANAGER_NAME
+from culvert_client.platform.linux.system_dns import SystemDns, clean_up
+from culvert_client.platform.linux.system_dns.choice import MARK, NETWORK_MANAGER_NAME
 from culvert_proto import CulvertError, Reason
 
 from .private_bus import private_bus, remembering
@@ -26,7 +26,7 @@ PLAIN = "search lan\nnameserver 192.0.2.1\n"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={tmp_path}/no-bus")
-    monkeypatch.setattr("culvert_client.system_dns.setup.LOOK_EVERY", 0.01)
+    monkeypatch.setattr("culvert_client.platform.linux.system_dns.setup.LOOK_EVERY", 0.01)
     (tmp_path / "etc").mkdir()
     (tmp_path / "run").mkdir()
     (tmp_path / "bin").mkdir()
@@ -103,7 +103,7 @@ async def test_a_dhcp_clients_file_is_what_was_there_before_and_is_put_back(root
 
 async def test_many_networks_in_a_lifetime_are_no_fight(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each hotel's DHCP client writes a file of its own."""
-    monkeypatch.setattr("culvert_client.system_dns.contest.REGAINED_EVERY", 0.02)
+    monkeypatch.setattr("culvert_client.platform.linux.system_dns.contest.REGAINED_EVERY", 0.02)
     machine = Machine(root)
     machine.file.write_text(PLAIN)
     await machine.start()
@@ -123,8 +123,8 @@ async def test_many_networks_in_a_lifetime_are_no_fight(root: Path, monkeypatch:
 async def test_a_program_that_fights_is_told_of_by_name_until_it_ends(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("culvert_client.system_dns.contest.REGAINED_EVERY", 0.2)
-    monkeypatch.setattr("culvert_client.system_dns.contest.CALM", 0.5)
+    monkeypatch.setattr("culvert_client.platform.linux.system_dns.contest.REGAINED_EVERY", 0.2)
+    monkeypatch.setattr("culvert_client.platform.linux.system_dns.contest.CALM", 0.5)
     machine = Machine(root)
     machine.file.write_text(PLAIN)
     await machine.start()
@@ -163,8 +163,8 @@ async def test_a_file_that_does_not_lead_to_the_stub_alone_is_put_back(root: Pat
 async def test_a_failed_restore_of_resolv_conf_is_reported_until_it_works(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("culvert_client.system_dns.setup.STARTING", 0.5)
-    monkeypatch.setattr("culvert_client.system_dns.contest.REGAINED_EVERY", 1.0)
+    monkeypatch.setattr("culvert_client.platform.linux.system_dns.setup.STARTING", 0.5)
+    monkeypatch.setattr("culvert_client.platform.linux.system_dns.contest.REGAINED_EVERY", 1.0)
     machine = Machine(root)
     machine.file.write_text(PLAIN)
     await machine.start()
@@ -198,8 +198,8 @@ DEATHS = """
 import asyncio, itertools, os, signal, sys
 from pathlib import Path
 from culvert_client.config import Endpoint
-from culvert_client.system_dns import SystemDns, clean_up
-from culvert_client.system_dns.choice import MARK
+from culvert_client.platform.linux.system_dns import SystemDns, clean_up
+from culvert_client.platform.linux.system_dns.choice import MARK
 
 root, kind = Path(sys.argv[1]), sys.argv[2]
 state, file, target = root / "state", root / "etc/resolv.conf", root / "run/there"

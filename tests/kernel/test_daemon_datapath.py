@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address, ip_network
 
 import pytest
-from culvert_client.backend import Kernel, Userspace, open_datapath
 from culvert_client.config import Config, DatapathChoice, Endpoint
 from culvert_client.core.client_events import Desired, Measured, SoftLimitReached
 from culvert_client.core.grant import Sa, Sas, Spi, Tunnel, TunnelId
 from culvert_client.moves import follow
+from culvert_client.platform.linux.datapath import Kernel, Userspace, open_datapath
 from culvert_lab.netns import Inside
 from culvert_proto.sa import Limits
 from linux_esp.controller import Controller

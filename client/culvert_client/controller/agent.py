@@ -13,8 +13,8 @@ import grpc.aio
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
 from culvert_proto.grpc_errors import from_rpc_error
 
-from culvert_client.controller.posture import changed, posture
 from culvert_client.core.claims import Surroundings
+from culvert_client.platform.linux.posture import changed, posture
 from culvert_client.state_dir import Identity
 
 Answer = TypeVar("Answer")

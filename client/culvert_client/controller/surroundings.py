@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from culvert_client.core.claims import Surroundings
-from culvert_client.uplinks import uplinks
+from culvert_client.platform.linux.networks import uplinks
 
 # Our tunable, in seconds. An unknown controller's address must not keep the profile away.
 PATIENCE = 2.0

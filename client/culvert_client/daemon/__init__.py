@@ -21,8 +21,8 @@ from culvert_client.closed import blocked_on_disk
 from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import AnotherDaemonError, Front
+from culvert_client.platform.linux.system_dns import SystemDns, clean_up
 from culvert_client.reopening import Reopening
-from culvert_client.system_dns import SystemDns, clean_up
 
 _log = logging.getLogger("culvertd")
 

@@ -32,13 +32,13 @@ from culvert_client.local.front import LIMITS, Front
 from culvert_client.moves import follow
 from culvert_client.name_service import NameService
 from culvert_client.nat64_reach import Nat64Reach
+from culvert_client.platform.linux.sniffer import Sniffer
+from culvert_client.platform.linux.system_dns import SystemDns, resolved
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
-from culvert_client.system_dns import SystemDns, resolved
 from culvert_client.tasks import Changes, Tasks
-from culvert_client.watch.sniffer import Sniffer
 
 log = logging.getLogger("culvertd")
 

@@ -25,8 +25,8 @@ from culvert_client.daemon.organisation import Organisation
 from culvert_client.daemon.router import Router, owner_of, shared_id
 from culvert_client.datapath import Datapath
 from culvert_client.nat64_reach import Nat64Reach
+from culvert_client.platform.linux.networks import local_networks
 from culvert_client.tasks import Changes, Tasks
-from culvert_client.uplinks import local_networks
 
 log = logging.getLogger("culvertd")
 

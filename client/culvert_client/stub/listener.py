@@ -22,8 +22,8 @@ from culvert_client.config import Endpoint, SocketAddress, sockaddr
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.core.places import Owners, Places
-from culvert_client.stub.sender_filter import SenderFilter
-from culvert_client.stub.socket_owner import SocketOwner
+from culvert_client.platform.linux.sender_filter import SenderFilter
+from culvert_client.platform.linux.socket_owner import SocketOwner
 
 log = logging.getLogger("culvertd")
 

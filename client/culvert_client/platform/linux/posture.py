@@ -8,7 +8,7 @@ import platform
 
 from culvert_proto.contract import POSTURE_VALUE_MAX
 
-from culvert_client.controller.disk_encryption import root_is_encrypted
+from culvert_client.platform.linux.disk_encryption import root_is_encrypted
 
 # Longer values than the contract's are refused (proto/culvert/agent/v1).
 _LOOK_EVERY_SECONDS = 60.0

@@ -16,7 +16,7 @@ from typing import Any
 from culvert_client.config import Endpoint
 from culvert_client.core.client_events import Event
 from culvert_client.core.dns_watch import DnsWatch
-from culvert_client.system_dns.choice import upstreams
+from culvert_client.platform.linux.system_dns.choice import upstreams
 
 # Our tunables: seconds between two looks at the interfaces, bytes of a DNS message with its headers, messages at once.
 LOOK_AGAIN = 2.0
@@ -28,7 +28,7 @@ FILTER = "udp port 53"
 _OUTGOING = 4
 _ETHERNET_HEADER = 14
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("culvert_client.watch.sniffer")
 
 
 class Sniffer:

@@ -22,8 +22,8 @@ from culvert_proto.dns_name import canonical
 from culvert_client.config import DNS_PORT, Endpoint
 from culvert_client.core.dns_wire import CANARY, DESIGNATED
 from culvert_client.core.short_names import SEARCHED
-from culvert_client.system_dns.bus import call, system_bus
-from culvert_client.system_dns.choice import RESOLVED_NAME
+from culvert_client.platform.linux.system_dns.bus import call, system_bus
+from culvert_client.platform.linux.system_dns.choice import RESOLVED_NAME
 
 LINK = "culvert-dns"
 

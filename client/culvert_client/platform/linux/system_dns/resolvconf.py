@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from culvert_client.system_dns.choice import Way
+from culvert_client.platform.linux.system_dns.choice import Way
 
 PATIENCE = 20.0
 """Seconds: it runs the scripts of others."""

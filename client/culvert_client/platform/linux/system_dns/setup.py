@@ -16,9 +16,9 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client import state_file
 from culvert_client.config import DNS_PORT, Endpoint
-from culvert_client.system_dns import network_manager, resolvconf, resolved
-from culvert_client.system_dns.bus import names_on_bus
-from culvert_client.system_dns.choice import (
+from culvert_client.platform.linux.system_dns import network_manager, resolvconf, resolved
+from culvert_client.platform.linux.system_dns.bus import names_on_bus
+from culvert_client.platform.linux.system_dns.choice import (
     RESOLVED_NAME,
     RESOLVED_STUBS,
     Facts,
@@ -28,8 +28,8 @@ from culvert_client.system_dns.choice import (
     name_servers,
     upstreams,
 )
-from culvert_client.system_dns.contest import Contest
-from culvert_client.system_dns.resolv_conf import Record, Records, ResolvConf
+from culvert_client.platform.linux.system_dns.contest import Contest
+from culvert_client.platform.linux.system_dns.resolv_conf import Record, Records, ResolvConf
 
 # Our tunables, in seconds: between two looks, and how long what fails may be a service that is starting anew.
 LOOK_EVERY = 2.0

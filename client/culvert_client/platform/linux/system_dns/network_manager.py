@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from culvert_client.system_dns.bus import call, system_bus
-from culvert_client.system_dns.choice import NETWORK_MANAGER_NAME
+from culvert_client.platform.linux.system_dns.bus import call, system_bus
+from culvert_client.platform.linux.system_dns.choice import NETWORK_MANAGER_NAME
 
 # NetworkManager.conf(5): it goes on writing what it would to /run/NetworkManager.
 _LEAVE_ALONE = "# Written by culvertd, which removes it when it stops.\n[main]\nrc-manager=unmanaged\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 from culvert_proto import CulvertError
 
 from culvert_client import state_file
-from culvert_client.system_dns.choice import MARK, Way, name_servers, pointed_at
+from culvert_client.platform.linux.system_dns.choice import MARK, Way, name_servers, pointed_at
 
 _MODE = 0o644
 

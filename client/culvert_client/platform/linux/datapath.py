@@ -32,7 +32,7 @@ from culvert_client.core.grant import (
     TunnelId,
     Usage,
 )
-from culvert_client.port_holder import holder_of
+from culvert_client.platform.linux.ports import holder_of
 
 # Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
 MTU_WITHOUT_TUNNEL = 1438
@@ -46,7 +46,7 @@ REMOVAL_TOLD_EVERY = 60.0
 Value = TypeVar("Value")
 Inner = TypeVar("Inner", culvert_ipsec.Kernel, culvert_ipsec.Userspace)
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("culvert_client.backend")
 
 
 async def open_datapath(settings: Config, tell: Callable[[str], None]) -> Userspace | Kernel:

@@ -1,1 +1,0 @@
-"""DNS watch (DESIGN D12): for computers whose name service must not be touched."""
