@@ -15,6 +15,7 @@ from culvert_client.core.profile import Gateway
 from culvert_client.core.silence import heard, probes
 from culvert_client.latency import Latencies
 from culvert_client.ping import PATIENCE, Ping, ping
+from culvert_client.platform.interfaces import PingSockets
 
 log = logging.getLogger("culvertd")
 
@@ -47,9 +48,10 @@ class Answering:
         post: Callable[[GatewaysAsked], None],
         now: Callable[[], float],
         reach: Callable[[str], str],
+        sockets: PingSockets,
     ) -> None:
         self._client, self._latencies, self._tunnels, self._post = client, latencies, tunnels, post
-        self._now, self._reach = now, reach
+        self._now, self._reach, self._sockets = now, reach, sockets
 
     async def keep(self, gateway: str) -> None:
         """Ask again until it is not in doubt. A silent gateway keeps no other one waiting."""
@@ -109,7 +111,9 @@ class Answering:
 
     async def _pinged(self, targets: Mapping[str, Collection[Address]]) -> frozenset[str]:
         """The gateways with an address that answers. Raises OSError."""
-        answers = await asyncio.gather(*(_answers(addresses) for addresses in targets.values()))
+        answers = await asyncio.gather(
+            *(_answers(self._sockets, addresses) for addresses in targets.values())
+        )
         return frozenset(name for name, answers in zip(targets, answers, strict=True) if answers)
 
     def _inside(self, gateway: str) -> Iterable[Address]:
@@ -120,10 +124,10 @@ class Answering:
                 yield carried.tunnel.any_host
 
 
-async def _answers(addresses: Collection[Address]) -> bool:
+async def _answers(sockets: PingSockets, addresses: Collection[Address]) -> bool:
     """Whether one of them answers, as soon as it does. Raises OSError."""
     for _ in range(TRIES):
-        asked = [asyncio.create_task(ping({Ping(address)})) for address in addresses]
+        asked = [asyncio.create_task(ping(sockets, {Ping(address)})) for address in addresses]
         try:
             for answer in asyncio.as_completed(asked):
                 if await answer:

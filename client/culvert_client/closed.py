@@ -21,8 +21,7 @@ from culvert_client.core.claims import apart
 from culvert_client.core.consent import Consent, already_agreed
 from culvert_client.core.grant import Address, Network
 from culvert_client.core.profile import Profile
-from culvert_client.platform.linux.system_dns.choice import name_servers
-from culvert_client.platform.linux.system_dns.resolv_conf import Records
+from culvert_client.platform.interfaces import NameServices
 from culvert_client.state_dir import StateDir
 from culvert_client.state_file import unreadable
 
@@ -31,7 +30,6 @@ _INTRANETS: tuple[Network, ...] = (
     *map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")),
     IPv6Network("fc00::/7"),
 )
-_RESOLV_CONFS = ("etc/resolv.conf", "run/systemd/resolve/resolv.conf", "run/NetworkManager/resolv.conf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class Kept:
     identity_is_damaged: bool
 
 
-def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) -> Kept:
+def kept(state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()) -> Kept:
     """For one organisation. `state_dir` is that of all organisations. `allowed` as in Consent."""
     faults: list[CulvertError] = []
     try:
@@ -57,7 +55,7 @@ def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) ->
         faults.append(
             error if named else unreadable(state.profile_path, Phrase("its content cannot be used"))
         )
-        profile = _unknown(state, state_dir)
+        profile = _unknown(state, names.name_servers_on_disk(state_dir))
     try:
         consent = state.consent()
         answers = already_agreed(profile) if consent is None else consent
@@ -74,7 +72,9 @@ def kept(state: StateDir, state_dir: Path, allowed: tuple[Network, ...] = ()) ->
     return Kept(replace(answers, allowed=allowed).applied(profile), consent, tuple(faults), damaged)
 
 
-def blocked_on_disk(state_dir: Path, allowed: tuple[Network, ...] = ()) -> frozenset[Network]:
+def blocked_on_disk(
+    state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()
+) -> frozenset[Network]:
     """For all organisations, and for files of an earlier version."""
     try:
         found = [it for it in (state_dir / "organisations").iterdir() if it.name.isdecimal()]
@@ -84,31 +84,14 @@ def blocked_on_disk(state_dir: Path, allowed: tuple[Network, ...] = ()) -> froze
         return frozenset(_INTRANETS)
     states = [StateDir(it, made=False) for it in (state_dir, *found)]
     return frozenset(
-        prefix for it in states for prefix in kept(it, state_dir, allowed).profile.protected_prefixes
+        prefix for it in states for prefix in kept(it, state_dir, names, allowed).profile.protected_prefixes
     )
 
 
-def _unknown(state: StateDir, state_dir: Path) -> Profile:
-    spared = set(_name_servers(Path("/"), state_dir))
+def _unknown(state: StateDir, name_servers: Iterable[Address]) -> Profile:
+    # Without the name servers the controller's name cannot be resolved.
+    spared = set(name_servers)
     if (identity := state.identity()) is not None:
         with suppress(ValueError):
             spared.add(ip_address(identity.agent_address.rpartition(":")[0].strip("[]")))
     return Profile(protected_prefixes=tuple(apart(_INTRANETS, map(ip_network, spared))))
-
-
-def _name_servers(root: Path, state_dir: Path) -> Iterable[Address]:
-    """The network's name servers, from files. Without them the controller's name cannot be resolved.
-
-    A killed daemon leaves its note of the replaced settings in `state_dir`.
-    """
-    texts: list[str] = []
-    with suppress(CulvertError):
-        record = Records(state_dir).look()
-        texts.append((record and record.before.text) or "")
-    for name in _RESOLV_CONFS:
-        with suppress(OSError):
-            texts.append((root / name).read_text(errors="replace"))
-    for text in texts:
-        for host in name_servers(text):
-            with suppress(ValueError):
-                yield ip_address(host)

@@ -1,7 +1,7 @@
 """culvertd's configuration: a TOML file, then flags over it, parsed once.
 
-state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget
-socket       = "/run/culvert/culvertd.sock"  the local API
+state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget (the default on Linux)
+socket       = "/run/culvert/culvertd.sock"  the local API (the default on Linux)
 dns_listen   = "127.0.0.1:53"
 dns_mode     = "stub"                        "watch" leaves the name service alone and looks on; what comes first then fails
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow. Left out, the system's name
@@ -23,7 +23,7 @@ import enum
 import socket
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -85,11 +85,19 @@ class DatapathChoice(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultPaths:
+    """The operating system's places for the settings of these names."""
+
+    state_dir: Path
+    socket: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     dns_upstream: Endpoint | None = None
     dns_mode: DnsMode = DnsMode.STUB
-    state_dir: Path = Path("/var/lib/culvert")
-    socket: Path = Path("/run/culvert/culvertd.sock")
+    state_dir: Path
+    socket: Path
     dns_listen: Endpoint = Endpoint("127.0.0.1", DNS_PORT)
     tun_name: str = "culvert0"
     udp_port: int = NAT_T_PORT
@@ -99,12 +107,12 @@ class Config:
     legacy_suites: frozenset[Suite] = frozenset()
 
 
-def load(arguments: Sequence[str] | None = None) -> Config:
+def load(paths: DefaultPaths, arguments: Sequence[str] | None = None) -> Config:
     """As `command_line`, of which it is the settings."""
-    return command_line(arguments)[0]
+    return command_line(paths, arguments)[0]
 
 
-def command_line(arguments: Sequence[str] | None = None) -> tuple[Config, bool]:
+def command_line(paths: DefaultPaths, arguments: Sequence[str] | None = None) -> tuple[Config, bool]:
     """The settings, and whether to clean up only. Raises ConfigError; exits with 2 on unknown flags, as argparse does."""
     flags = argparse.ArgumentParser(
         prog="culvertd", description="Culvert's daemon: on-demand IPsec tunnels for DNS names."
@@ -119,7 +127,7 @@ def command_line(arguments: Sequence[str] | None = None) -> tuple[Config, bool]:
     given = vars(flags.parse_args(arguments))
     path: Path | None = given.pop("config")
     cleanup: bool = given.pop("cleanup")
-    values: dict[str, object] = _read(path) if path is not None else {}
+    values: dict[str, object] = asdict(paths) | (_read(path) if path is not None else {})
     values |= {name: value for name, value in given.items() if value is not None}
     return _parse(values), cleanup
 

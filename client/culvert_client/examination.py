@@ -20,6 +20,7 @@ from culvert_client.core.grant import Address, Tunnel
 from culvert_client.core.path_mtu import LENGTHS
 from culvert_client.core.profile import Profile
 from culvert_client.ping import Ping, ping
+from culvert_client.platform.interfaces import DaemonPlatform, PingSockets
 from culvert_client.state_dir import Identity
 from culvert_client.stub.upstream import Upstream
 
@@ -35,6 +36,7 @@ async def examine(
     tunnels: Sequence[Tunnel],
     upstream: Upstream,
     reach: Callable[[str], str],
+    platform: DaemonPlatform,
     *,
     probe: tuple[str, str] | None,
 ) -> local_pb2.ExamineResponse:
@@ -47,9 +49,14 @@ async def examine(
     carrying = [it for it in tunnels if it.remote_prefixes][:AT_MOST]
     ahead, error, outside, inside, names = await asyncio.gather(
         clock_ahead(identity.controller, identity.ca_pem, reach),
-        fault(identity, profile.device_name, reach),
-        _longest({it.name: (ip_address(reach(it.address)), _LENGTHS) for it in gateways}),
-        _longest({it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying}),
+        fault(identity, profile.device_name, platform.process, reach),
+        _longest(
+            platform.ping_sockets, {it.name: (ip_address(reach(it.address)), _LENGTHS) for it in gateways}
+        ),
+        _longest(
+            platform.ping_sockets,
+            {it.tunnel_id: (it.any_host, (it.mtu, *_shorter(it.mtu))) for it in carrying},
+        ),
         asyncio.gather(*(_ask(upstream, fqdn) for fqdn in _names(profile))),
     )
     if error is not None and error.reason is Reason.CERTIFICATE_EXPIRED:
@@ -78,11 +85,11 @@ async def examine(
     )
 
 
-async def _longest(targets: dict[str, tuple[Address, Iterable[int]]]) -> dict[str, int]:
+async def _longest(sockets: PingSockets, targets: dict[str, tuple[Address, Iterable[int]]]) -> dict[str, int]:
     """The longest packet that was answered, by target; all lengths go at once."""
     pings = {name: [Ping(address, it) for it in lengths] for name, (address, lengths) in targets.items()}
     try:
-        answered = await ping({*itertools.chain.from_iterable(pings.values())})
+        answered = await ping(sockets, {*itertools.chain.from_iterable(pings.values())})
     except OSError:
         return {}
     return {

@@ -13,6 +13,7 @@ from culvert_proto import agent_pb2
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Gateway
 from culvert_client.ping import Ping, ping
+from culvert_client.platform.interfaces import PingSockets
 
 log = logging.getLogger("culvertd")
 
@@ -26,8 +27,8 @@ class Latencies:
     """`known`: the round trip to each gateway that answered the last time, in seconds; `answering`: those that
     have answered since this computer is where it is."""
 
-    def __init__(self, reach: Callable[[str], str] = str) -> None:
-        self._reach = reach
+    def __init__(self, sockets: PingSockets, reach: Callable[[str], str] = str) -> None:
+        self._sockets, self._reach = sockets, reach
         self.known: Mapping[str, float] = {}
         self.answering: set[str] = set()
         self._again = asyncio.Event()
@@ -50,7 +51,8 @@ class Latencies:
         while True:
             online = [gateway for gateway in gateways() if gateway.online][:MOST_GATEWAYS]
             try:
-                self.known = await measure({it.name: ip_address(self._reach(it.address)) for it in online})
+                targets = {it.name: ip_address(self._reach(it.address)) for it in online}
+                self.known = await measure(self._sockets, targets)
                 self.answering |= self.known.keys()
             except PermissionError as error:
                 log.info("gateways are not pinged: %s", error)
@@ -66,7 +68,7 @@ class Latencies:
             self._again.clear()
 
 
-async def measure(targets: Mapping[str, Address]) -> dict[str, float]:
+async def measure(sockets: PingSockets, targets: Mapping[str, Address]) -> dict[str, float]:
     """The round trip in seconds to those that answer. Raises OSError."""
-    answered = await ping({Ping(address) for address in targets.values()})
+    answered = await ping(sockets, {Ping(address) for address in targets.values()})
     return {name: answered[one] for name, address in targets.items() if (one := Ping(address)) in answered}

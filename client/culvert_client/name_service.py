@@ -10,28 +10,18 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
 from culvert_client.config import Config, DnsMode, Endpoint
-from culvert_client.platform.linux.ports import holder_of
-from culvert_client.platform.linux.system_dns import SystemDns
+from culvert_client.platform.interfaces import Ports, QuerySource, SystemDns
 from culvert_client.state_file import why
 
 log = logging.getLogger("culvertd")
 
 # Our tunable, in seconds.
 TRY_AGAIN = 5.0
-
-
-class QuerySource(Protocol):
-    async def open(self, endpoint: Endpoint, /) -> None:
-        """Raises OSError, and may be called again then."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class NameService:
@@ -42,11 +32,13 @@ class NameService:
         settings: Config,
         source: QuerySource,
         system_dns: SystemDns | None,
+        ports: Ports,
         zones: Callable[[], tuple[str, ...]],
         use: Callable[[tuple[Endpoint, ...]], None],
         changed: Callable[[], None],
     ) -> None:
         self._settings, self._source, self._system_dns = settings, source, system_dns
+        self._ports = ports
         self._zones, self._use, self._changed = zones, use, changed
         self._fault: CulvertError | None = None
         self._listens = False
@@ -116,7 +108,9 @@ class NameService:
                 ) from error
             told = Phrase(error.strerror or str(error))
             if error.errno == errno.EADDRINUSE:
-                holder = await asyncio.to_thread(holder_of, endpoint.port) or Phrase("another program")
+                holder = await asyncio.to_thread(self._ports.holder_of, endpoint.port) or Phrase(
+                    "another program"
+                )
                 told = Phrase("{what} has it", what=holder)
             raise CulvertError(
                 Reason.DNS_PORT_UNUSABLE, port=endpoint.port, host=endpoint.host, why=told

@@ -26,6 +26,7 @@ from culvert_client.core.grant import Address, Tunnel, TunnelId
 from culvert_client.core.path_mtu import LEAST, PathMtu
 from culvert_client.core.tunnel.states import Carried
 from culvert_client.ping import probe
+from culvert_client.platform.interfaces import PingSockets
 
 log = logging.getLogger("culvertd")
 
@@ -60,9 +61,10 @@ class PathMtus:
         agent: Callable[[], Agent | None],
         now: Callable[[], float],
         reach: Callable[[str], str],
+        sockets: PingSockets,
     ) -> None:
         self._client, self._post, self._agent = client, post, agent
-        self._now, self._reach = now, reach
+        self._now, self._reach, self._sockets = now, reach, sockets
         self._paths: dict[Address, PathMtu] = {}
         self._posted = PathsMeasured({}, frozenset())
         self._told: dict[TunnelId, _Told] = {}
@@ -155,7 +157,8 @@ class PathMtus:
     async def _probe(self, address: Address) -> None:
         path, moves = self._paths[address], self._moves
         try:
-            answers = await probe(ip_address(self._reach(str(address))), path.probes(self._now()))
+            reached = ip_address(self._reach(str(address)))
+            answers = await probe(self._sockets, reached, path.probes(self._now()))
         except PermissionError as error:
             log.info("paths are not probed: %s", error)
             self._permitted = False
@@ -182,7 +185,8 @@ class PathMtus:
             # A tunnel with port selectors carries no ping.
             if not tunnel.selectors:
                 with suppress(OSError):
-                    if (await probe(tunnel.any_host, [inner_length(LEAST, version)])).round_trips:
+                    answers = await probe(self._sockets, tunnel.any_host, [inner_length(LEAST, version)])
+                    if answers.round_trips:
                         return True
         return False
 

@@ -7,23 +7,19 @@ import contextlib
 import errno
 import math
 import secrets
-import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field
-
-from culvert_ipsec.mtu_discovery import MTU_DISCOVER, PROBE
 
 from culvert_client.config import sockaddr
 from culvert_client.core import echo
 from culvert_client.core.grant import Address
+from culvert_client.platform.interfaces import PingSockets
 
 PATIENCE = 1.0
 """Our tunable, in seconds."""
 # Our tunables: so many round trips after the first answer, and no less than that, the others of `probe` should have come.
 _ROUND_TRIPS, _AT_LEAST = 4, 0.25
 
-_SOCKETS = {4: (socket.AF_INET, socket.IPPROTO_ICMP), 6: (socket.AF_INET6, socket.IPPROTO_ICMPV6)}
-_DONT_FRAGMENT = (socket.IPPROTO_IPV6, socket.IPV6_DONTFRAG)
 _IP_HEADER = {4: 20, 6: 40}
 _TOKEN_BYTES = 16
 
@@ -44,34 +40,31 @@ class Answers:
     too_long: set[Ping] = field(default_factory=set[Ping])
 
 
-async def ping(pings: Collection[Ping]) -> dict[Ping, float]:
+async def ping(sockets: PingSockets, pings: Collection[Ping]) -> dict[Ping, float]:
     """The round trip in seconds of those that were answered. Raises OSError."""
     found = Answers()
-    for version in _SOCKETS:
-        await _ping(version, [it for it in pings if it.address.version == version], found, together=False)
+    for version in _IP_HEADER:
+        of_version = [it for it in pings if it.address.version == version]
+        await _ping(sockets, version, of_version, found, together=False)
     return found.round_trips
 
 
-async def probe(address: Address, lengths: Collection[int]) -> Answers:
+async def probe(sockets: PingSockets, address: Address, lengths: Collection[int]) -> Answers:
     """Pings of these lengths, all at once; does not wait long for the others after the first answer. Raises OSError."""
     found = Answers()
-    await _ping(address.version, [Ping(address, it) for it in lengths], found, together=True)
+    await _ping(sockets, address.version, [Ping(address, it) for it in lengths], found, together=True)
     return found
 
 
-async def _ping(version: int, pings: Collection[Ping], found: Answers, *, together: bool) -> None:
+async def _ping(
+    sockets: PingSockets, version: int, pings: Collection[Ping], found: Answers, *, together: bool
+) -> None:
     if not pings:
         return
     loop = asyncio.get_running_loop()
     # The random identifier and token keep hosts that do not see the request from forging a reply.
     ident, token = secrets.randbelow(1 << 16), secrets.token_bytes(_TOKEN_BYTES)
-    family, protocol = _SOCKETS[version]
-    with socket.socket(family, socket.SOCK_RAW, protocol) as raw:
-        raw.setblocking(False)
-        # A message that says a packet was too long may be anybody's, so it changes nothing here.
-        raw.setsockopt(*MTU_DISCOVER[version], PROBE)
-        if version == 6:
-            raw.setsockopt(*_DONT_FRAGMENT, 1)
+    with sockets.ping_socket(version) as raw:
         sent: dict[int, tuple[Ping, bytes, float]] = {}
         for sequence, one in enumerate(pings):
             payload = token.ljust(one.length - _IP_HEADER[version] - echo.HEADER_BYTES, b"\0")

@@ -12,13 +12,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-import culvert_ipsec
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, Network, Sas, TunnelId
-from culvert_client.platform.linux.datapath import Kernel, Userspace, open_datapath
+from culvert_client.platform.interfaces import Datapaths, OpenDatapath
 
 log = logging.getLogger("culvertd")
 
@@ -26,11 +25,11 @@ log = logging.getLogger("culvertd")
 class Reopening:
     """Conforms to `datapath.Datapath`."""
 
-    def __init__(self, settings: Config) -> None:
-        self._settings = settings
-        self._inner: Userspace | Kernel | None = None
+    def __init__(self, settings: Config, datapaths: Datapaths) -> None:
+        self._settings, self._datapaths = settings, datapaths
+        self._inner: OpenDatapath | None = None
         self._changing = asyncio.Lock()
-        self._hooks: list[Callable[[Userspace | Kernel], None]] = []
+        self._hooks: list[Callable[[OpenDatapath], None]] = []
         self._lost: Callable[[CulvertError], None] = lambda _: None
         self._last = Desired()
         self._told: str | None = None
@@ -51,21 +50,14 @@ class Reopening:
     def on_lost(self, told: Callable[[CulvertError], None]) -> None:
         self._lost = told
 
-    def _hook(self, hook: Callable[[Userspace | Kernel], None]) -> None:
+    def _hook(self, hook: Callable[[OpenDatapath], None]) -> None:
         self._hooks.append(hook)
         if self._inner is not None:
             hook(self._inner)
 
     async def block(self, prefixes: Iterable[Network]) -> None:
         """Without opening anything. Raises CulvertError where this process may not change routes."""
-        wanted = [str(it) for it in prefixes]
-        try:
-            await asyncio.to_thread(culvert_ipsec.block, wanted)
-        except culvert_ipsec.DatapathError as error:
-            if isinstance(error.__cause__, PermissionError):
-                device = self._settings.tun_name
-                raise CulvertError(Reason.TUN_FORBIDDEN, device=device) from error
-            raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
+        await self._datapaths.block(self._settings, prefixes)
 
     async def apply(self, desired: Desired) -> None:
         async with self._changing:
@@ -75,9 +67,9 @@ class Reopening:
             self._spent &= frozenset(name for it in desired.tunnels for name in _names(it))
             await inner.apply(replace(desired, tunnels=fresh))
 
-    async def _open(self, desired: Desired) -> Userspace | Kernel:
+    async def _open(self, desired: Desired) -> OpenDatapath:
         await self.block(desired.blocked)
-        inner = await open_datapath(self._settings, self._tell)
+        inner = await self._datapaths.open_datapath(self._settings, self._tell)
         inner.on_gone(lambda: self._gone(inner))
         for hook in self._hooks:
             hook(inner)
@@ -89,7 +81,7 @@ class Reopening:
             self._told = text
             log.info("%s", text)
 
-    async def _gone(self, inner: Userspace | Kernel) -> None:
+    async def _gone(self, inner: OpenDatapath) -> None:
         async with self._changing:
             if inner is not self._inner:
                 return
@@ -125,7 +117,7 @@ class Reopening:
             if inner is not None:
                 await inner.close()
             else:
-                await asyncio.to_thread(culvert_ipsec.clean_up)
+                await self._datapaths.clean_up()
 
 
 def _names(sas: Sas) -> frozenset[tuple[str, int]]:

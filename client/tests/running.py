@@ -18,9 +18,12 @@ from culvert_client.core.client_events import Desired, Measured, PacketTrapped, 
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
-from culvert_client.platform.linux.system_dns import SystemDns
+from culvert_client.platform import daemon_platform
+from culvert_client.platform.interfaces import SystemDns
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, local_pb2, local_pb2_grpc
+
+PLATFORM = daemon_platform()
 
 
 @dataclass
@@ -124,7 +127,7 @@ async def running(
         **others,
     )
     datapath = RememberingDatapath()
-    daemon = Daemon(settings, Enrolments(settings.state_dir), datapath, system_dns)
+    daemon = Daemon(settings, Enrolments(settings.state_dir), datapath, PLATFORM, system_dns)
     stopped = asyncio.Event()
     task = asyncio.create_task(daemon.run(stopped))
     async with asyncio.timeout(30):

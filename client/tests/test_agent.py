@@ -14,6 +14,7 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 
 from .controller import Controller, serving
 from .pki import Authority
+from .running import PLATFORM
 
 # Seconds that a packet takes over a satellite, one way.
 ONE_WAY = 0.35
@@ -28,7 +29,7 @@ async def test_a_network_change_ends_the_wait_for_the_next_try(monkeypatch: pyte
     monkeypatch.setattr(agents, "RECONNECT_FIRST", 3600.0)
     monkeypatch.setattr(agents, "RECONNECT_CAP", 3600.0)
     infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
-    agent = Agent(identity(port, infrastructure, devices), "1")
+    agent = Agent(identity(port, infrastructure, devices), "1", PLATFORM.posture)
     events = agent.watch()
     async with asyncio.timeout(20):
         lost = await anext(events)
@@ -60,7 +61,7 @@ async def test_a_controller_behind_a_satellite_is_reached_at_the_first_try() -> 
         writer.close()
 
     near = free_port()
-    agent = Agent(identity(near, infrastructure, devices), "1")
+    agent = Agent(identity(near, infrastructure, devices), "1", PLATFORM.posture)
     async with (
         serving(Controller(), infrastructure, devices, port),
         await asyncio.start_server(relay, "127.0.0.1", near),
@@ -72,7 +73,9 @@ async def test_a_controller_behind_a_satellite_is_reached_at_the_first_try() -> 
 
 
 async def test_open_tunnel_on_a_closed_connection_raises_unreachable() -> None:
-    agent = Agent(identity(free_port(), Authority("infrastructure"), Authority("devices")), "1")
+    agent = Agent(
+        identity(free_port(), Authority("infrastructure"), Authority("devices")), "1", PLATFORM.posture
+    )
     await agent.close()
     opening = agent.open_tunnel(agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example"))
     with pytest.raises(CulvertError) as refused:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 
 import pytest
 from culvert_client.config import Config, DatapathChoice, Endpoint
 from culvert_client.platform.linux.datapath import open_datapath
+from culvert_client.platform.linux.paths import PATHS
 from culvert_lab import netns
 from culvert_proto import CulvertError, Reason
 
@@ -24,7 +26,8 @@ def test_our_datapath_replaces_the_kernels_unless_the_kernel_is_demanded() -> No
 
 
 async def _opened(choice: DatapathChoice) -> str | Reason:
-    settings = Config(dns_upstream=Endpoint("192.0.2.53", 53), tun_name="choice0", datapath=choice)
+    upstream = Endpoint("192.0.2.53", 53)
+    settings = Config(**asdict(PATHS), dns_upstream=upstream, tun_name="choice0", datapath=choice)
     try:
         path = await open_datapath(settings, print)
     except CulvertError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import stat
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
 import culvert_ipsec
 import pytest
-from culvert_client.config import Config, ConfigError, DatapathChoice, Endpoint, load
+from culvert_client import config
+from culvert_client.config import Config, ConfigError, DatapathChoice, DefaultPaths, Endpoint
 from culvert_client.controller.messages import pair_from, profile_from, tunnel_from
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Sas, TunnelId
@@ -23,6 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 CA = "ab" * 32
+PATHS = DefaultPaths(Path("/state"), Path("/run/socket"))
+load = partial(config.load, PATHS)
 LINK = f"culvert://enroll?controller=https://192.0.2.10:8443&token=SECRET&ca=sha256:{CA}"
 
 
@@ -89,6 +93,8 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     file.write_text('dns_upstream = "192.0.2.53"\ntun_name = "tun7"\nudp_port = 4501\n')
     assert load(["--config", str(file), "--udp-port", "4502", "--dns-listen", "127.0.0.1:5353"]) == Config(
         dns_upstream=Endpoint("192.0.2.53", 53),
+        state_dir=PATHS.state_dir,
+        socket=PATHS.socket,
         tun_name="tun7",
         udp_port=4502,
         dns_listen=Endpoint("127.0.0.1", 5353),

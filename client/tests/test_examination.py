@@ -23,7 +23,7 @@ from .controller import CODE, Controller, serving
 from .enrolment_server import accepts, enrolment_server
 from .name_server import Records, from_records, name_server
 from .pki import Authority
-from .running import Running, running
+from .running import PLATFORM, Running, running
 
 WIKI = "wiki.corp.example"
 RECORDS: Records = {(WIKI, "A"): ["10.20.0.10"], (WIKI, "TXT"): ['"ipsec-tunneling:yes"']}
@@ -126,7 +126,7 @@ async def test_a_connection_that_cannot_be_made_again_is_told(tmp_path: Path) ->
 async def test_a_ping_is_as_long_as_it_says_and_never_in_pieces() -> None:
     # Loopback takes 65,536 bytes at once.
     fits, wider = Ping(ip_address("127.0.0.1"), 65_000), Ping(ip_address("::1"), 1500)
-    assert (await ping([fits, wider])).keys() == {fits, wider}
+    assert (await ping(PLATFORM.ping_sockets, [fits, wider])).keys() == {fits, wider}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from culvert_proto import Reason, agent_pb2_grpc, local_pb2
 
 from .enrolment_server import accepts, enrolment_server
 from .pki import Authority
+from .running import PLATFORM
 from .test_daemon import WIKI, Lab, why
 
 DAY = datetime.timedelta(days=1)
@@ -65,7 +66,7 @@ def enrolled(
 
 
 async def reason(identity: Identity) -> Reason | None:
-    error = await refusal(identity, "laptop", lambda _: "127.0.0.1")
+    error = await refusal(identity, "laptop", PLATFORM.process, lambda _: "127.0.0.1")
     return error.reason if error else None
 
 
@@ -102,7 +103,7 @@ async def test_a_certificate_of_another_authority_is_refused_by_the_controller(
     infrastructure: Authority, devices: Authority
 ) -> None:
     async with front(infrastructure.issue("controller"), Authority("devices")) as server:
-        error = await refusal(enrolled(infrastructure, devices, server.port), "laptop")
+        error = await refusal(enrolled(infrastructure, devices, server.port), "laptop", PLATFORM.process)
     assert error is not None
     assert error.reason is Reason.CERTIFICATE_REFUSED
     assert error.fields["why"]
@@ -146,7 +147,7 @@ async def test_the_clocks_error_is_given_in_words(
             tmp_path, infrastructure, accepts(infrastructure, devices, ""), ahead=ahead
         ) as web:
             identity = enrolled(infrastructure, devices, server.port, web.port)
-            told = await refusal(identity, "laptop", lambda _: "127.0.0.1")
+            told = await refusal(identity, "laptop", PLATFORM.process, lambda _: "127.0.0.1")
             assert told is not None
             assert said in told.message
 

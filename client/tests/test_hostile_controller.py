@@ -11,13 +11,13 @@ from culvert_client.controller.messages import event_from, profile_from, tunnel_
 from culvert_client.controller.surroundings import surroundings
 from culvert_client.controller.zones import MOST_ZONES, check_zones
 from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions, check_public_space
-from culvert_client.platform.linux.networks import Uplinks
+from culvert_client.platform.interfaces import Uplinks
 from culvert_proto import CulvertError, Reason, agent_pb2, error_pb2, local_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from .controller import CODE
-from .running import Running
+from .running import PLATFORM, Running
 from .test_daemon import Lab, refused, why
 
 HERE = Surroundings(
@@ -160,10 +160,12 @@ def test_words_of_a_newer_controller_are_passed_over() -> None:
 
 
 async def test_surroundings_has_the_controller_and_own_networks() -> None:
-    here = await surroundings("[2001:db8::10]:8444")
+    here = await surroundings(PLATFORM.networks.uplinks, "[2001:db8::10]:8444")
     assert here.controller == {ip_address("2001:db8::10")}
-    assert (await surroundings("127.0.0.1:1")).controller == {ip_address("127.0.0.1")}
-    assert (await surroundings("nobody.invalid:1")).controller == frozenset()
+    assert (await surroundings(PLATFORM.networks.uplinks, "127.0.0.1:1")).controller == {
+        ip_address("127.0.0.1")
+    }
+    assert (await surroundings(PLATFORM.networks.uplinks, "nobody.invalid:1")).controller == frozenset()
     for network in here.networks:
         assert not ip_interface(str(network)).is_loopback
 
@@ -257,7 +259,7 @@ async def test_a_network_that_claims_intranet_addresses_unblocks_nothing(
         await lab.enroll(daemon)
         assert blocked(daemon) == {"10.20.0.0/16"}
     hostile = Uplinks(addresses=frozenset({(2, ip_interface("10.20.0.66/24"))}))
-    monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: hostile)
+    be_at(hostile, monkeypatch)
     async with lab.serving(lab.controller.port), lab.daemon() as daemon:
         await daemon.until(lambda status: status.state == local_pb2.STATE_NEEDS_CODE)
         assert blocked(daemon) == {"10.20.0.0/16"}
@@ -272,7 +274,7 @@ async def test_an_enrolment_inside_of_what_is_protected_takes_the_rest(
 ) -> None:
     """This computer's protected addresses stay reachable, with a warning; no intranet name leads there."""
     home = Uplinks(addresses=frozenset({(2, ip_interface("10.20.0.77/25")), (2, ip_interface("fd20::7/64"))}))
-    monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: home)
+    be_at(home, monkeypatch)
     lab = Lab(tmp_path)
     lab.controller.profile.protected_prefixes.extend(["fd20::/48", "172.20.0.0/16", "fd20::/96"])
     there = {f"10.20.{1 << n}.0/{24 - n}" for n in range(8)} | {"10.20.0.128/25"}
@@ -296,17 +298,26 @@ async def test_an_enrolment_inside_of_what_is_protected_takes_the_rest(
         async with lab.daemon() as daemon:
             await daemon.until(lambda status: bool(status.warnings))
             # The computer moves to another network.
-            monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", Uplinks)
+            be_at(Uplinks(), monkeypatch)
             lab.controller.tell(agent_pb2.WatchResponse(profile=lab.controller.profile))
             await daemon.until(lambda status: not status.warnings)
             assert blocked(daemon) == set(lab.controller.profile.protected_prefixes)
             # A prefix that was protected once stays protected in every network.
-            monkeypatch.setattr("culvert_client.controller.surroundings.uplinks", lambda: home)
+            be_at(home, monkeypatch)
             lab.controller.profile.user = "alice there"
             lab.controller.tell(agent_pb2.WatchResponse(profile=lab.controller.profile))
             await daemon.until(lambda status: status.user == "alice there")
             assert (await refused(daemon.local.OpenTunnel(WIKI))).reason is Reason.ADDRESS_COLLISION
             assert blocked(daemon) == set(lab.controller.profile.protected_prefixes)
+
+
+def be_at(place: Uplinks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the daemon find these networks around it."""
+
+    async def around(_: object, controller: str) -> Surroundings:
+        return await surroundings(lambda: place, controller)
+
+    monkeypatch.setattr("culvert_client.daemon.organisation.surroundings", around)
 
 
 def blocked(daemon: Running) -> set[str]:

@@ -19,7 +19,7 @@ from .controller import CODE, Controller, serving
 from .enrolment_server import accepts, enrolment_server
 from .name_server import from_records, name_server
 from .pki import Authority
-from .running import running
+from .running import PLATFORM, running
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
 
@@ -27,14 +27,15 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root
 @needs_root
 async def test_only_an_address_that_answers_has_a_round_trip() -> None:
     # The class E address has no route.
-    known = await measure({"here": ip_address("127.0.0.1"), "nowhere": ip_address("240.0.0.1")})
+    targets = {"here": ip_address("127.0.0.1"), "nowhere": ip_address("240.0.0.1")}
+    known = await measure(PLATFORM.ping_sockets, targets)
     assert known.keys() == {"here"}
     assert 0 < known["here"] < 1
 
 
 @needs_root
 async def test_gateways_are_pinged_when_they_become_known_and_online() -> None:
-    latencies = Latencies()
+    latencies = Latencies(PLATFORM.ping_sockets)
     gateways = [Gateway("here", "127.0.0.1", online=True), Gateway("off", "127.0.0.2", online=False)]
     task = asyncio.create_task(latencies.keep(lambda: gateways))
     async with asyncio.timeout(30):
@@ -82,7 +83,7 @@ async def test_the_controller_is_told_how_far_each_gateway_is(tmp_path: Path, ga
 
 
 def test_a_gateway_in_use_is_told_as_such() -> None:
-    latencies = Latencies()
+    latencies = Latencies(PLATFORM.ping_sockets)
     assert latencies.distances(()) == []
     latencies.known = {"near": 0.0123, "far": 0.1}
     told = {it.name: (it.rtt_us, it.in_use) for it in latencies.distances({"far"})}
@@ -91,7 +92,7 @@ def test_a_gateway_in_use_is_told_as_such() -> None:
 
 @needs_root
 async def test_a_computer_that_has_moved_measures_anew() -> None:
-    latencies, asked = Latencies(), asyncio.Queue[None]()
+    latencies, asked = Latencies(PLATFORM.ping_sockets), asyncio.Queue[None]()
 
     def gateways() -> list[Gateway]:
         asked.put_nowait(None)

@@ -15,6 +15,7 @@ from culvert_lab import netns
 from culvert_proto import local_pb2
 
 from .controller import CODE
+from .running import PLATFORM
 from .test_daemon import WIKI, Lab, given
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,9 @@ async def _moves() -> None:
         _ip(f"link set {name} up")
         _ip(f"address add {net}.10/24 dev {name}")
     _ip("route add default via 192.0.2.1 dev home")
-    following = asyncio.create_task(moves.follow(moved, lambda: None))
+    following = asyncio.create_task(
+        moves.follow(PLATFORM.networks, PLATFORM.process.slept, moved, lambda: None)
+    )
     await asyncio.sleep(0.2)
     _ip("route add 10.20.0.0/16 dev away table 4500")
     _ip("address add 10.99.0.2/32 dev away")
@@ -70,7 +73,7 @@ def test_a_computer_that_has_slept_may_be_anywhere() -> None:
 
 async def _wakes() -> None:
     told: asyncio.Queue[None] = asyncio.Queue()
-    asleep = moves.slept()
+    asleep = PLATFORM.process.slept()
 
     async def moved() -> None:
         told.put_nowait(None)
@@ -79,7 +82,7 @@ async def _wakes() -> None:
     _ip("link set home up")
     _ip("address add 192.0.2.10/24 dev home")
     _ip("route add default via 192.0.2.1 dev home")
-    following = asyncio.create_task(moves.follow(moved, lambda: None, lambda: asleep))
+    following = asyncio.create_task(moves.follow(PLATFORM.networks, lambda: asleep, moved, lambda: None))
     await asyncio.sleep(0.2)
     # Only the sleep may report the move: the network has not changed.
     _ip("link set lo up")

@@ -6,25 +6,25 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from culvert_client.platform.linux.posture import posture
+from culvert_client.controller.agent import posture
 from culvert_proto import local_pb2
 
+from .running import PLATFORM
 from .test_daemon import Lab
-
-_MODULE = "culvert_client.platform.linux.posture"
 
 
 def test_posture_is_short_text() -> None:
-    found = posture()
+    found = posture(PLATFORM.posture)
     assert {"kernel", "architecture"} <= set(found)
     assert all(name and 0 < len(value) <= 256 and value.isprintable() for name, value in found.items())
 
 
 async def test_a_changed_posture_is_reported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(tmp_path)
-    monkeypatch.setattr(f"{_MODULE}._LOOK_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("culvert_client.controller.agent.POSTURE_EVERY", 0.05)
     async with lab.serving() as controller, lab.daemon() as daemon:
-        monkeypatch.setattr(f"{_MODULE}.root_is_encrypted", lambda: bool(controller.said))
+        encrypted = "culvert_client.platform.linux.posture.root_is_encrypted"
+        monkeypatch.setattr(encrypted, lambda: bool(controller.said))
         await lab.enroll(daemon)
         async with asyncio.timeout(30):
             while len(controller.said) < 2:  # noqa: ASYNC110  the status does not change with it

@@ -14,7 +14,7 @@ from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE
 from .pki import Authority
-from .running import FIRST
+from .running import FIRST, PLATFORM
 from .test_daemon import WIKI, Lab, given
 
 
@@ -107,7 +107,7 @@ async def test_an_answer_for_another_key_is_not_taken(tmp_path: Path) -> None:
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)
         ours = identity(lab)
-        agent = Agent(ours, "test")
+        agent = Agent(ours, "test", PLATFORM.posture)
         with pytest.raises(CulvertError) as refused:
             await renew(agent, ours)
         await agent.close()

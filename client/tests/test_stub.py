@@ -28,7 +28,7 @@ from culvert_lab.free_port import free_port
 
 from .bind import serving_zones
 from .name_server import Answer, Records, from_records, name_server, respond, truncated
-from .running import running
+from .running import PLATFORM, running
 
 WIKI = "wiki.corp.example"
 RECORDS: Records = {(WIKI, "A"): ["10.20.0.10"]}
@@ -275,7 +275,7 @@ async def test_a_fault_of_the_resolver_takes_no_place_for_good(
     loop, faults = asyncio.get_running_loop(), list[str]()
     loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
     resolver, port = _Failing(2 * places, kind), free_port()
-    stub = listener.Listener(resolver, resolver)
+    stub = listener.Listener(resolver, resolver, PLATFORM.senders)
     await stub.open(Endpoint("127.0.0.1", port))
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -368,6 +368,7 @@ from culvert_client import nat64_reach
 from culvert_client.config import Endpoint, load
 from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.ping import Ping, ping
+from culvert_client.platform import daemon_platform
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.upstream import Upstream
 
@@ -383,8 +384,9 @@ class Echo:
         answer(dns.message.make_response(dns.message.from_wire(query)).to_wire())
 
 async def main():
-    settings = load(["--dns-listen", "[fe80::53%culvert-dns0]:53"])
-    stub = Listener(Echo(), Echo())
+    platform = daemon_platform()
+    settings = load(platform.paths, ["--dns-listen", "[fe80::53%culvert-dns0]:53"])
+    stub = Listener(Echo(), Echo(), platform.senders)
     await stub.open(settings.dns_listen)
     uids = []
     uid_of = stub._uid_of
@@ -399,7 +401,7 @@ async def main():
     assert nat64_reach.leads_to(address)
     assert not nat64_reach.leads_to(ip_address("fe80::53%no-such"))
     one = Ping(address)
-    assert set(await ping([one, Ping(ip_address("fe80::53%no-such"))])) == {one}
+    assert set(await ping(platform.ping_sockets, [one, Ping(ip_address("fe80::53%no-such"))])) == {one}
     await stub.close()
 
 asyncio.run(main())

@@ -18,6 +18,8 @@ from culvert_client.stub.listener import Listener
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 
+from .running import PLATFORM
+
 HOSTS = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 SENT = 500
 QUERY = dns.message.make_query("www.example.org", "A").to_wire()
@@ -86,7 +88,7 @@ class Order:
 @pytest.mark.skipif(os.geteuid() != 0, reason="plays several users: needs root")
 async def test_a_query_does_not_wait_behind_all_queries_of_another_user() -> None:
     resolver, endpoint = Order(), Endpoint("127.0.0.1", free_port())
-    stub = Listener(resolver, resolver)
+    stub = Listener(resolver, resolver, PLATFORM.senders)
     await stub.open(endpoint)
     many = 150
     senders: list[socket.socket] = []
@@ -151,7 +153,7 @@ async def test_a_connections_queries_are_bounded_and_each_one_read_is_answered(
     monkeypatch.setattr(listener, "UDP_QUERIES", udp_places)
     monkeypatch.setattr(listener, "UDP_RESERVED", 0)
     resolver, port = Later(), free_port()
-    stub = Listener(resolver, resolver)
+    stub = Listener(resolver, resolver, PLATFORM.senders)
     await stub.open(Endpoint("127.0.0.1", port))
     sent = [number.to_bytes(2) + QUERY[2:] for number in range(3 * listener.PIPELINED)]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

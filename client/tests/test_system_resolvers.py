@@ -44,6 +44,7 @@ import dns.flags, dns.message, dns.rcode, dns.rrset
 from culvert_client.config import Endpoint
 from culvert_client.daemon.router import Router
 from culvert_client.nat64_reach import Nat64Reach
+from culvert_client.platform import daemon_platform
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
 from culvert_client.stub.upstream import Upstream
@@ -93,10 +94,11 @@ async def site(behaviours):
             opened.append(await asyncio.start_server(
                 lambda r, w, it=behaviour: on_connection(it, r, w), host, 53))
     upstream = Upstream(*(Endpoint(it, 53) for it in SERVERS))
-    resolver = Resolver(upstream, Router(), Nat64Reach(upstream.exchange))
+    platform = daemon_platform()
+    resolver = Resolver(upstream, Router(platform.process.slept), Nat64Reach(upstream.exchange))
     class Owners:
         def owners(self): return ()
-    stub = Listener(resolver, Owners())
+    stub = Listener(resolver, Owners(), platform.senders)
     await stub.open(Endpoint("127.0.0.1", 53))
     try:
         yield

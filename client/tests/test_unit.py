@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from culvert_client.config import command_line
+from culvert_client.platform.linux.paths import PATHS
 
 UNIT = Path(__file__).parents[2] / "deploy/systemd/culvertd.service"
 # systemd's own scale; 10 is no protection at all.
@@ -41,7 +42,8 @@ def test_the_unit_starts_and_cleans_up_with_the_same_settings(tmp_path: Path) ->
     settings.write_text("udp_port = 4501\n")
     commands = re.findall(r"^Exec(?:Start|StopPost)=\S+ (.*)$", UNIT.read_text(), re.MULTILINE)
     parsed = [
-        command_line(it.replace("/etc/culvert/culvertd.toml", str(settings)).split()) for it in commands
+        command_line(PATHS, it.replace("/etc/culvert/culvertd.toml", str(settings)).split())
+        for it in commands
     ]
     assert [cleans for _, cleans in parsed] == [False, True]
     assert parsed[0][0] == parsed[1][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -12,6 +13,7 @@ from culvert_client.config import Config, DatapathChoice, Endpoint
 from culvert_client.core.client_events import Desired, Measured, SoftLimitReached
 from culvert_client.core.grant import Sa, Sas, Spi, Tunnel, TunnelId
 from culvert_client.moves import follow
+from culvert_client.platform.linux.daemon import PLATFORM
 from culvert_client.platform.linux.datapath import Kernel, Userspace, open_datapath
 from culvert_lab.netns import Inside
 from culvert_proto.sa import Limits
@@ -103,7 +105,8 @@ async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event)
     path = await open_datapath(_settings(DatapathChoice.KERNEL), print)
     try:
         await path.apply(_desired(pair))
-        following = asyncio.create_task(follow(path.moved, lambda: None))
+        networks, slept = PLATFORM.networks, PLATFORM.process.slept
+        following = asyncio.create_task(follow(networks, slept, path.moved, lambda: None))
         # The daemon must know its place before it can notice another.
         await asyncio.sleep(0.5)
         opened.set()
@@ -126,7 +129,9 @@ async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, S
 
 
 def _settings(choice: DatapathChoice) -> Config:
-    return Config(Endpoint("192.0.2.53", 53), tun_name=DEVICE, udp_port=PORT, datapath=choice)
+    paths = asdict(PLATFORM.paths)
+    upstream = Endpoint("192.0.2.53", 53)
+    return Config(**paths, dns_upstream=upstream, tun_name=DEVICE, udp_port=PORT, datapath=choice)
 
 
 def _desired(pair: Pair) -> Desired:

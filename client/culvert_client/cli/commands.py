@@ -28,6 +28,7 @@ from culvert_client.cli.failure import EXIT_FAULT, FailureError
 from culvert_client.cli.language import _
 from culvert_client.cli.usage import App
 from culvert_client.cli.verdict import Verdict
+from culvert_client.platform import command_line_platform
 
 app = App(
     name="culvert",
@@ -40,6 +41,7 @@ app = App(
     pretty_exceptions_enable=False,
 )
 
+_PLATFORM = command_line_platform()
 # In bytes; an authenticator's URI and its recovery codes take a tenth.
 _ROOM = 4096
 
@@ -63,9 +65,9 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def connect(
     context: typer.Context,
-    socket: Annotated[Path, typer.Option(envvar="CULVERT_SOCKET", help=_("The daemon's socket."))] = Path(
-        "/run/culvert/culvertd.sock"
-    ),
+    socket: Annotated[
+        Path, typer.Option(envvar="CULVERT_SOCKET", help=_("The daemon's socket."))
+    ] = _PLATFORM.paths.socket,
     _version: Annotated[
         bool,
         typer.Option("--version", help=_("Show the version and exit."), callback=_say_version, is_eager=True),
@@ -294,7 +296,7 @@ def report(
         " ".join(filter(None, ("ok" if it.good else "WRONG", of, f"{it.hop}: {it.what}", it.remedy)))
         for of, it in found
     )
-    observation.write_report(target, status, "\n".join([*lines, ""]))
+    observation.write_report(_PLATFORM.view, target, status, "\n".join([*lines, ""]))
     if json:
         print(dumps({"file": str(file)}))
         return
@@ -304,7 +306,7 @@ def report(
 
 def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
     """Each with the name of the organisation that it is about, where there are several."""
-    here, found = observation.see(), list[tuple[str, Verdict]]()
+    here, found = observation.see(_PLATFORM.view), list[tuple[str, Verdict]]()
     for organisation, status in parts(status_of(context)):
         seen = here
         # The daemon tells others nothing, and there is nothing to tell before.

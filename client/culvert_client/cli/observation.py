@@ -10,12 +10,12 @@ import zipfile
 from collections import defaultdict
 from importlib.metadata import version
 from itertools import chain
-from pathlib import Path
 
 from culvert_proto import local_pb2
 from google.protobuf import json_format
 
 from culvert_client.cli.diagnosis import Interface, Seen
+from culvert_client.platform.interfaces import SystemView
 
 CANARY = "use-application-dns.net"
 _OURS = "culvert"
@@ -23,8 +23,9 @@ _OURS = "culvert"
 _LOOPBACK = "lo"
 
 
-def see() -> Seen:
-    return Seen(_canary(), asks_stub=False, interfaces=_interfaces(), version=version("culvert-client"))
+def see(view: SystemView) -> Seen:
+    interfaces = _interfaces(view)
+    return Seen(_canary(), asks_stub=False, interfaces=interfaces, version=version("culvert-client"))
 
 
 def asks_stub(examined: local_pb2.ExamineResponse) -> bool:
@@ -36,7 +37,7 @@ def asks_stub(examined: local_pb2.ExamineResponse) -> bool:
     return [it[4][0] for it in found] == [examined.probe_address]
 
 
-def write_report(target: int, status: local_pb2.Status, verdicts: str) -> None:
+def write_report(view: SystemView, target: int, status: local_pb2.Status, verdicts: str) -> None:
     """A zip without a secret, and without the person's and the computer's names. Takes the descriptor."""
     told = {
         "status.json": json_format.MessageToJson(
@@ -45,7 +46,7 @@ def write_report(target: int, status: local_pb2.Status, verdicts: str) -> None:
         "doctor.txt": verdicts,
         "system.txt": f"{platform.platform()}\nPython {platform.python_version()}\n",
     }
-    for file in (Path("/etc/resolv.conf"), Path("/etc/os-release")):
+    for file in view.report_files():
         if file.is_file():
             told[file.name] = file.read_text(errors="replace")
     told_of = [(it.user, it.device_name) for it in (status, *status.organisations)]
@@ -63,13 +64,9 @@ def _canary() -> bool | None:
         return None if error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL) else False
 
 
-def _interfaces() -> dict[str, list[Interface]]:
-    from culvert_ipsec.rtnetlink import RouteSocket
-
+def _interfaces(view: SystemView) -> dict[str, list[Interface]]:
     found: dict[str, list[Interface]] = defaultdict(list)
-    with RouteSocket() as netlink:
-        for index, address in netlink.addresses():
-            device = socket.if_indextoname(index)
-            if device != _LOOPBACK and not device.startswith(_OURS):
-                found[device].append(address)
+    for device, address in view.interfaces():
+        if device != _LOOPBACK and not device.startswith(_OURS):
+            found[device].append(address)
     return found

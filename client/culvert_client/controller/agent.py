@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
+from culvert_proto.contract import POSTURE_VALUE_MAX
 from culvert_proto.grpc_errors import from_rpc_error
 
 from culvert_client.core.claims import Surroundings
-from culvert_client.platform.linux.posture import changed, posture
+from culvert_client.platform.interfaces import Posture
 from culvert_client.state_dir import Identity
 
 Answer = TypeVar("Answer")
@@ -25,6 +26,7 @@ FIRST_EVENT_TIMEOUT = 5.0
 SECOND_TRY_TIMEOUT = 1.5  # of opening; longer than gRPC's own backoff, shorter than a DNS answer is held
 RECONNECT_FIRST = 0.5
 RECONNECT_CAP = 20.0
+POSTURE_EVERY = 60.0
 
 _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
@@ -42,10 +44,12 @@ _OPTIONS = (
 class Agent:
     """An enrolled device's connection. `close` ends everything that is under way."""
 
-    def __init__(self, identity: Identity, version: str, reach: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, identity: Identity, version: str, system: Posture, reach: Callable[[str], str] = str
+    ) -> None:
         self.address, self.reach = identity.agent_address, reach
         self.surroundings = Surroundings()
-        self._version = version
+        self._version, self._system = version, system
         self._credentials = grpc.ssl_channel_credentials(
             identity.ca_pem, identity.key_pem, identity.certificate_pem
         )
@@ -97,12 +101,12 @@ class Agent:
         """
         attempt = 0
         while True:
-            said = posture()
+            said = posture(self._system)
             self._moved.clear()
             call = self._watching = self._stub.Watch(
                 agent_pb2.WatchRequest(client_version=self._version, posture=said)
             )
-            news = asyncio.create_task(changed(said), name="posture")
+            news = asyncio.create_task(self._posture_changed(said), name="posture")
             news.add_done_callback(lambda _, call=call: call.cancel())
             try:
                 async with asyncio.timeout(FIRST_EVENT_TIMEOUT) as patience:
@@ -130,6 +134,11 @@ class Agent:
                 async with asyncio.timeout(pause * random.uniform(0.5, 1.0)):  # noqa: S311 (spreads load, hides nothing)
                     await self._moved.wait()
                     attempt = 0
+
+    async def _posture_changed(self, said: dict[str, str]) -> None:
+        """Returns once this computer would say something else."""
+        while posture(self._system) == said:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(POSTURE_EVERY)
 
     async def prove_code(self, code: str) -> agent_pb2.ProveCodeResponse:
         """Raises CulvertError."""
@@ -200,3 +209,13 @@ class Agent:
             if self._is_closed or (task and task.cancelling()):
                 raise
             raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address) from None
+
+
+def posture(system: Posture) -> dict[str, str]:
+    """This computer's report on itself: for the administrator's list of devices, and for policies that ask for it."""
+    # The controller refuses longer values (proto/culvert/agent/v1).
+    return {
+        name: value[:POSTURE_VALUE_MAX]
+        for name, value in system.posture().items()
+        if value and value.isprintable()
+    }

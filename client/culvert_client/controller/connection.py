@@ -24,6 +24,7 @@ from culvert_client.core.client_events import ControllerLost, Enrolled, Event, P
 from culvert_client.core.faults import AWAY
 from culvert_client.core.profile import Profile
 from culvert_client.core.tunnel import events as tunnel
+from culvert_client.platform.interfaces import DaemonPlatform
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
 
@@ -58,6 +59,7 @@ class Connection:
         spawn: Spawn,
         version: str,
         neighbourhood: Neighbourhood,
+        platform: DaemonPlatform,
         reach: Callable[[str], str],
         *,
         portal_probe: bool,
@@ -65,7 +67,8 @@ class Connection:
         self.identity = identity
         self.agent: Agent | None = None
         self._state, self._client, self._post, self._spawn = state, client, post, spawn
-        self._version, self._neighbourhood, self._reach = version, neighbourhood, reach
+        self._version, self._neighbourhood = version, neighbourhood
+        self._platform, self._reach = platform, reach
         self._portal_probe = portal_probe
         self._tasks: list[asyncio.Task[None]] = []
         self._renewing = asyncio.Lock()
@@ -76,7 +79,7 @@ class Connection:
         """`rest`: seconds in which no certificate is asked for."""
         self._late = None
         if self.identity is not None:
-            self.agent = Agent(self.identity, self._version, self._reach)
+            self.agent = Agent(self.identity, self._version, self._platform.posture, self._reach)
             renewal = keep_renewed(self.agent, self.identity, self._renewed, rest)
             self._tasks = [self._spawn(self._watch(self.agent)), self._spawn(renewal)]
 
@@ -188,7 +191,8 @@ class Connection:
     async def _refusal(self, agent: Agent) -> CulvertError | None:
         if self.identity is None:
             return None
-        refused = await refusal(self.identity, self._client.profile.device_name, agent.reach)
+        device, process = self._client.profile.device_name, self._platform.process
+        refused = await refusal(self.identity, device, process, agent.reach)
         if refused is None or refused.reason is not Reason.CERTIFICATE_EXPIRED:
             return refused
         now = asyncio.get_running_loop().time()

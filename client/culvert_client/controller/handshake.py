@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from cryptography import x509
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.controller.clock import clock_ahead
+from culvert_client.platform.interfaces import Process
 from culvert_client.state_dir import Identity
 
 # Our tunables, in seconds. Certificates live for days: a clock that is wrong by less than a minute is not the cause.
@@ -39,30 +39,36 @@ class _DeviceRefusedError(Exception):
     """The controller had proven its identity, and ended the connection with this alert."""
 
 
-async def refusal(identity: Identity, device: str, reach: Callable[[str], str] = str) -> CulvertError | None:
+async def refusal(
+    identity: Identity, device: str, process: Process, reach: Callable[[str], str] = str
+) -> CulvertError | None:
     """The fault of the TLS connection. None when there is no fault, or when only the network is at fault.
 
     `device` is this device's name. `reach` gives the address of a host in this network (nat64_reach.py).
     """
     try:
-        return await _refusal(identity, device, reach)
+        return await _refusal(identity, device, process, reach)
     except (OSError, ValueError):
         return None
 
 
-async def fault(identity: Identity, device: str, reach: Callable[[str], str] = str) -> CulvertError | None:
+async def fault(
+    identity: Identity, device: str, process: Process, reach: Callable[[str], str] = str
+) -> CulvertError | None:
     """As `refusal`, and CONTROLLER_UNREACHABLE when the network is at fault."""
     try:
-        return await _refusal(identity, device, reach)
+        return await _refusal(identity, device, process, reach)
     except (OSError, ValueError):
         return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=identity.agent_address)
 
 
-async def _refusal(identity: Identity, device: str, reach: Callable[[str], str]) -> CulvertError | None:
+async def _refusal(
+    identity: Identity, device: str, process: Process, reach: Callable[[str], str]
+) -> CulvertError | None:
     """Raises OSError when the network is at fault, ValueError for an address without a port."""
     controller = identity.agent_address
     try:
-        await asyncio.to_thread(_connect, identity, reach)
+        await asyncio.to_thread(_connect, identity, process, reach)
     except ssl.SSLCertVerificationError as error:
         if is_out_of_date(error):
             return await out_of_date(controller, identity.controller, identity.ca_pem, reach)
@@ -124,7 +130,7 @@ def _span(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def _connect(identity: Identity, reach: Callable[[str], str]) -> None:
+def _connect(identity: Identity, process: Process, reach: Callable[[str], str]) -> None:
     """Returns when the controller accepts this device. Raises OSError, ssl.SSLError, ValueError, _DeviceRefusedError."""
     host, _, port = identity.agent_address.rpartition(":")
     named = host.strip("[]")
@@ -132,7 +138,7 @@ def _connect(identity: Identity, reach: Callable[[str], str]) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])
     context.load_verify_locations(cadata=identity.ca_pem.decode())
-    _show(context, identity)
+    _show(context, identity, process)
     with (
         socket.create_connection((reach(named), int(port)), PATIENCE) as plain,
         context.wrap_socket(plain, server_hostname=named) as connection,
@@ -146,14 +152,10 @@ def _connect(identity: Identity, reach: Callable[[str], str]) -> None:
             raise _DeviceRefusedError(_said(error)) from error
 
 
-def _show(context: ssl.SSLContext, identity: Identity) -> None:
-    """Python reads a key only from a file: this one is in memory, and no other process can open it."""
-    descriptor = os.memfd_create("culvert-identity", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, identity.certificate_pem + b"\n" + identity.key_pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+def _show(context: ssl.SSLContext, identity: Identity, process: Process) -> None:
+    # Python reads a key only from a file.
+    with process.private_file(identity.certificate_pem + b"\n" + identity.key_pem) as path:
+        context.load_cert_chain(path)
 
 
 def _said(error: ssl.SSLError) -> str:

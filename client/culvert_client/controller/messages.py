@@ -19,7 +19,6 @@ from culvert_proto.phrases import Phrase
 from culvert_proto.sa import Limits, check_allowed
 
 from culvert_client.controller.agent import Agent
-from culvert_client.controller.surroundings import surroundings
 from culvert_client.controller.zones import check_zones
 from culvert_client.core import grant, profile
 from culvert_client.core.claims import (
@@ -54,6 +53,10 @@ class Neighbourhood(Protocol):
 
     async def look_around(self) -> None:
         """Find out where their controllers are, as far as that is not known."""
+        ...
+
+    async def surroundings(self, controller: str) -> Surroundings:
+        """As controller/surroundings.py."""
         ...
 
     def beside(self) -> Beside: ...
@@ -116,7 +119,8 @@ async def check_claims(
 async def _check_neighbours(
     made: profile.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> None:
-    agent.surroundings = replace(await surroundings(agent.address), name_servers=neighbourhood.name_servers())
+    here = await neighbourhood.surroundings(agent.address)
+    agent.surroundings = replace(here, name_servers=neighbourhood.name_servers())
     if not set(made.protected_prefixes) <= set(known.protected_prefixes):
         await neighbourhood.look_around()
     beside = neighbourhood.beside()

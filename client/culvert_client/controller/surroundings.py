@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
 from culvert_client.core.claims import Surroundings
-from culvert_client.platform.linux.networks import uplinks
+from culvert_client.platform.interfaces import Uplinks
 
 # Our tunable, in seconds. An unknown controller's address must not keep the profile away.
 PATIENCE = 2.0
 
 
-async def surroundings(controller: str) -> Surroundings:
-    """`controller` is "host:port". What cannot be found out is left out."""
+async def surroundings(uplinks: Callable[[], Uplinks], controller: str) -> Surroundings:
+    """`uplinks` as Networks; `controller` is "host:port". What cannot be found out is left out."""
     own = await asyncio.to_thread(uplinks)
     # Link-local addresses are nobody's to claim.
     networks = frozenset(it.network for _, it in own.addresses if not it.is_link_local)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
 
-import culvert_ipsec
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError
 from culvert_proto.output import checked_output
 from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
@@ -21,7 +18,8 @@ from culvert_client.closed import blocked_on_disk
 from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import AnotherDaemonError, Front
-from culvert_client.platform.linux.system_dns import SystemDns, clean_up
+from culvert_client.platform import UnsupportedSystemError, daemon_platform
+from culvert_client.platform.interfaces import DaemonPlatform
 from culvert_client.reopening import Reopening
 
 _log = logging.getLogger("culvertd")
@@ -34,16 +32,14 @@ _REMEDIES = {
     errno.EACCES: "Start culvertd as root, or set state_dir to a directory that it may write.",
     errno.EPERM: "Let culvertd change that file (an immutable file: chattr -i), or set dns_mode to watch.",
 }
-# mallopt(3). A netlink socket's receive buffer is larger.
-_M_MMAP_THRESHOLD, _OWN_PAGES_FROM = -3, 64 * 1024
 
 
-async def _serve(settings: config.Config) -> None:
+async def _serve(settings: config.Config, platform: DaemonPlatform) -> None:
     warn_if_not_locked()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    front = Front(settings.socket)
+    front = Front(settings.socket, platform.callers)
     try:
         # Before anything is changed: what another culvertd has set up stays as it is.
         front.claim()
@@ -51,28 +47,26 @@ async def _serve(settings: config.Config) -> None:
         raise
     except OSError as error:
         _log.error("the local socket cannot be used: %s", error)
-    path = Reopening(settings)
+    path, names = Reopening(settings, platform.datapaths), platform.name_services
     # From what can be read: what is protected is blocked whatever the rest of the start comes to.
-    await path.block(blocked_on_disk(settings.state_dir, settings.public_prefixes))
+    await path.block(blocked_on_disk(settings.state_dir, names, settings.public_prefixes))
     enrolments = Enrolments(settings.state_dir)
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
-    dns = None if untouched else SystemDns(settings.dns_listen, settings.state_dir)
-    await Daemon(settings, enrolments, path, dns, front).run(stopped)
+    dns = None if untouched else names.system_dns(settings.dns_listen, settings.state_dir)
+    await Daemon(settings, enrolments, path, platform, dns, front).run(stopped)
     # Only after a stop that was asked for: a datapath that is not closed goes on blocking after the process.
     await path.close()
 
 
-async def _clean_up(settings: config.Config) -> None:
+async def _clean_up(settings: config.Config, platform: DaemonPlatform) -> None:
     """After a crash what is protected stays blocked until the next start: the service manager tells which end it was."""
-    front = Front(settings.socket)
+    front = Front(settings.socket, platform.callers)
     # None runs: what is undone is not in use.
     front.claim()
     try:
-        await clean_up(settings.state_dir)
-        if os.environ.get("SERVICE_RESULT", "success") == "success":
-            await asyncio.to_thread(culvert_ipsec.clean_up)
-    except culvert_ipsec.DatapathError as error:
-        raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
+        await platform.name_services.clean_up(settings.state_dir)
+        if platform.process.was_stopped():
+            await platform.datapaths.clean_up()
     finally:
         await front.close()
 
@@ -84,13 +78,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> None:
-    _keep_small()
+    try:
+        platform = daemon_platform()
+    except UnsupportedSystemError as error:
+        print(f"culvertd: cannot start: {error}", file=sys.stderr)
+        sys.exit(1)
+    platform.process.keep_small()
     keep_memory_private()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     cleanup = False
     try:
-        settings, cleanup = config.command_line(arguments)
-        asyncio.run(_clean_up(settings) if cleanup else _serve(settings))
+        settings, cleanup = config.command_line(platform.paths, arguments)
+        asyncio.run(_clean_up(settings, platform) if cleanup else _serve(settings, platform))
     except config.ConfigError as error:
         print(f"culvertd: {error}", file=sys.stderr)
         sys.exit(2)
@@ -99,14 +98,3 @@ def _main(arguments: Sequence[str] | None) -> None:
         if isinstance(error, OSError) and (remedy := _REMEDIES.get(error.errno or 0)):
             print(f"culvertd: {remedy}", file=sys.stderr)
         sys.exit(1)
-
-
-def _keep_small() -> None:
-    """Keep the process as small as it began: large buffers get pages of their own, and give them back.
-
-    glibc raises that size by itself whenever such a buffer is freed: the next ones then lie in the heap, which grew by
-    10 KiB a click with them.
-    """
-    # Other C libraries have no such call, and other allocators.
-    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
-        mallopt(_M_MMAP_THRESHOLD, _OWN_PAGES_FROM)

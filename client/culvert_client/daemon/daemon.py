@@ -32,8 +32,7 @@ from culvert_client.local.front import LIMITS, Front
 from culvert_client.moves import follow
 from culvert_client.name_service import NameService
 from culvert_client.nat64_reach import Nat64Reach
-from culvert_client.platform.linux.sniffer import Sniffer
-from culvert_client.platform.linux.system_dns import SystemDns, resolved
+from culvert_client.platform.interfaces import DaemonPlatform, QuerySource, SystemDns
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver
@@ -51,32 +50,34 @@ class Daemon:
         settings: config.Config,
         enrolments: Enrolments,
         datapath: Datapath,
+        platform: DaemonPlatform,
         system_dns: SystemDns | None = None,
         front: Front | None = None,
     ) -> None:
         self._enrolments = enrolments
-        self.router = Router()
+        self.router, self._platform = Router(platform.process.slept), platform
         changes, nat64 = Changes(), Nat64Reach(lambda query: self.upstream.exchange(query))
         self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=nat64.reach)
-        self.datapath = DatapathOwner(
-            datapath, nat64, self.router, changes, {settings.tun_name, resolved.LINK}
-        )
+        own_devices = {settings.tun_name, *platform.name_services.own_devices()}
+        self.datapath = DatapathOwner(datapath, nat64, self.router, changes, platform.networks, own_devices)
         resolver = Resolver(self.upstream, self.router, nat64)
         self.shared = SharedParts(
-            settings, nat64, self.upstream, resolver, self.datapath, self.router, changes, Log()
+            settings, nat64, self.upstream, resolver, self.datapath, self.router, changes, Log(), platform
         )
-        watches = settings.dns_mode is config.DnsMode.WATCH
-        use = None if settings.dns_upstream else self._use
-        source = Sniffer(self.router.post_dns, use) if watches else Listener(resolver, self.router)
+        source: QuerySource = Listener(resolver, self.router, platform.senders)
+        if settings.dns_mode is config.DnsMode.WATCH:
+            use = None if settings.dns_upstream else self._use
+            source = platform.dns_sniffers.sniffer(self.router.post_dns, use)
         self._names = NameService(
             settings,
             source,
             system_dns,
+            platform.ports,
             lambda: self.router.profile().managed_zones,
             self._use,
             changes.tell,
         )
-        self._front = front or Front(settings.socket)
+        self._front = front or Front(settings.socket, platform.callers)
         self._grpc = grpc.aio.server(options=LIMITS)
         self._tasks = Tasks()
         for number, state in enrolments.all().items():
@@ -107,7 +108,13 @@ class Daemon:
             for organisation in self.router.all():
                 organisation.measure_round_trips()
             self._tasks.start(
-                follow(self._moved, self.router.reconnect, changed_here=self.datapath.changed_here)
+                follow(
+                    self._platform.networks,
+                    self._platform.process.slept,
+                    self._moved,
+                    self.router.reconnect,
+                    self.datapath.changed_here,
+                )
             )
             await self.datapath.look_at_networks()
             # Imported objects stay for ever: looking through all of them again would fall into the first click.

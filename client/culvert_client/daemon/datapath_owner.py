@@ -25,7 +25,7 @@ from culvert_client.daemon.organisation import Organisation
 from culvert_client.daemon.router import Router, owner_of, shared_id
 from culvert_client.datapath import Datapath
 from culvert_client.nat64_reach import Nat64Reach
-from culvert_client.platform.linux.networks import local_networks
+from culvert_client.platform.interfaces import Networks
 from culvert_client.tasks import Changes, Tasks
 
 log = logging.getLogger("culvertd")
@@ -48,10 +48,16 @@ class DatapathOwner:
     """`own_devices`: their networks are this daemon's. Raises nothing: faults are part of the status and tried again."""
 
     def __init__(
-        self, datapath: Datapath, nat64: Nat64Reach, router: Router, changes: Changes, own_devices: set[str]
+        self,
+        datapath: Datapath,
+        nat64: Nat64Reach,
+        router: Router,
+        changes: Changes,
+        system: Networks,
+        own_devices: set[str],
     ) -> None:
         self._datapath, self._nat64, self._router = datapath, nat64, router
-        self._changes, self._own_devices = changes, own_devices
+        self._changes, self._system, self._own_devices = changes, system, own_devices
         self.blocked_by: CulvertError | None = None
         self._requests: asyncio.Queue[tuple[Organisation, Apply]] = asyncio.Queue()
         self._applying = asyncio.Lock()
@@ -118,7 +124,7 @@ class DatapathOwner:
 
     async def look_at_networks(self) -> None:
         """Lets this computer's own networks stay reachable where that leaks nothing. Until then they are blocked."""
-        self._networks = await asyncio.to_thread(local_networks, self._own_devices)
+        self._networks = await asyncio.to_thread(self._system.local_networks, self._own_devices)
         await self._share_anew()
 
     async def _share_anew(self) -> None:

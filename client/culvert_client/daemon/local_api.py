@@ -119,7 +119,8 @@ class LocalApi:
         watches = self._shared.settings.dns_mode is DnsMode.WATCH
         probe = None if watches else self._shared.resolver.new_probe()
         upstream, reach = self._shared.upstream, self._shared.nat64.reach
-        return await examine(identity, of.client.profile, up, upstream, reach, probe=probe)
+        platform = self._shared.platform
+        return await examine(identity, of.client.profile, up, upstream, reach, platform, probe=probe)
 
     # ── tunnels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -33,7 +33,7 @@ from culvert_client.controller.connection import Connection
 from culvert_client.controller.messages import check_claims
 from culvert_client.controller.surroundings import surroundings
 from culvert_client.core.activity import Activity, Log
-from culvert_client.core.claims import check_prefixes, check_public_space
+from culvert_client.core.claims import Surroundings, check_prefixes, check_public_space
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -67,6 +67,7 @@ from culvert_client.daemon.requests import STOP_PATIENCE, Requests
 from culvert_client.latency import Latencies
 from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.path_mtus import PathMtus
+from culvert_client.platform.interfaces import DaemonPlatform
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import not_kept
 from culvert_client.stub.resolver import Resolver
@@ -114,6 +115,7 @@ class SharedParts:
     router: Others
     changes: Changes
     log: Log
+    platform: DaemonPlatform
 
 
 class Organisation:
@@ -123,9 +125,10 @@ class Organisation:
         self.number = number
         self._state, self._shared = state, shared
         identity = state.identity()
-        found = kept(state, shared.settings.state_dir, shared.settings.public_prefixes)
+        settings, platform = shared.settings, shared.platform
+        found = kept(state, settings.state_dir, platform.name_services, settings.public_prefixes)
         answers = already_agreed(found.profile) if found.consent is None else found.consent
-        self.consent = replace(answers, allowed=shared.settings.public_prefixes)
+        self.consent = replace(answers, allowed=settings.public_prefixes)
         forgotten: dict[str, CulvertError] = {}
         self.client = Client(
             found.profile,
@@ -141,7 +144,7 @@ class Organisation:
             self.client.unreadable[fault.fields["path"]] = fault
         if found.consent is None and identity is not None:
             self._keep("consent.json", lambda: state.keep_consent(answers))
-        self.latencies = Latencies(shared.nat64.reach)
+        self.latencies = Latencies(platform.ping_sockets, shared.nat64.reach)
         self._tasks = Tasks()
         self.connection = Connection(
             state,
@@ -152,15 +155,15 @@ class Organisation:
             self._tasks.start,
             VERSION,
             self,
+            platform,
             shared.nat64.reach,
-            portal_probe=shared.settings.portal_probe,
+            portal_probe=settings.portal_probe,
         )
         self.requests = Requests(self.client, self.post, shared.changes, self.connection.check)
-        self._answering = Answering(
-            self.client, self.latencies, self, self.post, self._now, shared.nat64.reach
-        )
+        reach, sockets = shared.nat64.reach, platform.ping_sockets
+        self._answering = Answering(self.client, self.latencies, self, self.post, self._now, reach, sockets)
         self.paths = PathMtus(
-            self.client, self.post, lambda: self.connection.agent, self._now, shared.nat64.reach
+            self.client, self.post, lambda: self.connection.agent, self._now, reach, sockets
         )
         self._asks: dict[str, asyncio.Task[None]] = {}
         self._activity = Activity(shared.log, number)
@@ -344,7 +347,10 @@ class Organisation:
         for other in self._shared.router.others(self):
             agent = other.connection.agent
             if agent is not None and not agent.surroundings.controller:
-                agent.surroundings = await surroundings(agent.address)
+                agent.surroundings = await self.surroundings(agent.address)
+
+    async def surroundings(self, controller: str) -> Surroundings:
+        return await surroundings(self._shared.platform.networks.uplinks, controller)
 
     def name_servers(self) -> frozenset[Address]:
         # Root has chosen the name servers of the settings, so they are not checked against claims.

@@ -7,7 +7,7 @@ SAs, counters ──► whose tunnel ──┘
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from culvert_client.controller.agent import CALL_TIMEOUT
 from culvert_client.core.client_events import (
@@ -26,11 +26,11 @@ from culvert_client.moves import Sleep
 
 
 class Router:
-    """`organisations` by number, in the order of enrolment."""
+    """`organisations` by number, in the order of enrolment. `slept` as Process."""
 
-    def __init__(self) -> None:
+    def __init__(self, slept: Callable[[], float]) -> None:
         self.organisations: dict[int, Organisation] = {}
-        self._sleep = Sleep()
+        self._sleep = Sleep(slept)
 
     def all(self) -> list[Organisation]:
         return list(self.organisations.values())

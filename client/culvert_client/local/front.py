@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import itertools
 import os
 import socket
-import struct
 from collections.abc import Coroutine
 from pathlib import Path
 
 from culvert_client.core.places import Owners, Places
+from culvert_client.platform.interfaces import LocalCallers
 
-# struct ucred of linux/socket.h: pid, uid, gid.
-_UCRED = struct.Struct("iII")
 _CHUNK = 1 << 16
 # Our tunables: connections of all users, of one user, and the reserved ones of each owner and of root.
 MOST_CALLERS, MOST_OF_ONE, RESERVED = 256, 32, 16
@@ -43,8 +40,8 @@ class AnotherDaemonError(OSError):
 class Front:
     """`claim`, start the gRPC server at `grpc_address`, `open`; `close` undoes it all."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, callers: LocalCallers) -> None:
+        self._path, self._callers = path, callers
         self._private = path.with_name(f"{path.name}.d")
         self._uids: dict[str, int] = {}
         self._places: Places | None = None
@@ -71,13 +68,9 @@ class Front:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._private.mkdir(mode=0o700, exist_ok=True)
         self._private.chmod(0o700)
-        lock = os.open(self._private, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise AnotherDaemonError(f"{self._path} is in use: another culvertd is running") from error
-        self._lock = lock
+        self._lock = self._callers.lock(self._private)
+        if self._lock is None:
+            raise AnotherDaemonError(f"{self._path} is in use: another culvertd is running")
         self._sweep()
 
     async def open(self, owners: Owners) -> None:
@@ -107,7 +100,7 @@ class Front:
         task = asyncio.current_task()
         assert task is not None
         public: socket.socket = writer.get_extra_info("socket")
-        _, uid, _ = _UCRED.unpack(public.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        uid = self._callers.uid_of(public)
         assert self._places is not None
         if not self._places.take(uid):
             writer.close()

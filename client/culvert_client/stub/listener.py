@@ -22,8 +22,7 @@ from culvert_client.config import Endpoint, SocketAddress, sockaddr
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import QueryKind, Question
 from culvert_client.core.places import Owners, Places
-from culvert_client.platform.linux.sender_filter import SenderFilter
-from culvert_client.platform.linux.socket_owner import SocketOwner
+from culvert_client.platform.interfaces import LocalSenders, SenderFilter, SocketOwner
 
 log = logging.getLogger("culvertd")
 
@@ -44,9 +43,6 @@ DATAGRAMS_A_TURN, QUERIES_A_TURN = 1024, 32
 RECEIVE_BUFFER = 4 << 20
 """Bytes: one user's burst must leave room for another user's query."""
 
-# asm-generic/socket.h: with CAP_NET_ADMIN it sets a size beyond net.core.rmem_max.
-_SO_RCVBUFFORCE = 33
-
 
 class Resolver(Protocol):
     def sort(self, query: bytes) -> Question: ...
@@ -59,8 +55,8 @@ class Resolver(Protocol):
 class Listener:
     """Drops the queries of a user who has no place left, so that a flood takes bounded memory."""
 
-    def __init__(self, resolver: Resolver, owners: Owners) -> None:
-        self._resolver = resolver
+    def __init__(self, resolver: Resolver, owners: Owners, senders: LocalSenders) -> None:
+        self._resolver, self._senders = resolver, senders
         self._udp = Places(UDP_QUERIES, UDP_QUERIES, UDP_RESERVED, owners)
         self._tcp = Places(TCP_CONNECTIONS, TCP_CONNECTIONS, TCP_RESERVED, owners)
         self._tunnels = Places(WAITING_FOR_TUNNELS, WAITING_FOR_TUNNELS, WAITING_RESERVED, owners)
@@ -77,19 +73,16 @@ class Listener:
     async def open(self, endpoint: Endpoint) -> None:
         """Raises OSError when the port is taken or not allowed; after `close` it may be opened again."""
         try:
-            self._socket_owner = SocketOwner()
+            self._socket_owner = self._senders.socket_owner()
         except OSError as error:
             log.warning("the kernel does not tell who asks: all users share the same places: %s", error)
         self._server = await asyncio.start_server(self._on_connection, endpoint.host, endpoint.port)
         address = sockaddr(endpoint.host, endpoint.port)
         family = socket.AF_INET6 if len(address) > 2 else socket.AF_INET
         self._datagrams = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        try:
-            self._datagrams.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
-        except PermissionError:
-            self._datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        self._senders.grow_receive_buffer(self._datagrams, RECEIVE_BUFFER)
         self._datagrams.bind(address)
-        senders = SenderFilter(self._datagrams)
+        senders = self._senders.sender_filter(self._datagrams)
         asyncio.get_running_loop().add_reader(self._datagrams, self._on_readable, self._datagrams, senders)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from culvert_client.config import Config, DatapathChoice
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import (
     Address,
+    Network,
     Probe,
     Sa,
     Sas,
@@ -50,7 +51,7 @@ _log = logging.getLogger("culvert_client.backend")
 
 
 async def open_datapath(settings: Config, tell: Callable[[str], None]) -> Userspace | Kernel:
-    """Tells why the kernel's IPsec is not used, where it may be. Raises CulvertError: what is in the way."""
+    """As Datapaths."""
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="datapath")
     legacy = sorted(suite.value for suite in settings.legacy_suites)
     if settings.datapath is not DatapathChoice.USERSPACE:
@@ -63,6 +64,25 @@ async def open_datapath(settings: Config, tell: Callable[[str], None]) -> Usersp
             tell(f"the kernel's IPsec is not used: {error.__cause__}")
     create_userspace = partial(_create_userspace, settings, legacy)
     return Userspace(settings, thread, await _opened(thread, create_userspace, settings))
+
+
+async def block(settings: Config, prefixes: Iterable[Network]) -> None:
+    """As Datapaths."""
+    wanted = [str(it) for it in prefixes]
+    try:
+        await asyncio.to_thread(culvert_ipsec.block, wanted)
+    except culvert_ipsec.DatapathError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise CulvertError(Reason.TUN_FORBIDDEN, device=settings.tun_name) from error
+        raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
+
+
+async def clean_up() -> None:
+    """As Datapaths."""
+    try:
+        await asyncio.to_thread(culvert_ipsec.clean_up)
+    except culvert_ipsec.DatapathError as error:
+        raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
 
 
 async def _opened(thread: ThreadPoolExecutor, create: Callable[[], Value], settings: Config) -> Value:
@@ -97,7 +117,7 @@ def _create_userspace(settings: Config, legacy: list[str]) -> culvert_ipsec.User
 
 
 class _Backend(Generic[Inner]):
-    """Conforms to `datapath.Datapath`, but for its name."""
+    """Conforms to OpenDatapath, but for its name."""
 
     def __init__(self, settings: Config, thread: ThreadPoolExecutor, inner: Inner) -> None:
         self._settings, self._thread, self._inner = settings, thread, inner
@@ -133,7 +153,6 @@ class _Backend(Generic[Inner]):
                 self._tell_trapped(PacketTrapped(address))
 
     def on_gone(self, told: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Call `told` on the loop when another program has removed the device. What else it removes is put back at once."""
         loop, removals = asyncio.get_running_loop(), self._inner.removals
         self._tell_gone = lambda: asyncio.run_coroutine_threadsafe(told(), loop)
 

@@ -1,33 +1,33 @@
-"""This computer's links to the world, which a default route leads to, and its networks on all devices (rtnetlink(7))."""
+"""This computer's links to the world, which a default route leads to, its networks on all devices, and their changes
+(rtnetlink(7)).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+import asyncio
+import logging
+import socket
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 
 from culvert_ipsec.link_plan import MAIN_TABLE
 from culvert_ipsec.rtnetlink import UNICAST, Device, Route, RouteSocket
 
 from culvert_client.core.claims import LocalNetwork
+from culvert_client.platform.interfaces import Uplinks
 
 # A default route, or one of the two halves that stand for it.
 _DEFAULT = 1
 # Devices that join this computer to its own containers and virtual machines: a pair of ends, a virtual machine's end, none.
 _JOINING = frozenset({"veth", "tun", "dummy"})
+# linux/rtnetlink.h: links; IPv4 addresses, routes and rules; IPv6 addresses, routes and rules.
+_GROUPS = 0x1 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 0x40000
 
-
-@dataclass(frozen=True, slots=True)
-class Uplinks:
-    """`routes`: IP version, index of the device, gateway. `addresses`: index of the device, and one of its own."""
-
-    routes: frozenset[tuple[int, int | None, IPv4Address | IPv6Address | None]] = frozenset()
-    addresses: frozenset[tuple[int, IPv4Interface | IPv6Interface]] = frozenset()
+_log = logging.getLogger("culvert_client.moves")
 
 
 def uplinks() -> Uplinks:
-    """Blocks. Empty without a network, and where the kernel does not say."""
+    """As Networks."""
     with suppress(OSError), RouteSocket() as netlink:
         routes = frozenset(
             (version, route.device, route.gateway)
@@ -41,7 +41,7 @@ def uplinks() -> Uplinks:
 
 
 def local_networks(ours: Collection[str]) -> frozenset[LocalNetwork]:
-    """Blocks. `ours` are Culvert's devices, which do not count. Empty where the kernel does not say."""
+    """As Networks."""
     with suppress(OSError), RouteSocket() as netlink:
         devices = {it.index: it for it in netlink.devices()}
         routes = [it for version in (4, 6) for it in netlink.routes(version, None) if it.kind == UNICAST]
@@ -59,6 +59,58 @@ def local_networks(ours: Collection[str]) -> frozenset[LocalNetwork]:
             and device.name not in ours
         )
     return frozenset()
+
+
+@contextmanager
+def changes() -> Generator[_Changes]:
+    """As Networks."""
+    with socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+    ) as events:
+        events.bind((0, _GROUPS))
+        found = _Changes(events)
+        try:
+            yield found
+        finally:
+            asyncio.get_running_loop().remove_reader(events)
+
+
+class _Changes:
+    """Conforms to NetworkChanges."""
+
+    def __init__(self, events: socket.socket) -> None:
+        self._events, self._happened = events, asyncio.Event()
+        self._listen()
+
+    @property
+    def is_set(self) -> bool:
+        return self._happened.is_set()
+
+    async def wait(self) -> None:
+        await self._happened.wait()
+
+    def take(self) -> None:
+        self._happened.clear()
+        self._drain()
+        self._listen()
+
+    def _listen(self) -> None:
+        asyncio.get_running_loop().add_reader(self._events, self._on_event)
+
+    def _on_event(self) -> None:
+        # The others of this moment are left lying until it is over: they may be of a tunnel that somebody waits for.
+        asyncio.get_running_loop().remove_reader(self._events)
+        self._happened.set()
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._events.recv(1 << 16)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # Some were lost; that there were some is all that counts.
+                _log.debug("network changes: %s", error)
 
 
 def _is_own(

@@ -13,7 +13,7 @@ _STATES = ("0A", "07")
 
 
 def holder_of(port: int, proc: Path = Path("/proc")) -> Phrase | None:
-    """As "dnsmasq (process 812)"; None where none of the programs that this user may look at has the port."""
+    """As Ports."""
     sockets = {f"socket:[{inode}]" for table in _TABLES for inode in _inodes(proc / "net" / table, port)}
     for process in proc.glob("[0-9]*"):
         with suppress(OSError):

@@ -31,8 +31,13 @@ _ETHERNET_HEADER = 14
 log = logging.getLogger("culvert_client.watch.sniffer")
 
 
+def sniffer(post: Callable[[Event], None], use: Callable[[tuple[Endpoint, ...]], None] | None) -> Sniffer:
+    """As DnsSniffers."""
+    return Sniffer(post, use)
+
+
 class Sniffer:
-    """In the place of a Listener. `use` is told the system's name servers, for questions of our own."""
+    """Conforms to QuerySource. `use` as DnsSniffers."""
 
     def __init__(
         self, post: Callable[[Event], None], use: Callable[[tuple[Endpoint, ...]], None] | None

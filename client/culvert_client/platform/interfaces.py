@@ -1,0 +1,305 @@
+"""What the client needs of an operating system, one interface for each concern (docs/platforms.md).
+
+A module with these functions conforms as an object with these methods does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+# The command line loads this module, and should not wait for what only the daemon needs.
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+    from pathlib import Path
+
+    from culvert_proto import CulvertError
+    from culvert_proto.phrases import Phrase
+
+    from culvert_client.config import Config, DefaultPaths, Endpoint, SocketAddress
+    from culvert_client.core.claims import LocalNetwork
+    from culvert_client.core.client_events import Desired, Event, Measured, PacketTrapped, SoftLimitReached
+    from culvert_client.core.grant import Address, Network, TunnelId
+
+# ── the datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class OpenDatapath(Protocol):
+    """A datapath from its opening to its loss; without the loss as `datapath.Datapath`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None: ...
+
+    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None: ...
+
+    def on_gone(self, told: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Call `told` on the loop when another program has removed the device. What else it removes is put back at once."""
+        ...
+
+    async def apply(self, desired: Desired) -> None: ...
+
+    async def repair(self) -> None: ...
+
+    async def measure(self) -> Measured: ...
+
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None: ...
+
+    async def moved(self) -> None: ...
+
+    async def close(self, *, unblock: bool = True) -> None:
+        """Remove the device and the keys, and with `unblock` also what blocks protected prefixes."""
+        ...
+
+
+class Datapaths(Protocol):
+    """Packets in tunnels, and prefixes without a tunnel blocked."""
+
+    async def open_datapath(self, settings: Config, tell: Callable[[str], None]) -> OpenDatapath:
+        """`tell` hears why the preferred datapath is not used. Raises CulvertError: what is in the way."""
+        ...
+
+    async def block(self, settings: Config, prefixes: Iterable[Network]) -> None:
+        """Drop what goes to these prefixes, and to no others. Outlives the process. Raises CulvertError."""
+        ...
+
+    async def clean_up(self) -> None:
+        """Remove what an ended daemon has left, the blocked prefixes too. Raises CulvertError."""
+        ...
+
+
+# ── the computer's networks ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Uplinks:
+    """`routes`: IP version, index of the device, gateway. `addresses`: index of the device, and one of its own."""
+
+    routes: frozenset[tuple[int, int | None, IPv4Address | IPv6Address | None]] = frozenset()
+    addresses: frozenset[tuple[int, IPv4Interface | IPv6Interface]] = frozenset()
+
+
+class NetworkChanges(Protocol):
+    """Changes of this computer's devices, addresses, routes and rules."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there was a change since the last `take`."""
+        ...
+
+    async def wait(self) -> None: ...
+
+    def take(self) -> None:
+        """Forget the changes until now, and listen for the next ones."""
+        ...
+
+
+class Networks(Protocol):
+    def uplinks(self) -> Uplinks:
+        """The default routes and their devices. Blocks. Empty without a network, and where the system does not say."""
+        ...
+
+    def local_networks(self, ours: Collection[str]) -> frozenset[LocalNetwork]:
+        """Blocks. `ours` are Culvert's devices, which do not count. Empty where the system does not say."""
+        ...
+
+    def changes(self) -> AbstractContextManager[NetworkChanges]:
+        """Listen on the running loop. Raises OSError."""
+        ...
+
+
+class PingSockets(Protocol):
+    def ping_socket(self, version: int) -> socket.socket:
+        """A raw, non-blocking ICMP socket of an IP version. Its packets are not fragmented here or on the way, and what the
+        network says about their length changes nothing. Raises OSError."""
+        ...
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SystemDns(Protocol):
+    """The system's name service, which leads to the stub from `start` to `stop`."""
+
+    warnings: tuple[CulvertError, ...]
+    """The obstacles that keep names from coming to the stub, as long as they last."""
+
+    async def start(
+        self,
+        zones: Callable[[], tuple[str, ...]],
+        found: Callable[[tuple[Endpoint, ...]], None],
+        changed: Callable[[], None] = ...,
+    ) -> None:
+        """`zones` gives the managed ones; `found` is told which name servers to forward to, now and when they change;
+        `changed` is called when `warnings` are others than before.
+
+        Raises OSError and CulvertError, and has changed nothing then.
+        """
+        ...
+
+    async def stop(self) -> None: ...
+
+
+class NameServices(Protocol):
+    def system_dns(self, stub: Endpoint, state_dir: Path) -> SystemDns: ...
+
+    async def clean_up(self, state_dir: Path) -> None:
+        """Undo what an ended daemon has changed. A second call does nothing. Raises OSError."""
+        ...
+
+    def name_servers_on_disk(self, state_dir: Path) -> Iterable[Address]:
+        """The network's name servers as far as files tell; an ended daemon's note in `state_dir` included."""
+        ...
+
+    def own_devices(self) -> Collection[str]:
+        """Names of the devices that SystemDns makes."""
+        ...
+
+
+class QuerySource(Protocol):
+    """The daemon's way to learn the queried names: the stub, or a look at others' DNS packets."""
+
+    async def open(self, endpoint: Endpoint, /) -> None:
+        """Raises OSError, and may be called again then."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class DnsSniffers(Protocol):
+    def sniffer(
+        self, post: Callable[[Event], None], use: Callable[[tuple[Endpoint, ...]], None] | None
+    ) -> QuerySource:
+        """Posts NameSeen and AnswerSeen. `use` is told the system's name servers, for questions of our own."""
+        ...
+
+
+# ── the programs of this computer ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class SocketOwner(Protocol):
+    def uid_of(self, family: int, kind: int, asker: SocketAddress, own: SocketAddress) -> int | None:
+        """The uid of the socket at `asker` that sends to `own`. None when no such socket is on this computer any more.
+
+        `kind` is SOCK_DGRAM or SOCK_STREAM.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class SenderFilter(Protocol):
+    """Drops most datagrams of senders that are too fast, before this process reads them. Changes take effect with
+    `apply`."""
+
+    @property
+    def is_used(self) -> bool: ...
+
+    def too_fast(self, sender: SocketAddress) -> None:
+        """Counts once in a window."""
+        ...
+
+    def end_window(self) -> None: ...
+
+    def apply(self) -> None: ...
+
+
+class LocalSenders(Protocol):
+    """The senders of queries to the stub."""
+
+    def socket_owner(self) -> SocketOwner:
+        """Raises OSError where the system does not tell whose a socket is."""
+        ...
+
+    def sender_filter(self, datagrams: socket.socket) -> SenderFilter: ...
+
+    def grow_receive_buffer(self, datagrams: socket.socket, size: int) -> None:
+        """`size` in bytes; where the system gives less, as much as it gives."""
+        ...
+
+
+class LocalCallers(Protocol):
+    """The callers of the local API."""
+
+    def uid_of(self, connection: socket.socket) -> int:
+        """The uid of the process that has connected, as the kernel says."""
+        ...
+
+    def lock(self, directory: Path) -> int | None:
+        """A descriptor that keeps other processes out until it is closed; None where one holds the lock. Raises OSError."""
+        ...
+
+
+class Ports(Protocol):
+    def holder_of(self, port: int) -> Phrase | None:
+        """As "dnsmasq (process 812)"; None where no program that this process may look at has the port."""
+        ...
+
+
+# ── the computer and this process ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Posture(Protocol):
+    def posture(self) -> dict[str, str]:
+        """This computer's facts, by the names in policies. Unknown ones may be empty or left out."""
+        ...
+
+
+class Process(Protocol):
+    def keep_small(self) -> None:
+        """Keep the process as small as it began."""
+        ...
+
+    def was_stopped(self) -> bool:
+        """For `culvertd --cleanup`: whether the service manager says that the daemon was stopped and did not crash. Without
+        a service manager, True."""
+        ...
+
+    def private_file(self, content: bytes) -> AbstractContextManager[str]:
+        """The path of a file in memory that no other process can open. Raises OSError."""
+        ...
+
+    def slept(self) -> float:
+        """Seconds that this computer has slept since it started."""
+        ...
+
+
+class SystemView(Protocol):
+    """What `culvert doctor` and `culvert report` see without the daemon."""
+
+    def interfaces(self) -> Iterable[tuple[str, IPv4Interface | IPv6Interface]]:
+        """Each device's name with an address of it. Raises OSError."""
+        ...
+
+    def report_files(self) -> Sequence[Path]:
+        """Files without a secret that describe the system and its name service."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonPlatform:
+    """The system that the daemon runs on."""
+
+    paths: DefaultPaths
+    datapaths: Datapaths
+    networks: Networks
+    ping_sockets: PingSockets
+    name_services: NameServices
+    dns_sniffers: DnsSniffers
+    senders: LocalSenders
+    callers: LocalCallers
+    ports: Ports
+    posture: Posture
+    process: Process
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLinePlatform:
+    """The system that the command line runs on."""
+
+    paths: DefaultPaths
+    view: SystemView

@@ -1,0 +1,7 @@
+"""The daemon's places by the Filesystem Hierarchy Standard."""
+
+from pathlib import Path
+
+from culvert_client.config import DefaultPaths
+
+PATHS = DefaultPaths(state_dir=Path("/var/lib/culvert"), socket=Path("/run/culvert/culvertd.sock"))

@@ -1,0 +1,45 @@
+"""The daemon's process: its memory (mallopt(3), memfd_create(2)), its end as systemd saw it (systemd.exec(5)), the
+computer's sleep."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+# mallopt(3). A netlink socket's receive buffer is larger.
+_M_MMAP_THRESHOLD, _OWN_PAGES_FROM = -3, 64 * 1024
+
+
+def keep_small() -> None:
+    """Give large buffers pages of their own, so that these go back to the system.
+
+    glibc raises that size by itself whenever such a buffer is freed: the next ones then lie in the heap, which grew by
+    10 KiB a click with them.
+    """
+    # Other C libraries have no such call, and other allocators.
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(_M_MMAP_THRESHOLD, _OWN_PAGES_FROM)
+
+
+def was_stopped() -> bool:
+    """As Process."""
+    return os.environ.get("SERVICE_RESULT", "success") == "success"
+
+
+@contextmanager
+def private_file(content: bytes) -> Generator[str]:
+    """As Process."""
+    descriptor = os.memfd_create("culvert-identity", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def slept() -> float:
+    """As Process (clock_gettime(2))."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

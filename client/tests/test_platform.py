@@ -1,0 +1,40 @@
+"""What is Linux's alone stands in its folder; .importlinter keeps the libraries there, and this the rest."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import culvert_client
+import pytest
+from culvert_client.platform import UnsupportedSystemError, command_line_platform, daemon_platform
+
+CLIENT = Path(culvert_client.__file__).parent
+LINUX = CLIENT / "platform/linux"
+ELSEWHERE = sorted(it for it in CLIENT.rglob("*.py") if not it.is_relative_to(LINUX))
+NAMES = {
+    "AF_NETLINK",
+    "AF_PACKET",
+    "CLOCK_BOOTTIME",
+    "IPV6_DONTFRAG",
+    "SO_PEERCRED",
+    "freedesktop_os_release",
+    "memfd_create",
+    "uname",
+}
+PATHS = ("/dev/", "/etc/", "/proc/", "/run/", "/sys/", "/var/")
+
+
+@pytest.mark.parametrize("file", ELSEWHERE, ids=lambda file: str(file.relative_to(CLIENT)))
+def test_no_other_part_names_what_only_linux_has(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in NAMES
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert not node.value.startswith(PATHS)
+
+
+def test_a_system_without_a_folder_is_refused_by_its_name() -> None:
+    for choose in (daemon_platform, command_line_platform):
+        with pytest.raises(UnsupportedSystemError, match="win32"):
+            choose("win32")
