@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 
 import pytest
-from culvert_client.cli.pause import end_of_pause
+from culvert_client.cli.commands import end_of_pause
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Apply,

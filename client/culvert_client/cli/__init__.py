@@ -5,10 +5,8 @@ Exit codes: 0 done, 1 fault, 2 wrong usage, 3 refused with a reason, 4 the daemo
 """
 
 from culvert_client.cli import language as language  # first: the next say their words as they are imported
-from culvert_client.cli import leave as leave  # registers its command, as the next do theirs
-from culvert_client.cli import log as log
-from culvert_client.cli import pause as pause
-from culvert_client.cli import public_networks as public_networks
 from culvert_client.cli.commands import app
+
+from culvert_client.cli import public_networks as public_networks  # isort: skip  registers its command as the last
 
 __all__ = ["app"]

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import re
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import segno
 import typer
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import shown
-from culvert_proto.output import EXIT_OUTPUT, OutputError, require_output
+from culvert_proto.output import EXIT_OUTPUT, OutputError
 from culvert_proto.screens.organisations import parts
+from culvert_proto.screens.units import clock, tomorrow
 from google.protobuf import json_format
-from google.protobuf.message import Message
 
 from culvert_client.cli import completion, observation, words
 from culvert_client.cli.daemon_link import DaemonLink
 from culvert_client.cli.diagnosis import verdicts
 from culvert_client.cli.failure import EXIT_FAULT, FailureError
 from culvert_client.cli.language import _
+from culvert_client.cli.terminal import (
+    fill,
+    private_file,
+    require_output_for_secrets,
+    said_yes,
+    say_enrolled,
+    say_json,
+    say_once,
+    typed,
+)
 from culvert_client.cli.usage import App
 from culvert_client.cli.verdict import Verdict
 from culvert_client.platform import command_line_platform
+
+if TYPE_CHECKING:
+    from culvert_proto import local_pb2_grpc
 
 app = App(
     name="culvert",
@@ -42,6 +55,7 @@ app = App(
 )
 
 _PLATFORM = command_line_platform()
+_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 # In bytes; an authenticator's URI and its recovery codes take a tenth.
 _ROOM = 4096
 
@@ -112,12 +126,12 @@ def enroll(
     ] = None,
     json: Json = False,
 ) -> None:
-    wanted = link if link is not None else _typed(_("Invitation link"))
+    wanted = link if link is not None else typed(_("Invitation link"))
     # Opened before the token is spent: a secret with nowhere to go is lost.
-    target = None if totp_uri_file is None else _private_file(totp_uri_file, room=_ROOM)
+    target = None if totp_uri_file is None else private_file(totp_uri_file, room=_ROOM)
     try:
         if target is None:
-            _require_output()
+            require_output_for_secrets()
         request = local_pb2.EnrollRequest(link=wanted, device_name=name)
         answer = link_of(context).ask(lambda daemon: daemon.Enroll(request))
     except FailureError:
@@ -126,12 +140,12 @@ def enroll(
         raise
     try:
         if target is not None:
-            _fill(target, "".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
+            fill(target, "".join(f"{line}\n" for line in (answer.totp_uri, *answer.recovery_codes)))
         elif json:
             say_json(answer)
             sys.stdout.flush()
         else:
-            _say_once(answer)
+            say_once(answer)
     except (OSError, OutputError) as error:
         told = _("This computer is enrolled, but its authenticator could not be shown: {why}.")
         remedy = _("Ask your administrator for a new authenticator for this computer.")
@@ -141,53 +155,9 @@ def enroll(
             say_json(local_pb2.EnrollResponse(user=answer.user))
         return
     if target is not None:
-        _say_enrolled(answer)
+        say_enrolled(answer)
     elif sys.stdin.isatty():
         _submit(context, None, answer.organisation, json=False)
-
-
-def _require_output() -> None:
-    """Raises FailureError where what enrolment shows once would be lost. A pipe can still break later."""
-    try:
-        require_output()
-    except OutputError as error:
-        told = _("Nothing has changed, because the output cannot be written: {why}.")
-        remedy = _("Run it in a terminal, or give --totp-uri-file.")
-        raise FailureError("OUTPUT_LOST", told.format(why=error), remedy, EXIT_OUTPUT) from None
-
-
-def _say_enrolled(answer: local_pb2.EnrollResponse) -> None:
-    words.out.print(_("Enrolled as {user}.").format(user=answer.user), markup=False)
-    words.say_carried(answer)
-
-
-def _say_once(answer: local_pb2.EnrollResponse) -> None:
-    """Raises OutputError unless all of it was written."""
-    _say_enrolled(answer)
-    if sys.stdout.isatty():
-        _say_qr(answer.totp_uri)
-    words.out.print(_("Scan this with your authenticator; it is not shown again:"))
-    words.out.print(answer.totp_uri, markup=False)
-    if answer.recovery_codes:
-        words.out.print(_("Keep these in case you lose your authenticator. Each works once, as a code:"))
-        for one in answer.recovery_codes:
-            words.out.print(f"  {one}", markup=False)
-    sys.stdout.flush()
-
-
-def _say_qr(uri: str) -> None:
-    """Nothing where the terminal is too narrow for it."""
-    drawn = segno.make(uri, error="m")
-    width, columns = drawn.symbol_size()[0], shutil.get_terminal_size().columns
-    try:
-        "▀▄█".encode(sys.stdout.encoding)
-    except UnicodeEncodeError:
-        # Spaces of two colours, two for a module.
-        if 2 * width <= columns:
-            drawn.terminal()
-        return
-    if width <= columns:
-        drawn.terminal(compact=True)
 
 
 @app.command(help=_("Prove a code of your authenticator, so that tunnels can be opened."))
@@ -286,7 +256,7 @@ def report(
     json: Json = False,
 ) -> None:
     file = file or Path(time.strftime("culvert-report-%Y%m%d-%H%M%S.zip"))
-    target = _private_file(file)
+    target = private_file(file)
     try:
         found, status = _verdicts(context), status_of(context)
     except FailureError:
@@ -319,6 +289,92 @@ def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
     return found
 
 
+@app.command(
+    help=_(
+        "Forget an organisation: close its tunnels, and remove its key and all that is kept of it. For root."
+    )
+)
+def leave(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=_("As in culvert status; may be left out where there is one alone."),
+            autocompletion=completion.organisation,
+        ),
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help=_("Leave without being asked."))] = False,
+    json: Json = False,
+) -> None:
+    if not yes:
+        _confirm(context, name)
+    answer = link_of(context).ask(lambda daemon: daemon.Leave(local_pb2.LeaveRequest(organisation=name)))
+    if json:
+        say_json(answer)
+        return
+    told = _("This computer is no longer enrolled with {name}.")
+    words.out.print(told.format(name=answer.organisation), markup=False)
+
+
+@app.command(
+    help=_(
+        "Show the activity: tunnels up and closed, denials with their reasons. With --json, an object a line."
+    )
+)
+def log(
+    context: typer.Context,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help=_("Keep running and show new activity."))
+    ] = False,
+    json: Json = False,
+) -> None:
+
+    async def read(daemon: local_pb2_grpc.LocalServiceAsyncStub) -> None:
+        async for answer in daemon.WatchActivity(local_pb2.WatchActivityRequest(follow=follow)):
+            one = answer.activity
+            if json:
+                print(
+                    json_format.MessageToJson(one, preserving_proto_field_name=True, indent=None), flush=True
+                )
+            else:
+                words.say_activity(one)
+
+    # Ctrl-C is how a person ends it.
+    with suppress(KeyboardInterrupt):
+        link_of(context).ask(read)
+
+
+@app.command(
+    help=_(
+        "Close every tunnel and open none for a while. Names are resolved; protected addresses stay blocked."
+    )
+)
+def pause(
+    context: typer.Context,
+    duration: Annotated[str, typer.Argument(help=_("15m, 1h, 1d, or tomorrow."))] = "1h",
+    json: Json = False,
+) -> None:
+    until = end_of_pause(duration, datetime.now().astimezone())
+    if until is None:
+        raise typer.BadParameter(_("give 15m, 1h, 1d or tomorrow"))
+    request = local_pb2.PauseRequest(until=round(until.timestamp()))
+    link_of(context).ask(lambda daemon: daemon.Pause(request))
+    if json:
+        say_json(request)
+        return
+    told = _("Paused until {time}. Before that: culvert resume")
+    words.out.print(told.format(time=clock(request.until, time.time())), markup=False)
+
+
+@app.command(help=_("End a pause now."))
+def resume(context: typer.Context, json: Json = False) -> None:
+    answer = link_of(context).ask(lambda daemon: daemon.Resume(local_pb2.ResumeRequest()))
+    if json:
+        say_json(answer)
+        return
+    words.out.print(_("Tunnels are opened again when their names are used."))
+
+
 def link_of(context: typer.Context) -> DaemonLink:
     link: DaemonLink = context.obj
     return link
@@ -337,7 +393,7 @@ def _which_needs_a_code(status: local_pb2.Status) -> str:
 def _submit(context: typer.Context, digits: str | None, organisation: str, json: bool) -> None:
     if digits is None:
         asked = _("Code for {organisation}").format(organisation=organisation)
-        digits = _typed(asked if organisation else _("Code"))
+        digits = typed(asked if organisation else _("Code"))
     wanted = digits.strip().replace(" ", "")
     request = local_pb2.SubmitCodeRequest(code=wanted, organisation=organisation)
     answer = link_of(context).ask(lambda daemon: daemon.SubmitCode(request))
@@ -355,51 +411,29 @@ def _submit(context: typer.Context, digits: str | None, organisation: str, json:
         words.say_recovery_codes(answer.recovery_codes_left)
 
 
-def _typed(what: str) -> str:
-    """From the terminal with a prompt, or one line of what is piped in: a secret need not stand in argv."""
-    if sys.stdin.isatty():
-        return str(typer.prompt(what)).strip()
-    line = sys.stdin.readline().strip()
-    if not line:
-        raise typer.BadParameter(_("{what}: nothing came in").format(what=what))
-    return line
+def _confirm(context: typer.Context, name: str) -> None:
+    """Ends the command with 0 where the person declines: nothing was asked of the daemon."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(_("without a terminal, give --yes"))
+    status = status_of(context)
+    known = {it.name: it for it in status.organisations}
+    if name not in known and (name or known):
+        # The daemon refuses a name that it does not know, and a choice that is unclear, with its own words.
+        return
+    left = known.get(name, status)
+    cut = sum(not name or it.organisation == name for it in status.tunnels)
+    told = _("This computer leaves {name}: its key is deleted, and only a new invitation brings it back.")
+    words.err.print(told.format(name=name or left.controller), markup=False)
+    if cut:
+        words.err.print(_.plural("{n} tunnel closes.", "{n} tunnels close.", cut))
+    if not said_yes(_("Leave? (yes/no)")):
+        words.err.print(_("Nothing has changed."))
+        raise typer.Exit
 
 
-def said_yes(question: str) -> bool:
-    """Asks in the person's language, because Typer's own confirmation accepts English letters alone."""
-    said = str(typer.prompt(question, default=_("no"), show_default=False, err=True))
-    return said.strip().lower() in ("y", "yes", _("y"), _("yes"))
-
-
-def _private_file(path: Path, *, room: int = 0) -> int:
-    """A descriptor of a new file with `room` bytes of the disk reserved. Raises FailureError; then there is no file."""
-    made = False
-    try:
-        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        made = True
-        if room:
-            os.posix_fallocate(target, 0, room)
-    except OSError as error:
-        if made:
-            path.unlink()
-        told = _("{file} cannot be made: {why}.").format(file=path, why=error.strerror)
-        remedy = _("Name a file that does not exist yet.")
-        raise FailureError("FILE_UNUSABLE", told, remedy, EXIT_FAULT) from None
-    return target
-
-
-def _fill(target: int, text: str) -> None:
-    """Closes the descriptor. Raises OSError unless the text is on the disk."""
-    with os.fdopen(target, "w") as file:
-        file.write(text)
-        file.truncate()
-        file.flush()
-        os.fsync(target)
-
-
-def say_json(message: Message) -> None:
-    print(
-        json_format.MessageToJson(
-            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-        )
-    )
+def end_of_pause(typed: str, now: datetime) -> datetime | None:
+    """`15m`, `2h`, `1d` or `tomorrow` (6 in the morning, local time); None for anything else."""
+    if typed == "tomorrow":
+        return tomorrow(now)
+    found = re.fullmatch(r"(\d{1,4}) ?(m|min|h|d)", typed)
+    return now + timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None

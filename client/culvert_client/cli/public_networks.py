@@ -10,8 +10,9 @@ from culvert_proto import local_pb2
 from culvert_proto.screens.organisations import parts
 
 from culvert_client.cli import completion, words
-from culvert_client.cli.commands import Json, Whose, app, link_of, said_yes, say_json, status_of
+from culvert_client.cli.commands import Json, Whose, app, link_of, status_of
 from culvert_client.cli.language import _
+from culvert_client.cli.terminal import said_yes, say_json
 
 
 @app.command(

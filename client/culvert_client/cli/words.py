@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import shown
+from culvert_proto.screens.activity import said
 from culvert_proto.screens.organisations import is_enrolled, parts
 from culvert_proto.screens.units import clock, decimal, drops, round_trip
 from rich.cells import cell_len, set_cell_size
@@ -40,6 +41,12 @@ _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
 }
 # Without a reason where the daemon tells the caller none.
 _UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
+_ACTIVITY_COLOURS = {
+    local_pb2.ACTIVITY_KIND_TUNNEL_UP: "green",
+    local_pb2.ACTIVITY_KIND_DENIED: "red",
+    local_pb2.ACTIVITY_KIND_FAILED_OVER: "yellow",
+    local_pb2.ACTIVITY_KIND_CONTROLLER_LOST: "red",
+}
 _DATAPATHS = {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own IPsec")}
 
 
@@ -189,6 +196,11 @@ def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
 def title(organisation: str, verdict: Verdict) -> str:
     """`organisation` is empty where there is one alone."""
     return f"{organisation}: {_(verdict.hop)}" if organisation else _(verdict.hop)
+
+
+def say_activity(activity: local_pb2.Activity) -> None:
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(activity.at_ms / 1e3))
+    out.print(f"{at}  {said(activity)}", style=_ACTIVITY_COLOURS.get(activity.kind), markup=False)
 
 
 def say_recovery_codes(left: int) -> None:
