@@ -10,8 +10,8 @@ from pathlib import Path
 
 import dns.rcode
 import pytest
-from culvert_client.controller import portal
-from culvert_client.controller.portal import stands_before
+from culvert_client.controller import connection
+from culvert_client.controller.connection import portal_stands_before
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, local_pb2
 
@@ -27,7 +27,7 @@ RECORDS = {(name, "A"): [PORTAL] for name in (WIKI, "www.example.org", "portal.e
 @pytest.fixture(autouse=True)
 def port(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's own port 80 may be in use."""
-    monkeypatch.setattr(portal, "PORT", free_port())
+    monkeypatch.setattr(connection, "PORTAL_PORT", free_port())
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def web_server(status: int, location: str = "") -> Generator[list[str]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", portal.PORT), Handler)
+    httpd = ThreadingHTTPServer(("127.0.0.1", connection.PORTAL_PORT), Handler)
     thread = threading.Thread(target=httpd.serve_forever, args=(0.05,))
     thread.start()
     try:
@@ -60,7 +60,7 @@ def web_server(status: int, location: str = "") -> Generator[list[str]]:
 
 async def test_a_portal_differs_from_an_absent_controller() -> None:
     controller = "127.0.0.1:8444"
-    assert not await stands_before(controller)
+    assert not await portal_stands_before(controller)
     for status, location, expected in (
         (302, "http://portal.example/login", True),
         (307, "https://127.0.0.2/", True),
@@ -73,15 +73,15 @@ async def test_a_portal_differs_from_an_absent_controller() -> None:
         (404, "http://portal.example/", False),
     ):
         with web_server(status, location):
-            assert await stands_before(controller) is expected, (status, location)
+            assert await portal_stands_before(controller) is expected, (status, location)
 
 
 async def test_a_portal_at_the_controllers_address_is_asked_by_its_name() -> None:
     asked = ("192.0.2.1:8444", {"192.0.2.1": "127.0.0.1"}.__getitem__)
     with web_server(301, "https://192.0.2.1/"):
-        assert not await stands_before(*asked)
+        assert not await portal_stands_before(*asked)
     with web_server(302, "http://portal.example/login"):
-        assert await stands_before(*asked)
+        assert await portal_stands_before(*asked)
 
 
 async def test_a_person_behind_one_reads_so_and_can_sign_in(tmp_path: Path) -> None:

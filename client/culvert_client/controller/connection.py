@@ -8,16 +8,17 @@ enrolled ─► take ─► connect ─► Agent ─┬─ watch ─► events, 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import urlsplit
 
 from culvert_proto import CulvertError, Reason, agent_pb2
 
 from culvert_client.controller.agent import Agent
 from culvert_client.controller.handshake import has_expired, refusal
 from culvert_client.controller.messages import Neighbourhood, accepted_profile, event_from
-from culvert_client.controller.portal import stands_before
 from culvert_client.controller.renewal import REST, LateRenewal, keep_renewed, renew_late, why_not_late
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import ControllerLost, Enrolled, Event, ProfileReceived
@@ -43,6 +44,13 @@ _PROVEN = frozenset(
 
 # Our tunable, in seconds: how soon the controller is asked again whether a code renews an expired certificate.
 ASK_AGAIN = 600.0
+
+# Portals intercept this port for everybody.
+PORTAL_PORT = 80
+# Our tunable, in seconds: a person waits to hear what is wrong.
+PORTAL_PATIENCE = 1.5
+# RFC 6585 section 6.
+_NETWORK_AUTHENTICATION_REQUIRED = 511
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -184,7 +192,7 @@ class Connection:
         return refused or error
 
     async def _portal(self, agent: Agent) -> CulvertError | None:
-        if self._portal_probe and await stands_before(agent.address, agent.reach):
+        if self._portal_probe and await portal_stands_before(agent.address, agent.reach):
             return CulvertError(Reason.CAPTIVE_PORTAL, controller=agent.address)
         return None
 
@@ -207,3 +215,31 @@ def _as_accepted(message: agent_pb2.Profile, profile: Profile) -> agent_pb2.Prof
     kept.CopyFrom(message)
     kept.protected_prefixes[:] = map(str, profile.offered)
     return kept
+
+
+async def portal_stands_before(controller: str, reach: Callable[[str], str] = str) -> bool:
+    """Whether the network asks for a sign-in of its own before it lets anything through (RFC 8952 section 1): something
+    else answers in the place of `controller`, which is "host:port", and leads elsewhere.
+
+    `reach` gives the address that stands for a host on this network (nat64_reach.py).
+    Nothing of this device is told, and what is answered opens nothing: it is only said to the person.
+    """
+    host = controller.rpartition(":")[0].strip("[]")
+    try:
+        async with asyncio.timeout(PORTAL_PATIENCE):
+            return await asyncio.to_thread(_leads_elsewhere, host, reach(host))
+    except (OSError, TimeoutError, http.client.HTTPException, ValueError):
+        return False
+
+
+def _leads_elsewhere(host: str, reached: str) -> bool:
+    connection = http.client.HTTPConnection(reached, PORTAL_PORT, timeout=PORTAL_PATIENCE)
+    try:
+        connection.request("GET", "/", headers={"Host": f"[{host}]" if ":" in host else host})
+        answer = connection.getresponse()
+        if answer.status == _NETWORK_AUTHENTICATION_REQUIRED:
+            return True
+        there = urlsplit(answer.headers["Location"] or "").hostname
+        return 300 <= answer.status < 400 and there is not None and there != host.lower()
+    finally:
+        connection.close()

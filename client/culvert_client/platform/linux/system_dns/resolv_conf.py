@@ -1,4 +1,7 @@
-"""/etc/resolv.conf: replaced by ours, and put back as it was. What was there is on disk before the first change."""
+"""/etc/resolv.conf: replaced by ours, and put back as it was. What was there is on disk before the first change.
+
+NetworkManager, where it runs, is told to leave the file alone.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,20 @@ from pathlib import Path
 from culvert_proto import CulvertError
 
 from culvert_client import state_file
-from culvert_client.platform.linux.system_dns.choice import MARK, Way, name_servers, pointed_at
+from culvert_client.platform.linux.system_dns.bus import call, system_bus
+from culvert_client.platform.linux.system_dns.choice import (
+    MARK,
+    NETWORK_MANAGER_NAME,
+    Way,
+    name_servers,
+    pointed_at,
+)
 
 _MODE = 0o644
+# NetworkManager.conf(5): it goes on writing what it would to /run/NetworkManager.
+_LEAVE_ALONE = "# Written by culvertd, which removes it when it stops.\n[main]\nrc-manager=unmanaged\n"
+# org.freedesktop.NetworkManager.Reload: read the configuration again, then write resolv.conf by it.
+_RELOAD_CONFIGURATION, _RELOAD_RESOLV_CONF = 0x1, 0x2
 
 _log = logging.getLogger("culvertd")
 
@@ -163,3 +177,36 @@ def _write(path: Path, text: str, mode: int, flag: int) -> None:
         file.write(text)
         file.flush()
         os.fsync(descriptor)
+
+
+def silence_network_manager(run: Path) -> None:
+    """Tell it to leave resolv.conf alone, by a file in /run that no restart of the computer outlives."""
+    file = _network_manager_file(run)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_LEAVE_ALONE)
+
+
+def is_network_manager_silent(run: Path) -> bool:
+    """Whether it is still told to leave resolv.conf alone."""
+    return _network_manager_file(run).exists()
+
+
+def release_network_manager(run: Path) -> None:
+    _network_manager_file(run).unlink(missing_ok=True)
+
+
+async def reload_network_manager() -> None:
+    """Raises OSError."""
+    async with system_bus() as bus:
+        for flag in (_RELOAD_CONFIGURATION, _RELOAD_RESOLV_CONF):
+            path = "/org/freedesktop/NetworkManager"
+            await call(bus, NETWORK_MANAGER_NAME, path, NETWORK_MANAGER_NAME, "Reload", "u", [flag])
+
+
+def network_manager_sources(run: Path) -> list[Path]:
+    """The file that NetworkManager would write, without and with its own cache."""
+    return [run / "NetworkManager/no-stub-resolv.conf", run / "NetworkManager/resolv.conf"]
+
+
+def _network_manager_file(run: Path) -> Path:
+    return run / "NetworkManager/conf.d/culvert.conf"

@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_client import state_file
 from culvert_client.config import DNS_PORT, Endpoint
-from culvert_client.platform.linux.system_dns import network_manager, resolvconf, resolved
+from culvert_client.platform.linux.system_dns import resolvconf, resolved
 from culvert_client.platform.linux.system_dns.bus import names_on_bus
 from culvert_client.platform.linux.system_dns.choice import (
     RESOLVED_NAME,
@@ -29,7 +29,16 @@ from culvert_client.platform.linux.system_dns.choice import (
     upstreams,
 )
 from culvert_client.platform.linux.system_dns.contest import Contest
-from culvert_client.platform.linux.system_dns.resolv_conf import Record, Records, ResolvConf
+from culvert_client.platform.linux.system_dns.resolv_conf import (
+    Record,
+    Records,
+    ResolvConf,
+    is_network_manager_silent,
+    network_manager_sources,
+    release_network_manager,
+    reload_network_manager,
+    silence_network_manager,
+)
 
 # Our tunables, in seconds: between two looks, and how long what fails may be a service that is starting anew.
 LOOK_EVERY = 2.0
@@ -110,8 +119,8 @@ class SystemDns:
             case Way.RESOLVCONF | Way.OPENRESOLV:
                 await resolvconf.add(record.way, self._stub.host)
             case Way.NETWORK_MANAGER:
-                network_manager.leave_alone(self._run)
-                await network_manager.reload()
+                silence_network_manager(self._run)
+                await reload_network_manager()
                 self._file.point_at(self._stub.host, record.before)
             case Way.FILE:
                 self._file.point_at(self._stub.host, record.before)
@@ -124,7 +133,7 @@ class SystemDns:
             case Way.RESOLVED:
                 sources = [resolved.uplinks(self._run)]
             case Way.NETWORK_MANAGER:
-                sources = network_manager.sources(self._run)
+                sources = network_manager_sources(self._run)
             case Way.RESOLVCONF | Way.OPENRESOLV:
                 sources = resolvconf.sources(way, self._run)
             case Way.FILE:
@@ -189,7 +198,7 @@ class SystemDns:
             case Way.RESOLVCONF | Way.OPENRESOLV:
                 return servers[:1] != [self._stub.host]
             case Way.NETWORK_MANAGER:
-                return servers != [self._stub.host] or not network_manager.leaves_alone(self._run)
+                return servers != [self._stub.host] or not is_network_manager_silent(self._run)
             case Way.FILE:
                 return servers != [self._stub.host] or await self._is_resolved_back()
 
@@ -283,9 +292,9 @@ async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
                 await resolvconf.remove(record.way)
         case Way.NETWORK_MANAGER:
             ResolvConf(root / "etc/resolv.conf").put_back(record.before)
-            network_manager.take_back(root / "run")
+            release_network_manager(root / "run")
             try:
-                await network_manager.reload()
+                await reload_network_manager()
             except OSError as error:
                 # NetworkManager reads its configuration again when it starts.
                 _log.warning("NetworkManager: %s", error)
