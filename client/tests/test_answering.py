@@ -144,7 +144,9 @@ def test_a_tunnel_takes_no_longer_packets_than_its_path() -> None:
     world, outer = opened(), tunnel().outer_address
     for path, inner in ((1280, 1218), (1400, 1338), (1500, 1438), (9000, 1438)):
         world.post(PathsMeasured({outer: path}, frozenset()))
-        assert [it.tunnel.mtu for it in world.client._desired().tunnels] == [inner]  # pyright: ignore[reportPrivateUsage]
+        client = world.client
+        desired = client._desired.of(client.machines, client.profile, client.gateway, client.path_mtus)  # pyright: ignore[reportPrivateUsage]
+        assert [it.tunnel.mtu for it in desired.tunnels] == [inner]
 
 
 def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from culvert_proto import CulvertError, Reason
-from culvert_proto.sa import inner_length
 
 from culvert_client.core.applies import Applies
 from culvert_client.core.clicks import Clicks
@@ -29,7 +27,6 @@ from culvert_client.core.client_events import (
     CodeProven,
     Command,
     ControllerLost,
-    Desired,
     Enrolled,
     Event,
     Fail,
@@ -57,15 +54,16 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
     Woke,
 )  # fmt: skip
+from culvert_client.core.desired_tunnels import DesiredTunnels
 from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
-from culvert_client.core.grant import Sas, Tunnel, TunnelId
+from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
 from culvert_client.core.profile import Profile
 from culvert_client.core.silence import Silences, is_unproven
-from culvert_client.core.source_addresses import SourceAddresses
 from culvert_client.core.triggers import Triggers
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machine import Machine
+from culvert_client.core.tunnel.machines import held_tunnels, name_of
 from culvert_client.core.tunnel.states import Closed, Closing, Opening
 
 # The controller shuts this device out: its tunnels are gone on the gateways.
@@ -113,13 +111,10 @@ class Client:
         self._faults = Faults()
         self._applies = Applies()
         self._kept: Mapping[str, TunnelId] = dict(leftovers or {})
-        # Each name's last tunnel, as long as the profile has the name and the gateway.
-        self._last: dict[str, Tunnel] = {}
-        self._sources = SourceAddresses()
+        self._desired = DesiredTunnels()
         self._stopping = False
         self._silences = Silences()
-        self._silent: Mapping[str, Reason] = {}
-        self._paths = PathsMeasured({}, frozenset())
+        self.path_mtus: Mapping[Address, int] = {}
 
     @property
     def last_fault(self) -> Fault | None:
@@ -163,7 +158,7 @@ class Client:
     def is_silent(self, fqdn: str) -> bool:
         """Whether the name's tunnel is up and its gateway does not answer, or not to packets of a useful length."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
-        return machine is not None and (self._silences.covers(machine) or self._is_narrow(machine))
+        return machine is not None and self._silences.is_unusable(machine)
 
     def is_unproven(self, fqdn: str) -> bool:
         """Whether the name's tunnel is up, and whether its gateway answers is not known yet."""
@@ -175,29 +170,11 @@ class Client:
     def silence(self, fqdn: str) -> CulvertError | None:
         """The fault of the name's tunnel when `is_silent`."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
-        if machine is None or machine.carried is None:
-            return None
-        error = self._silences.error(fqdn, machine)
-        if error is None and self._is_narrow(machine):
-            return CulvertError(Reason.PATH_NARROW, gateway=machine.carried.tunnel.gateway, name=fqdn)
-        return error
-
-    def _is_narrow(self, machine: Machine) -> bool:
-        carried = machine.carried
-        return machine.is_up and carried is not None and carried.tunnel.outer_address in self._paths.narrow
+        return self._silences.error(fqdn, machine) if machine is not None else None
 
     def doubtful_gateways(self, now: float) -> frozenset[str]:
         """To be asked whether they answer."""
         return self._silences.doubtful(self.machines, self.profile, now)
-
-    def tunnels_up(self) -> tuple[TunnelId, ...]:
-        up = (it.carried for it in self.machines.values() if it.is_up)
-        return tuple(carried.tunnel.tunnel_id for carried in up if carried is not None)
-
-    def gateways_in_use(self) -> frozenset[str]:
-        """By tunnels that are up."""
-        up = (it.carried for it in self.machines.values() if it.is_up)
-        return frozenset(carried.tunnel.gateway for carried in up if carried is not None)
 
     def files_kept(self, path: str | None = None) -> None:
         """A file of the state directory was written, with its copy; None means all of them."""
@@ -212,8 +189,9 @@ class Client:
             del self.machines[fqdn]
             self._asked_as.pop(fqdn, None)
         self._tell_silences(now)
-        commands += self._applies.tell(self._desired(), now)
-        kept = self._held_tunnels()
+        desired = self._desired.of(self.machines, self.profile, self.gateway, self.path_mtus)
+        commands += self._applies.tell(desired, now)
+        kept = held_tunnels(self.machines)
         if kept != self._kept:
             self._kept = kept
             commands.append(KeepTunnels(kept))
@@ -228,36 +206,6 @@ class Client:
             *(it.deadline() for it in self.machines.values()),
         ]
         return min((at for at in times if at is not None), default=None)
-
-    def _desired(self) -> Desired:
-        found = {fqdn: sas for fqdn, it in self.machines.items() if (sas := it.desired()) is not None}
-        last = self._last | {fqdn: sas.tunnel for fqdn, sas in found.items()}
-        addresses = {it.name: it.inner_addresses for it in self.profile.gateways}
-        self._last = {
-            fqdn: it
-            for fqdn, it in last.items()
-            if self.profile.knows(fqdn)
-            and it.gateway in addresses
-            # The controller may give others there by now.
-            and (not addresses[it.gateway] or set(it.inner_addresses) <= set(addresses[it.gateway]))
-        }
-        closed = (it for fqdn, it in self._last.items() if fqdn not in found)
-        return Desired(
-            frozenset(self.profile.protected_prefixes),
-            tuple(
-                sorted(map(self.fitted, found.values()), key=lambda sas: sas.tunnel.precedence, reverse=True)
-            ),
-            tuple(sorted(closed, key=lambda it: it.precedence, reverse=True)),
-            sources=self._sources.of(self.profile, self.gateway),
-        )
-
-    def fitted(self, sas: Sas) -> Sas:
-        """With no longer packets than its path lets through."""
-        outer = sas.tunnel.outer_address
-        if (mtu := self._paths.mtus.get(outer)) is None:
-            return sas
-        longest = inner_length(mtu, outer.version, sas.outbound.suite)
-        return replace(sas, tunnel=replace(sas.tunnel, mtu=min(sas.tunnel.mtu, longest)))
 
     def _handle(self, event: Event, now: float) -> list[Command]:
         match event:
@@ -299,7 +247,7 @@ class Client:
             case tunnel.ClosedByController():
                 return self._tunnel_lost(event, now)
             case tunnel.GatewayMoved(tunnel_id) | tunnel.SoftLimit(tunnel_id):
-                return self._to_tunnels(event, now, self._name_of(tunnel_id))
+                return self._to_tunnels(event, now, name_of(self.machines, tunnel_id))
             case SoftLimitReached(tunnel_id, spi):
                 return self._sa_worn(tunnel_id, spi, now)
             case CodeProven(valid_until):
@@ -309,7 +257,8 @@ class Client:
             case Measured(usage, drops, all_drops):
                 self.drops, self.all_drops = drops, all_drops
                 counted = [
-                    (self._name_of(tunnel_id), tunnel.Counted(used)) for tunnel_id, used in usage.items()
+                    (name_of(self.machines, tunnel_id), tunnel.Counted(used))
+                    for tunnel_id, used in usage.items()
                 ]
                 commands = [
                     c for fqdn, one in counted if fqdn is not None for c in self._to_tunnel(fqdn, one, now)
@@ -320,7 +269,8 @@ class Client:
                 self._silences.asked(answered, silent, pinged, now)
                 return []
             case PathsMeasured():
-                self._paths = event
+                self.path_mtus = event.mtus
+                self._silences.narrow = event.narrow
                 return []
             case Moved():
                 self._silences.forget()
@@ -352,14 +302,11 @@ class Client:
 
     def _tell_silences(self, now: float) -> None:
         self._silences.forget_unused(self.machines)
-        found = {fqdn: self.silence(fqdn) for fqdn in self.machines}
-        silent = {fqdn: error.reason for fqdn, error in found.items() if error is not None}
-        for fqdn, error in found.items():
-            if error is not None and self._silent.get(fqdn) is not error.reason:
-                self._faults.note(fqdn, error, now)
-        for fqdn in self._silent.keys() - silent.keys():
+        begun, over = self._silences.take_news(self.machines)
+        for fqdn, error in begun.items():
+            self._faults.note(fqdn, error, now)
+        for fqdn in over:
             self._faults.answers_again(fqdn)
-        self._silent = silent
 
     def _paused(self, until: int) -> Command:
         self.paused_until, self._holds.passing = until, until != 0
@@ -503,12 +450,14 @@ class Client:
 
     def _end_others(self, fqdn: str, tunnel_id: TunnelId, now: float) -> list[Command]:
         """A name that was opened before its resource was known: the same tunnel has a newer pair now, under this name."""
-        others = [name for name, held in self._held_tunnels().items() if held == tunnel_id and name != fqdn]
+        others = [
+            name for name, held in held_tunnels(self.machines).items() if held == tunnel_id and name != fqdn
+        ]
         lost = tunnel.ClosedByController(tunnel_id, CulvertError(Reason.CLOSED_BY_USER))
         return [command for name in others for command in self._to_tunnel(name, lost, now)]
 
     def _tunnel_lost(self, lost: tunnel.ClosedByController, now: float) -> list[Command]:
-        fqdn, error = self._name_of(lost.tunnel_id), lost.error
+        fqdn, error = name_of(self.machines, lost.tunnel_id), lost.error
         was_up = fqdn is not None and self.machines[fqdn].is_up
         carried = self.machines[fqdn].carried if fqdn is not None else None
         if carried is not None and not lost.ends(lost.tunnel_id, carried.pair.generation):
@@ -536,7 +485,7 @@ class Client:
         return commands
 
     def _sa_worn(self, tunnel_id: TunnelId, spi: int, now: float) -> list[Command]:
-        fqdn = self._name_of(tunnel_id)
+        fqdn = name_of(self.machines, tunnel_id)
         carried = self.machines[fqdn].carried if fqdn is not None else None
         # An SA of the pair before is on its way out.
         if carried is None or spi not in (carried.pair.inbound.spi, carried.pair.outbound.spi):
@@ -551,7 +500,7 @@ class Client:
         return self._all_lost(error, now)
 
     def _all_lost(self, error: CulvertError, now: float) -> list[Command]:
-        lost = [tunnel.ClosedByController(it, error) for it in self._held_tunnels().values()]
+        lost = [tunnel.ClosedByController(it, error) for it in held_tunnels(self.machines).values()]
         return [command for it in lost for command in self._tunnel_lost(it, now)]
 
     def _forget(self, now: float) -> list[Command]:
@@ -567,18 +516,6 @@ class Client:
                 commands += self._refuse(fqdn, machine.state.waiting, error, now)
         self.machines.clear()
         return commands
-
-    def _held_tunnels(self) -> dict[str, TunnelId]:
-        held: dict[str, TunnelId] = {}
-        for fqdn, machine in self.machines.items():
-            if isinstance(machine.state, Closing):
-                held[fqdn] = machine.state.tunnel_id
-            elif machine.carried is not None:
-                held[fqdn] = machine.carried.tunnel.tunnel_id
-        return held
-
-    def _name_of(self, tunnel_id: TunnelId) -> str | None:
-        return next((fqdn for fqdn, held in self._held_tunnels().items() if held == tunnel_id), None)
 
     def _datapath_answered(self, number: int, error: CulvertError | None, now: float) -> list[Command]:
         if error is None:

@@ -8,7 +8,7 @@ silent until it answers, or until a packet comes through one of its tunnels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from culvert_proto import CulvertError, Reason
@@ -16,6 +16,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.profile import Profile
 from culvert_client.core.tunnel.machine import Machine
+from culvert_client.core.tunnel.machines import carried_by
 from culvert_client.core.tunnel.states import Carried
 
 
@@ -30,6 +31,9 @@ class _Silence:
 class Silences:
     def __init__(self) -> None:
         self._known: dict[str, _Silence] = {}
+        self._told: Mapping[str, Reason] = {}
+        self.narrow: Collection[Address] = ()
+        """The outer addresses to which packets of a useful length do not pass."""
 
     def asked(
         self, answered: Iterable[str], unanswered: Iterable[str], pinged: Iterable[str], now: float
@@ -46,12 +50,12 @@ class Silences:
 
     def forget_unused(self, machines: Mapping[str, Machine]) -> None:
         """A gateway without a tunnel is no longer asked, so its next tunnel must begin without an old verdict."""
-        used = {carried.tunnel.gateway for carried in _carried(machines)}
+        used = {carried.tunnel.gateway for carried in carried_by(machines)}
         self._known = {gateway: it for gateway, it in self._known.items() if gateway in used}
 
     def counted(self, machines: Mapping[str, Machine]) -> None:
         """Gateways that have sent a packet since then answer again."""
-        for carried in _carried(machines):
+        for carried in carried_by(machines):
             known = self._known.get(carried.tunnel.gateway)
             if known is not None and carried.has_heard_since(known.since):
                 del self._known[carried.tunnel.gateway]
@@ -61,12 +65,27 @@ class Silences:
         carried = machine.carried
         return machine.is_up and carried is not None and carried.tunnel.gateway in self._known
 
-    def error(self, fqdn: str, machine: Machine) -> CulvertError | None:
-        """The fault of the name's tunnel when its gateway does not answer."""
+    def is_unusable(self, machine: Machine) -> bool:
+        """As `covers`, or packets of a useful length do not pass."""
         carried = machine.carried
-        if carried is None or not self.covers(machine):
+        is_narrow = machine.is_up and carried is not None and carried.tunnel.outer_address in self.narrow
+        return is_narrow or self.covers(machine)
+
+    def take_news(self, machines: Mapping[str, Machine]) -> tuple[dict[str, CulvertError], Collection[str]]:
+        """Names whose `error` has another reason since the last call, and names that have none any more."""
+        found = {fqdn: error for fqdn, it in machines.items() if (error := self.error(fqdn, it)) is not None}
+        before, self._told = self._told, {fqdn: error.reason for fqdn, error in found.items()}
+        begun = {fqdn: error for fqdn, error in found.items() if before.get(fqdn) is not error.reason}
+        return begun, before.keys() - found.keys()
+
+    def error(self, fqdn: str, machine: Machine) -> CulvertError | None:
+        """The fault of the name's tunnel when its gateway does not answer, or not to packets of a useful length."""
+        carried = machine.carried
+        if carried is None or not self.is_unusable(machine):
             return None
         tunnel = carried.tunnel
+        if not self.covers(machine):
+            return CulvertError(Reason.PATH_NARROW, gateway=tunnel.gateway, name=fqdn)
         if not self._known[tunnel.gateway].pinged:
             return CulvertError(Reason.GATEWAY_SILENT, gateway=tunnel.gateway, name=fqdn)
         return CulvertError(
@@ -82,7 +101,7 @@ class Silences:
         offline = {it.name for it in profile.gateways if not it.online} | self._known.keys()
         return frozenset(
             it.tunnel.gateway
-            for it in _carried(machines)
+            for it in carried_by(machines)
             if it.tunnel.gateway in offline or is_unproven(machines, it) or it.is_owed_an_answer(now)
         )
 
@@ -100,17 +119,11 @@ def probes(machines: Mapping[str, Machine], gateway: str) -> dict[TunnelId, Addr
     answers, and has to know where this computer is."""
     return {
         it.tunnel.tunnel_id: it.tunnel.probe.target
-        for it in _carried(machines)
+        for it in carried_by(machines)
         if it.tunnel.gateway == gateway and it.tunnel.probe is not None
     }
 
 
 def heard(machines: Mapping[str, Machine], since: float) -> frozenset[str]:
     """The gateways that have sent a packet through a tunnel after that."""
-    return frozenset(it.tunnel.gateway for it in _carried(machines) if it.has_heard_since(since))
-
-
-def _carried(machines: Mapping[str, Machine]) -> Iterator[Carried]:
-    for machine in machines.values():
-        if machine.is_up and machine.carried is not None:
-            yield machine.carried
+    return frozenset(it.tunnel.gateway for it in carried_by(machines) if it.has_heard_since(since))

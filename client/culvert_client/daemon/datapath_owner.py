@@ -21,6 +21,7 @@ from culvert_client.core.client_events import Applied, Apply, Desired, Measured
 from culvert_client.core.grant import Address, Network, Sas, Source, TunnelId
 from culvert_client.core.local_networks import Shared, share
 from culvert_client.core.tunnel.events import ClosedByController
+from culvert_client.core.tunnel.machines import tunnels_up
 from culvert_client.daemon.organisation import Organisation
 from culvert_client.daemon.router import Router, owner_of, shared_id
 from culvert_client.datapath import Datapath
@@ -243,7 +244,7 @@ class DatapathOwner:
 
     def _lost(self, error: CulvertError) -> None:
         for it in self._router.all():
-            for tunnel_id in it.client.tunnels_up():
+            for tunnel_id in tunnels_up(it.client.machines):
                 it.post(ClosedByController(tunnel_id, error))
         self._tasks.start(self._apply_anew())
 

@@ -18,6 +18,7 @@ from culvert_proto.phrases import Phrase
 from culvert_client.config import DnsMode
 from culvert_client.controller.enrolment import enrol
 from culvert_client.core.client_events import Desired, PauseRequested
+from culvert_client.core.desired_tunnels import fitted
 from culvert_client.core.invitation import Invitation, parse_invitation
 from culvert_client.core.merged_status import merged
 from culvert_client.core.profile import Profile
@@ -114,7 +115,7 @@ class LocalApi:
         of = self._one(self._mine(uid, Act.EXAMINE), organisation)
         _, identity = of.connection.check()
         held = (it.desired() for it in of.client.machines.values() if it.is_up)
-        sas = Desired(frozenset(), tuple(of.client.fitted(it) for it in held if it is not None))
+        sas = Desired(frozenset(), tuple(fitted(it, of.client.path_mtus) for it in held if it is not None))
         up = [it.tunnel for it in self._shared.nat64.over(sas).tunnels]
         watches = self._shared.settings.dns_mode is DnsMode.WATCH
         probe = None if watches else self._shared.resolver.new_probe()

@@ -63,6 +63,7 @@ from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.neighbours import Beside, Neighbour
 from culvert_client.core.status import status_of
 from culvert_client.core.tunnel import events as tunnel
+from culvert_client.core.tunnel.machines import gateways_in_use
 from culvert_client.daemon.requests import STOP_PATIENCE, Requests
 from culvert_client.latency import Latencies
 from culvert_client.nat64_reach import Nat64Reach
@@ -328,7 +329,7 @@ class Organisation:
             call,
             udp_port=self._shared.settings.udp_port,
             legacy_suites=self._shared.settings.legacy_suites,
-            distances=self.paths.distances(self.latencies.distances(self.client.gateways_in_use())),
+            distances=self.paths.distances(self.latencies.distances(gateways_in_use(self.client.machines))),
             asked_at=self._now(),
             beside=self.beside,
             consent=lambda: self.consent,

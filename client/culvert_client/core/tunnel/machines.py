@@ -1,0 +1,40 @@
+"""Questions to all tunnels of an organisation. `machines` by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from culvert_client.core.grant import TunnelId
+from culvert_client.core.tunnel.machine import Machine
+from culvert_client.core.tunnel.states import Carried, Closing
+
+
+def carried_by(machines: Mapping[str, Machine]) -> Iterator[Carried]:
+    """What the tunnels that are up carry."""
+    for machine in machines.values():
+        if machine.is_up and machine.carried is not None:
+            yield machine.carried
+
+
+def tunnels_up(machines: Mapping[str, Machine]) -> tuple[TunnelId, ...]:
+    return tuple(it.tunnel.tunnel_id for it in carried_by(machines))
+
+
+def gateways_in_use(machines: Mapping[str, Machine]) -> frozenset[str]:
+    """By tunnels that are up."""
+    return frozenset(it.tunnel.gateway for it in carried_by(machines))
+
+
+def held_tunnels(machines: Mapping[str, Machine]) -> dict[str, TunnelId]:
+    """The tunnels that the controller may count as open, by name."""
+    held: dict[str, TunnelId] = {}
+    for fqdn, machine in machines.items():
+        if isinstance(machine.state, Closing):
+            held[fqdn] = machine.state.tunnel_id
+        elif machine.carried is not None:
+            held[fqdn] = machine.carried.tunnel.tunnel_id
+    return held
+
+
+def name_of(machines: Mapping[str, Machine], tunnel_id: TunnelId) -> str | None:
+    return next((fqdn for fqdn, held in held_tunnels(machines).items() if held == tunnel_id), None)
