@@ -54,9 +54,9 @@ def test_a_request_has_the_checksum_of_rfc_1071_and_is_no_reply() -> None:
     sent = echo.request(4, 0x1234, 1, b"odd")
     assert sum(int.from_bytes((sent + b"\0")[i : i + 2]) for i in range(0, 12, 2)) % 0xFFFF == 0
     assert echo.reply(6, sent) is None
-    assert echo.reply(6, bytes([129, 0, 0, 0, 0x12, 0x34, 0, 1]) + b"x") == echo.Reply(0x1234, 1, b"x")
+    assert echo.reply(6, bytes([129, 0, 0, 0, 0x12, 0x34, 0, 1]) + b"x") == echo.EchoReply(0x1234, 1, b"x")
     header = bytes([0x46]) + bytes(23)
-    assert echo.reply(4, header + bytes([0, 0, 0, 0, 0, 7, 0, 2])) == echo.Reply(7, 2, b"")
+    assert echo.reply(4, header + bytes([0, 0, 0, 0, 0, 7, 0, 2])) == echo.EchoReply(7, 2, b"")
 
 
 @needs_root

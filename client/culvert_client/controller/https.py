@@ -24,7 +24,7 @@ LONGEST_ANSWER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpsAnswer:
     status: int
     body: bytes
 
@@ -84,11 +84,11 @@ async def post(
     raise _refusal(members)
 
 
-def _post(connection: HttpsConnection, path: str, body: str | None) -> Answer:
+def _post(connection: HttpsConnection, path: str, body: str | None) -> HttpsAnswer:
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        return Answer(response.status, response.read(LONGEST_ANSWER))
+        return HttpsAnswer(response.status, response.read(LONGEST_ANSWER))
     finally:
         connection.close()
 

@@ -57,7 +57,7 @@ from culvert_client.core.client_events import (
 from culvert_client.core.desired_tunnels import DesiredTunnels
 from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
 from culvert_client.core.grant import Address, TunnelId
-from culvert_client.core.holds import Demanded, Failed, Holds, Outcome, Replied
+from culvert_client.core.holds import Demanded, HoldFailed, Holds, Outcome, Replied
 from culvert_client.core.profile import Profile
 from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.triggers import Triggers
@@ -363,7 +363,7 @@ class Client:
                     if addresses or (is_over and not self._waits(name)):
                         self.clicks.end(name)
                     commands.append(Reply(query, without, error))
-                case Failed(query, fqdn, error, carrier):
+                case HoldFailed(query, fqdn, error, carrier):
                     name = self.profile.tunnel_of(carrier)
                     self._faults.note(name, error, now)
                     # A browser asks three questions (A, AAAA, HTTPS): another one may still be answered.

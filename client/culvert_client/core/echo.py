@@ -12,7 +12,7 @@ _REPLY = {4: 0, 6: 129}
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class EchoReply:
     ident: int
     sequence: int
     payload: bytes
@@ -26,7 +26,7 @@ def request(version: int, ident: int, sequence: int, payload: bytes) -> bytes:
     return unsummed[:2] + _checksum(unsummed).to_bytes(2) + unsummed[4:]
 
 
-def reply(version: int, packet: bytes) -> Reply | None:
+def reply(version: int, packet: bytes) -> EchoReply | None:
     """The echo reply in a raw socket's datagram: with the IP header for IPv4, without for IPv6. None for anything else."""
     start = (packet[0] & 0xF) * 4 if version == 4 and packet else 0
     if len(packet) < start + _HEADER.size:
@@ -34,7 +34,7 @@ def reply(version: int, packet: bytes) -> Reply | None:
     kind, code, _, ident, sequence = _HEADER.unpack_from(packet, start)
     if (kind, code) != (_REPLY[version], 0):
         return None
-    return Reply(ident, sequence, packet[start + _HEADER.size :])
+    return EchoReply(ident, sequence, packet[start + _HEADER.size :])
 
 
 def _checksum(octets: bytes) -> int:

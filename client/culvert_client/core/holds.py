@@ -6,9 +6,9 @@
                     │  no:  TXT says nothing and the answer points elsewhere
                     ▼
         yes: Demanded ─► tunnel up ──────────────► Replied, without the addresses that it does not carry
-                         refused, or out of time ─► Failed (SERVFAIL)
+                         refused, or out of time ─► HoldFailed (SERVFAIL)
         no, or an answer without addresses: Replied as it is
-        paused: Replied as it is, but Failed where a name of the profile would lead to an address that is not protected
+        paused: Replied as it is, but HoldFailed where a name of the profile would lead to an address that is not protected
 
 An answer has 2 s. One that waits for a tunnel has 2 s more from each tunnel that opens or is refused meanwhile, because
 the controller is then at work on a page of many names; 4 s in all, which is less than resolvers wait (decision 39).
@@ -98,14 +98,14 @@ class Replied:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class HoldFailed:
     query: QueryId
     fqdn: str
     error: CulvertError
     carrier: str
 
 
-Outcome = Demanded | Replied | Failed
+Outcome = Demanded | Replied | HoldFailed
 
 
 class Holds:
@@ -265,9 +265,9 @@ class Holds:
             is_misled=any(it.version in families for it in uncarried),
         )
 
-    def _fail(self, query: QueryId, error: CulvertError) -> Failed:
+    def _fail(self, query: QueryId, error: CulvertError) -> HoldFailed:
         hold = self._remove(query)
-        return Failed(query, hold.fqdn, error, hold.carrier)
+        return HoldFailed(query, hold.fqdn, error, hold.carrier)
 
     def _remove(self, query: QueryId) -> Hold:
         hold = self._holds.pop(query)

@@ -35,7 +35,7 @@ _PROBES = 16
 # RFC 2544: addresses of no host. The least one, and how many there are.
 _PROBE_ADDRESSES = IPv4Address("198.18.0.1"), 2**17 - 2
 
-Answer = Callable[[bytes | None], None]
+SendAnswer = Callable[[bytes | None], None]
 """Is called once, with the answer's bytes; with None for what deserves none."""
 
 
@@ -43,7 +43,7 @@ Answer = Callable[[bytes | None], None]
 class _Held:
     query: bytes
     fqdn: str
-    answer: Answer
+    answer: SendAnswer
     reply: bytes | None = None
 
 
@@ -111,7 +111,7 @@ class Resolver:
                 return replace(dns_wire.classify(full, profile), full=full)
         return Question(QueryKind.NO_NAME) if short_names.is_searched(question.fqdn) else question
 
-    def resolve(self, query: bytes, question: Question, answer: Answer) -> None:
+    def resolve(self, query: bytes, question: Question, answer: SendAnswer) -> None:
         """`question` is the result of `sort` for this query."""
         if question.full:
             self.resolve(
@@ -192,7 +192,7 @@ class Resolver:
 
         self._asking[query_id] = self._upstream.begin(query, answered)
 
-    def _forwarded(self, query: bytes, question: Question, answer: Answer, reply: bytes | None) -> None:
+    def _forwarded(self, query: bytes, question: Question, answer: SendAnswer, reply: bytes | None) -> None:
         found: bytes | CulvertError | None = reply
         if reply is not None and question.kind is QueryKind.SCREEN:
             found = dns_answer.screened(reply, question.fqdn, self._organisations.profile())
