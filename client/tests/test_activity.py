@@ -83,7 +83,7 @@ def test_a_tunnel_that_the_controller_closes_keeps_its_reason() -> None:
         assert closed.error is event.error
 
 
-def test_new_keys_are_no_news_and_another_gateway_is() -> None:
+def test_activity_has_a_move_and_not_a_rekey() -> None:
     world = opened()
     world.post(on.GatewayMoved(TunnelId("t1")))
     [call] = world.take(Call)

@@ -62,7 +62,7 @@ NARROW = (local_pb2.STATE_PATH_NARROW, local_pb2.TUNNEL_STATE_NARROW, Reason.PAT
 SILENT = (local_pb2.STATE_GATEWAY_SILENT, local_pb2.TUNNEL_STATE_SILENT, Reason.GATEWAY_SILENT)
 
 
-def test_a_gateway_is_in_doubt_while_it_owes_an_answer_and_not_before() -> None:
+def test_a_gateway_is_doubtful_while_an_answer_is_overdue() -> None:
     world = opened()
     assert world.client.doubtful_gateways(world.now) == NONE
     counted(world, 0, 1)
@@ -149,7 +149,7 @@ def test_a_tunnel_takes_no_longer_packets_than_its_path() -> None:
         assert [it.tunnel.mtu for it in desired.tunnels] == [inner]
 
 
-def test_a_new_tunnel_begins_without_the_old_verdict_on_its_gateway() -> None:
+def test_a_new_tunnel_is_not_silent_from_the_old_ones_verdict() -> None:
     world = opened()
     world.post(GatewaysAsked(NONE, BERLIN))
     world.post(on.ClosedByController(TunnelId("t1"), CulvertError(Reason.SA_LOST, gateway="gw-berlin")))
@@ -216,7 +216,7 @@ def test_a_gateway_that_answers_pings_alone_is_told_from_one_that_is_gone() -> N
     assert shown(world) == UP
 
 
-def test_probes_that_nothing_answers_are_no_use_of_the_tunnel() -> None:
+def test_unanswered_probes_do_not_keep_a_tunnel_open() -> None:
     world = probed()
     counted(world, 1, 1)
     world.post(GatewaysAsked(NONE, BERLIN))

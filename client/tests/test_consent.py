@@ -142,7 +142,9 @@ async def test_a_tunnel_to_a_network_without_a_yes_is_refused_and_closed(
     assert blocked(enrolled) == {PRIVATE}
 
 
-async def test_a_no_closes_a_tunnel_whose_inner_address_it_covers(offer: Offer, enrolled: Running) -> None:
+async def test_declining_a_network_closes_a_tunnel_with_an_address_in_it(
+    offer: Offer, enrolled: Running
+) -> None:
     offer.controller.prefixes, offer.controller.inner_address = ["10.20.0.10/32"], "8.8.4.4"
     await decide(enrolled, "8.8.4.0/24", agreed=True)
     assert (await enrolled.local.OpenTunnel(WIKI)).tunnel.state == local_pb2.TUNNEL_STATE_UP

@@ -32,7 +32,7 @@ def test_a_thousand_changes_in_a_lifetime_are_no_fight() -> None:
     assert not contest.is_fought
 
 
-def test_vain_tries_are_limited_and_no_fight() -> None:
+def test_failed_repairs_are_limited_and_are_no_contest() -> None:
     contest = Contest()
     assert sum(contest.may_put_back(0.0) for _ in range(1000)) == AT_ONCE
     assert not contest.is_fought

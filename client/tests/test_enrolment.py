@@ -186,7 +186,7 @@ async def test_a_refusal_without_its_fields_keeps_its_words(tmp_path: Path, fiel
 
 
 @pytest.mark.parametrize("document", [[], "x", {"certificate_pem": 7}])
-async def test_an_answer_that_is_none_is_an_error_with_a_remedy(tmp_path: Path, document: Any) -> None:
+async def test_an_invalid_enrolment_answer_is_an_error_with_a_remedy(tmp_path: Path, document: Any) -> None:
     ours = Authority("ours")
     with (
         enrolment_server(tmp_path, ours, lambda _: (200, document)) as server,

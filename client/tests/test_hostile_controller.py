@@ -89,7 +89,7 @@ def test_private_networks_may_be_claimed_whole_and_overlap(prefix: str) -> None:
         "address",
     ],
 )
-def test_a_profile_that_cannot_be_lived_with_is_refused(profile: agent_pb2.Profile) -> None:
+def test_an_invalid_profile_is_refused(profile: agent_pb2.Profile) -> None:
     with pytest.raises(CulvertError) as caught:
         profile_from(profile)
     assert caught.value.reason is Reason.CONTROLLER_INVALID
@@ -170,7 +170,7 @@ async def test_surroundings_has_the_controller_and_own_networks() -> None:
         assert not ip_interface(str(network)).is_loopback
 
 
-async def test_a_daemon_keeps_what_was_agreed_and_says_why(tmp_path: Path) -> None:
+async def test_a_daemon_keeps_the_profile_and_reports_why(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     async with lab.serving() as controller, lab.daemon() as daemon:
         await lab.enroll(daemon)

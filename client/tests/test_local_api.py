@@ -184,7 +184,7 @@ async def test_a_name_is_typed_and_read_as_people_write_it(lab: Lab) -> None:
     assert "das Zeichen “😀” (U+1F600) ist in Namen nicht zulässig" in wrong.err
 
 
-async def test_the_socket_is_for_all_and_what_is_behind_it_for_root(daemon: Running) -> None:
+async def test_the_public_socket_is_for_all_and_the_private_for_root(daemon: Running) -> None:
     assert stat.S_IMODE(daemon.settings.socket.stat().st_mode) == 0o666
     private = daemon.settings.socket.with_name("culvertd.sock.d")
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
@@ -322,7 +322,7 @@ async def test_another_organisation_is_the_owners_to_add_and_roots_to_leave(plac
         assert (await culvert(daemon, ALICE, "open", "wiki")).code == 0
 
 
-async def test_a_german_is_told_in_german_why(lab: Lab) -> None:
+async def test_refusals_are_in_german_for_a_german_locale(lab: Lab) -> None:
     async def says(*arguments: str) -> str:
         ended = await culvert(lab.daemon, ALICE, *arguments, language="de_AT.UTF-8")
         return ended.out + ended.err

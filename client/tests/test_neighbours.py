@@ -76,13 +76,13 @@ def test_claims_that_do_not_overlap_are_accepted() -> None:
         ({"gateways": (Gateway("g", "10.20.3.4", online=True),)}, "The gateway 10.20.3.4"),
     ],
 )
-def test_a_profile_claims_nothing_of_another(change: dict[str, object], what: str) -> None:
+def test_a_profile_cannot_claim_another_organisations_values(change: dict[str, object], what: str) -> None:
     with pytest.raises(CulvertError) as refused:
         check_profile(replace(MINE, **change), Profile(), FIRST)  # pyright: ignore[reportArgumentType]
     collides(refused.value, what)
 
 
-def test_a_name_of_another_outside_of_its_zones_is_not_taken_with_a_zone() -> None:
+def test_a_zone_cannot_take_a_name_outside_of_the_others_zones() -> None:
     loose = replace(PROFILE, resources=(Resource("wiki", "wiki.beta.example", ()),))
     with pytest.raises(CulvertError) as refused:
         check_profile(MINE, Profile(), Beside("beta", [Neighbour("acme", loose)]))
@@ -128,7 +128,7 @@ def test_no_address_of_a_host_that_is_needed_is_taken_before_a_tunnel(taken: str
     assert left.inner_addresses == inner[1:]
 
 
-def test_an_sa_number_is_one_organisations() -> None:
+def test_an_spi_belongs_to_a_single_organisation() -> None:
     with pytest.raises(CulvertError) as refused:
         check_pair(pair(), FIRST)
     collides(refused.value, f"The SA number {pair().inbound.spi}")
@@ -153,7 +153,7 @@ def test_no_overlap_is_missed_and_none_is_invented(mine: IPv4Network, theirs: li
     assert refused == overlap
 
 
-def test_the_sixth_version_is_told_apart() -> None:
+def test_ipv6_claims_do_not_collide_with_ipv4() -> None:
     addresses: list[Address] = [ip_address("fd00::1")]
     other = Neighbour("acme", Profile(), controller=frozenset(addresses))
     claim = Profile(protected_prefixes=(ip_network("fd00::/16"),))

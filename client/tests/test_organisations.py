@@ -162,7 +162,7 @@ async def test_names_of_both_open_at_once_and_one_goes_on_without_the_other(two:
         assert acme.open == {"t2": 1}
 
 
-async def test_both_are_there_after_a_restart_and_what_one_denies_is_its_own(two: Two) -> None:
+async def test_both_organisations_survive_a_restart(two: Two) -> None:
     async with two.enrolled():
         pass
     async with two.acme.serving(two.acme.controller.port), two.daemon() as daemon:

@@ -156,7 +156,7 @@ def test_the_end_of_a_pause_is_parsed_from_words(typed: str, end: str | None) ->
     assert end_of_pause(typed, now) == (datetime.fromisoformat(end).replace(tzinfo=UTC) if end else None)
 
 
-async def test_over_the_socket_it_ends_by_itself_and_is_kept_over_a_restart(lab: Lab) -> None:
+async def test_a_pause_over_the_socket_ends_by_itself_after_a_restart(lab: Lab) -> None:
     async with lab.serving() as controller:
         async with lab.daemon() as daemon:
             soon = local_pb2.PauseRequest(until=int(time.time()) + 60)

@@ -24,7 +24,7 @@ def identity(lab: Lab) -> Identity:
     return found
 
 
-def test_half_of_its_life_and_a_little_more() -> None:
+def test_renewal_is_at_half_of_the_life_with_a_spread() -> None:
     certificate, _ = Authority("devices").issue("laptop")
     now = datetime.datetime.now(datetime.UTC)
     half = datetime.timedelta(hours=12)
@@ -72,7 +72,7 @@ async def test_the_certificate_is_renewed_with_a_new_key_and_used_at_once(tmp_pa
         assert controller.open == {}
 
 
-async def test_by_a_clock_that_is_ahead_it_is_not_renewed_again_and_again(tmp_path: Path) -> None:
+async def test_a_clock_ahead_does_not_repeat_renewals(tmp_path: Path) -> None:
     lab, issued = Lab(tmp_path), list[bytes]()
 
     async def answer(csr_pem: str) -> agent_pb2.RenewCertificateResponse:

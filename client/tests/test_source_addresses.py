@@ -40,7 +40,7 @@ def found(profile: Profile, pinned: str = "") -> dict[Network, tuple[object, ...
     return {prefix: it.addresses for it in sources(profile, pinned) for prefix in it.prefixes}
 
 
-def test_a_prefix_has_its_most_frequent_source_others_their_own() -> None:
+def test_a_prefix_has_its_most_frequent_source_address() -> None:
     assert found(PROFILE) == {SITE: BERLIN, SITE6: BERLIN, ip_network("10.20.0.3/32"): PARIS}
 
 
@@ -48,7 +48,7 @@ def test_a_pinned_gateway_counts_where_it_serves() -> None:
     assert found(PROFILE, "paris") == {SITE: PARIS, SITE6: PARIS, ip_network("10.20.0.2/32"): BERLIN}
 
 
-def test_without_an_address_at_its_gateway_nothing_is_known_of_a_resource() -> None:
+def test_a_gateway_without_inner_addresses_gives_no_source() -> None:
     berlin, paris = PROFILE.gateways
     unknown = replace(berlin, inner_addresses=())
     assert found(replace(PROFILE, gateways=(unknown, paris))) == {SITE: PARIS, SITE6: PARIS}

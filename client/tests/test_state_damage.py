@@ -174,7 +174,7 @@ async def test_a_file_whose_copy_is_damaged_too_is_closed_and_named(
 
 @pytest.mark.parametrize("name", FORGOTTEN)
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_a_choice_that_is_forgotten_is_told_until_the_file_is_written_anew(
+async def test_a_forgotten_choice_is_reported_until_it_is_made_again(
     tmp_path: Path, name: str, damage: str
 ) -> None:
     kept = enrolled(tmp_path)

@@ -53,7 +53,7 @@ async def test_forged_answers_are_passed_over_and_the_real_one_is_taken() -> Non
         assert addresses(await Upstream(endpoint).exchange(QUERY)) == {"10.20.0.10"}
 
 
-async def test_ids_are_our_own_and_the_asker_gets_its_own_back() -> None:
+async def test_queries_have_our_own_ids_and_answers_the_askers() -> None:
     async with name_server(from_records(RECORDS)) as (endpoint, asked):
         upstream = Upstream(endpoint)
         replies = [await upstream.exchange(dns_wire.with_id(QUERY, 7)) for _ in range(8)]

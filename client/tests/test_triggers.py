@@ -128,7 +128,7 @@ def test_a_closed_tunnel_is_not_reopened_by_its_cut_connections() -> None:
     assert [it.fqdn for it in world.take(Call)] == [WIKI]
 
 
-def test_after_a_while_a_packet_is_a_new_wish() -> None:
+def test_a_packet_after_the_quiet_time_is_a_new_demand() -> None:
     world = World()
     world.post(on.CloseRequested(Reason.CLOSED_BY_USER, WIKI))
     world.now = triggers.QUIET_AFTER_CLOSE - 1

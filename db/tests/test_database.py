@@ -219,7 +219,7 @@ async def test_an_endpoint_is_one_tunnels_alone_on_its_gateway(database: Databas
             await session.flush()
 
 
-async def test_tunnels_of_before_the_endpoints_keep_their_rows(url: str) -> None:
+async def test_migration_0002_keeps_earlier_tunnels(url: str) -> None:
     engine = create_engine(url)
     await upgrade(engine)
     tunnel = await _tunnel(bind_database(engine))

@@ -139,7 +139,7 @@ def test_several_servers_are_named_as_for_libpq(given: str, hosts: str, ports: s
         ("u@a/d?target_session_attrs=standby", "takes no writes"),
     ],
 )
-def test_servers_that_cannot_be_meant_are_refused(given: str, said: str) -> None:
+def test_an_impossible_server_list_is_refused(given: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_url(f"postgresql://{given}")
 

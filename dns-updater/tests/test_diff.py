@@ -146,7 +146,7 @@ def test_every_desired_name_is_in_one_part_of_the_plan(
     assert sorted([*changed, *plan.live, *plan.foreign, *plan.occluded]) == sorted(desired)
 
 
-def test_withdrawing_leaves_what_stands_beside() -> None:
+def test_withdrawing_keeps_other_records_of_the_name() -> None:
     zone = _apply_all({}, {NAMES[0]: frozenset({ipaddress.ip_address("10.20.0.10")})}, OURS)
     zone[NAMES[0]]["MX"] = Rrset(300, frozenset({"10 mail.corp.example."}))
     assert _apply_all(zone, {}, OURS) == {NAMES[0]: {"MX": Rrset(300, frozenset({"10 mail.corp.example."}))}}

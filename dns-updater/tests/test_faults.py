@@ -85,7 +85,7 @@ async def test_a_failed_replacement_lists_wanted_and_found_values(wiki: World, b
     assert found == {"A": ([], ["10.20.0.10"]), "AAAA": (["2001:db8::10"], []), "TXT": (mark, mark)}
 
 
-async def test_a_clock_that_is_wrong_is_said(wiki: World, bind: Bind) -> None:
+async def test_a_wrong_clock_is_reported(wiki: World, bind: Bind) -> None:
     wrong = {"LD_PRELOAD": FAKETIME, "FAKETIME": "-20m", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
     assert await (await wiki.daemon(bind, "once", **wrong)).wait() == 1
     row = (await wiki.records())[WIKI, "A"]
@@ -200,7 +200,7 @@ async def test_the_command_line_makes_one_pass_and_says_how_it_went(wiki: World,
     assert "hunter2" not in wiki.log()
 
 
-async def test_a_database_that_was_down_is_caught_up_with(bind: Bind, tmp_path: Path) -> None:
+async def test_changes_are_published_after_a_database_outage(bind: Bind, tmp_path: Path) -> None:
     postgres = EmbeddedPostgres(tmp_path / "pg")
     async with postgres as url:
         engine = create_engine(url)

@@ -154,7 +154,7 @@ def test_only_a_refused_change_waits_longer_each_time() -> None:
     assert memory.due() is None
 
 
-def test_a_server_that_we_may_not_ask_is_taken_at_its_transfers_word() -> None:
+def test_a_refused_query_counts_as_served() -> None:
     answer = dns.message.make_response(serving.question("wiki.corp.example", "A"))
     for rcode, why in ((dns.rcode.REFUSED, None), (dns.rcode.NXDOMAIN, (None, "it answers NXDOMAIN"))):
         answer.set_rcode(rcode)

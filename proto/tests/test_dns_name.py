@@ -104,7 +104,7 @@ def test_an_invalid_name_is_refused_with_the_cause(text: str, why: str) -> None:
         ("xn--bcher.example", "xn--bcher.example"),
     ],
 )
-def test_a_person_reads_what_cannot_deceive(name: str, seen: str) -> None:
+def test_a_confusable_name_is_shown_with_its_encoding(name: str, seen: str) -> None:
     assert shown(name) == seen
 
 

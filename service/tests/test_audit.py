@@ -207,7 +207,7 @@ async def test_a_refused_enrolment_and_a_wrong_code_are_told(world: World) -> No
 
 
 @slow
-async def test_a_line_is_there_only_with_what_it_tells(world: World) -> None:
+async def test_an_audit_line_commits_with_its_change(world: World) -> None:
     before = len(await log(world))
     line = Line("user.create", "user/nobody")
     async with uncommitted(world.database, CONTROLLER) as transaction:

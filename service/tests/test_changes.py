@@ -111,7 +111,7 @@ async def test_a_gateway_change_under_a_tunnel_ends_it_and_it_opens_anew(
 
 
 @pytest.mark.slow
-async def test_a_gateway_is_not_changed_into_one_that_cannot_be(world: World, switch: Switch) -> None:
+async def test_an_invalid_change_of_a_gateway_is_refused(world: World, switch: Switch) -> None:
     path, spare = "/gateways/gw-berlin", free_port()
     await world.add_gateway("gw-paris", spare, 2)
     cases: list[tuple[dict[str, object], tuple[int, str]]] = [
@@ -154,9 +154,7 @@ async def test_a_gateway_is_deleted_when_nothing_uses_it(
 
 
 @pytest.mark.slow
-async def test_a_resource_that_becomes_another_closes_its_tunnels(
-    world: World, switch: Switch, device: Device
-) -> None:
+async def test_a_resources_new_values_close_its_tunnels(world: World, switch: Switch, device: Device) -> None:
     events, name = device.watch(), WIKI
     for changes in (
         {"targets": [{"prefix": "10.20.0.10", "protocol": "tcp", "ports": [443]}]},

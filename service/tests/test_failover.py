@@ -30,7 +30,7 @@ def test_a_gateway_is_gone_a_while_after_its_last_answer() -> None:
     )
 
 
-def test_a_gateway_that_was_never_reached_may_be_well() -> None:
+def test_a_gateway_never_reached_is_gone_only_after_a_longer_time() -> None:
     outages, unknown = Outages(), {"berlin": GatewayContact(alive=False, answered_at=None)}
     assert outages.find_gone(unknown, 100.0) == set()
     assert outages.find_gone(unknown, 100.0 + UNKNOWN_SECONDS - 1) == set()

@@ -16,7 +16,7 @@ from .switch import Switch
 pytestmark = pytest.mark.slow
 
 
-async def test_an_owner_that_does_not_answer_is_a_gateway_that_is_down(world: World, switch: Switch) -> None:
+async def test_a_silent_owner_makes_its_gateway_unreachable(world: World, switch: Switch) -> None:
     epoch = (await world.rest("GET", "/gateways/gw-berlin"))["epoch"]
     device = await world.enrol()
     await device.prove()

@@ -65,7 +65,7 @@ def test_a_pool_of_either_family_gives_its_lowest_free_address() -> None:
     "pool6",
     ["10.99.0.0/24", "2001:db8::1/64", "2001:db8::/127", "2001:db8::%1/64", "::/0", "::ffff:10.99.0.0/120"],
 )
-def test_a_pool_that_cannot_be_is_refused(pool6: str) -> None:
+def test_an_invalid_pool_is_refused(pool6: str) -> None:
     with pytest.raises(ValidationError):
         GatewayIn.model_validate(GATEWAY | {"pool6": pool6})
 

@@ -101,7 +101,7 @@ def test_a_certificate_outside_of_its_profile_is_not_signed(
         prepare(profile, key, "gw", names, CA, NOW)
 
 
-def test_a_fault_in_how_it_is_put_together_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lint_finds_a_wrong_time_or_serial_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(issuance, "BACKDATE", datetime.timedelta(days=-1))
     with pytest.raises(IssuanceError, match="profile's time"):
         token()

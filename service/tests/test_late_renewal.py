@@ -139,7 +139,7 @@ async def test_a_lost_renewal_answer_does_not_lock_the_device_out(world: World) 
     assert await laptop.refusal(laptop.device.code()) == "CERTIFICATE_UNKNOWN"
 
 
-async def test_a_certificate_that_was_given_and_never_shown_is_the_last_one(world: World) -> None:
+async def test_an_unused_certificate_is_the_devices_last_one(world: World) -> None:
     laptop = await enrolled(world)
     await expire(world)
     unseen = await laptop.renewed()

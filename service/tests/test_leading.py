@@ -44,7 +44,7 @@ WAN, LAN = "02:00:00:00:01:01", "02:00:00:00:02:01"
         ((BERLIN, PARIS), (BERLIN, PARIS), set[int]()),
     ],
 )
-def test_tunnels_are_led_from_where_others_have_come_before(
+def test_tunnels_move_from_gateways_that_fell_behind_others(
     was: tuple[int, ...], now: tuple[int, ...], led: set[int]
 ) -> None:
     assert find_behind(GatewayOrder(was, weighted=False), GatewayOrder(now, weighted=False)) == led
@@ -121,7 +121,7 @@ async def test_a_tunnel_that_does_not_move_in_time_is_closed(
 
 
 @pytest.mark.slow
-async def test_another_order_moves_whom_it_concerns_once(
+async def test_a_new_order_of_gateways_moves_each_tunnel_once(
     world: World, switch: Switch, device: Device
 ) -> None:
     async with spare(world) as paris:

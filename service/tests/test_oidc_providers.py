@@ -194,7 +194,7 @@ async def refusal(provider: Provider) -> ProviderError:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_people_sign_in_at(name: str) -> None:
+async def test_people_sign_in_at_each_provider(name: str) -> None:
     shape, email = PROVIDERS[name]
     with serving(shape) as server:
         assert await signed_in(at(server.issuer)) == Subject(server.issuer, "ada", email)
@@ -230,7 +230,7 @@ async def test_an_address_counts_when(by: EmailVerifiedBy, claims: Json, counts:
 
 
 @pytest.mark.parametrize("claims", [{"emails": [MAX]}, {"email": [MAX]}, {"email": None}, {"upn": MAX}])
-async def test_an_address_under_another_name_is_none(claims: Json) -> None:
+async def test_an_address_in_another_claim_is_ignored(claims: Json) -> None:
     with serving(Shape(claims=claims)) as server:
         assert (await signed_in(at(server.issuer, "provider"))).email is None
 
@@ -386,7 +386,7 @@ async def test_another_issuer_is_named(configured: str, shape: Shape, found: str
         ("/token", (200, NO_HEADERS, b'{"id_token": 7}'), "its token does not verify"),
     ],
 )
-async def test_an_answer_that_is_none_says_why(
+async def test_an_invalid_provider_answer_is_refused_with_the_cause(
     path: str, instead: tuple[int, dict[str, str], bytes], why: str
 ) -> None:
     with serving(Shape(instead={path: instead})) as server:

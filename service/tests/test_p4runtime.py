@@ -231,7 +231,7 @@ async def test_a_lower_election_id_is_told_the_highest(place: Place, highest: in
     assert raised.value.highest == highest
 
 
-async def test_an_election_id_that_is_taken_stands_in_the_way(place: Place) -> None:
+async def test_a_taken_election_id_raises_not_primary(place: Place) -> None:
     """As after a broken connection that the switch has not missed yet (p4lang/p4runtime issue 365)."""
 
     class Taken(Switch):

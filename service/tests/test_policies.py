@@ -294,7 +294,7 @@ async def test_tracer_and_opening_agree(world: World, device: Device) -> None:
     assert len(seen) > 4, seen
 
 
-async def test_a_device_is_shown_as_it_was_seen(world: World, device: Device) -> None:
+async def test_a_device_is_shown_as_it_was_last_seen(world: World, device: Device) -> None:
     events = device.watch(posture={"os": "Debian 13"})
     await next_event(events, "profile")
     found = await world.rest("GET", f"/devices/{device.id}")

@@ -35,7 +35,7 @@ async def device(world: World, switch: Switch) -> Device:
     return device
 
 
-async def test_a_policy_says_whom_it_lets_in_and_whom_not_any_more(world: World, device: Device) -> None:
+async def test_a_policys_preview_lists_people_who_gain_and_lose(world: World, device: Device) -> None:
     policy = {"name": "writers", "group": "writers", "resources": ["wiki"]}
     assert await world.rest("POST", "/policies/preview", policy) == effect(["bob"], [])
     assert [one["name"] for one in await world.rest("GET", "/policies")] == ["alice to wiki"]
@@ -58,7 +58,7 @@ async def test_a_policy_says_whom_it_lets_in_and_whom_not_any_more(world: World,
     assert await world.rest("GET", "/tunnels") == []
 
 
-async def test_a_group_says_what_its_members_get_and_what_its_end_cuts(world: World, device: Device) -> None:
+async def test_a_groups_preview_lists_people_who_gain_and_lose(world: World, device: Device) -> None:
     await world.rest("POST", "/policies", {"name": "writers", "group": "writers", "resources": ["wiki"]})
     await world.rest("DELETE", f"/policies/{OWN}")
     path = "/groups/preview?replaces=writers"
@@ -94,7 +94,7 @@ async def test_a_preview_refuses_invalid_bodies_with_their_field(world: World, d
             assert all(one["pointer"].startswith(pointer) and one["detail"] for one in faults), faults
 
 
-async def test_policies_and_groups_are_found_by_whom_and_what_they_join(world: World, device: Device) -> None:
+async def test_policies_and_groups_are_found_by_people_and_resources(world: World, device: Device) -> None:
     await world.rest("POST", "/policies", {"name": "authors", "group": "writers", "resources": ["wiki"]})
 
     async def found(path: str) -> list[str]:

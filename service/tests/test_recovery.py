@@ -27,7 +27,7 @@ async def enrolled(world: World) -> tuple[Device, list[str]]:
     return world.devices[-1], answer["recovery_codes"]
 
 
-async def test_each_works_once_and_counts_as_a_guess_when_it_is_wrong(world: World) -> None:
+async def test_a_recovery_code_works_once_and_a_wrong_one_is_a_guess(world: World) -> None:
     (device, codes), (other, others) = await enrolled(world), await enrolled(world)
     assert len(set(codes)) == recovery.COUNT
     await device.prove(codes[0])

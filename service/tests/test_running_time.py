@@ -24,7 +24,7 @@ async def test_a_pause_of_this_process_does_not_count_as_silence() -> None:
         await answered.wait()
 
 
-async def test_after_a_pause_there_still_is_an_end() -> None:
+async def test_running_time_ends_after_a_pause_of_the_process() -> None:
     loop = asyncio.get_running_loop()
     loop.call_soon(time.sleep, 0.3)
     with pytest.raises(TimeoutError):
@@ -32,7 +32,7 @@ async def test_after_a_pause_there_still_is_an_end() -> None:
             await asyncio.Event().wait()
 
 
-async def test_in_time_nothing_is_left_behind() -> None:
+async def test_running_time_leaves_no_timer_behind() -> None:
     async with running_time(0.05):
         pass
     await asyncio.sleep(0.2)

@@ -82,7 +82,7 @@ def test_a_site_is_spelled_in_one_way() -> None:
         {"lan": LAN | {"routes": {"10.30.0.1/16": "10.20.0.10"}}},
     ],
 )
-def test_a_site_that_cannot_be_is_refused(change: dict[str, Any]) -> None:
+def test_an_invalid_site_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         GatewayIn.model_validate(GATEWAY | change)
 

@@ -61,7 +61,7 @@ def test_any_left_rows_end_in_keys_that_both_ends_use(keys: Keys, asked: int | N
     assert keys.others - keys.draining <= set(range(keys.current))
 
 
-def test_keys_are_renewed_once_for_each_word() -> None:
+def test_each_request_renews_the_keys_once() -> None:
     assert next_step(Keys(3), 3) == Renew(4)
     assert next_step(Keys(4), 3) is None
     assert next_step(Keys(4, old=True)) == Renew(5)

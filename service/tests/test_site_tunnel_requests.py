@@ -108,7 +108,7 @@ async def test_a_packet_has_one_tunnel(world: World) -> None:
 
 
 @pytest.mark.usefixtures("gateways")
-async def test_a_gateway_that_is_an_end_stays_where_it_is(world: World) -> None:
+async def test_a_site_tunnels_gateway_cannot_move_or_be_deleted(world: World) -> None:
     assert (await post(world, described())).status_code == 201
     moved = await put(world, f"/gateways/{PARIS}", address="198.51.100.3")
     gone = await world.admin.delete(f"/api/v1/gateways/{PARIS}")
@@ -122,7 +122,7 @@ async def test_a_gateway_that_is_an_end_stays_where_it_is(world: World) -> None:
 
 
 @pytest.mark.usefixtures("gateways")
-async def test_a_gateway_that_is_an_end_says_so_before_it_drains(world: World) -> None:
+async def test_draining_a_site_tunnels_gateway_is_refused(world: World) -> None:
     assert (await world.rest("GET", f"/gateways/{BERLIN}"))["end_of"] == []
     assert (await post(world, described())).status_code == 201
     assert (await world.rest("GET", f"/gateways/{PARIS}"))["end_of"] == ["berlin-paris"]
@@ -135,7 +135,9 @@ async def test_a_gateway_that_is_an_end_says_so_before_it_drains(world: World) -
 
 
 @pytest.mark.usefixtures("gateways")
-async def test_from_a_shell(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_site_tunnels_are_managed_from_a_shell(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings, file = world.settings, tmp_path / "tunnel.toml"
     file.write_text("""
 name = "berlin-paris"

@@ -58,7 +58,7 @@ def test_a_target_is_spelled_in_one_way() -> None:
         {"prefix": "10.20.0.10", "protocol": "tcp", "ports": ["٤٤٣"]},
     ],
 )
-def test_a_target_that_cannot_be_is_refused(target: dict[str, Any]) -> None:
+def test_an_invalid_target_is_refused(target: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ResourceIn.model_validate(RESOURCE | {"targets": [target]})
 
@@ -130,7 +130,7 @@ async def test_each_selector_has_its_entries_through_a_tunnels_life(world: World
 
 @pytest.mark.slow
 @needs_root
-async def test_only_what_is_among_the_targets_passes_either_way(
+async def test_only_packets_of_the_targets_pass_either_way(
     world: World, wires: Wires, tmp_path: Path
 ) -> None:
     port = free_port()

@@ -11,7 +11,7 @@ WIKI, GIT = uuid.UUID(int=1), uuid.UUID(int=2)
 TUNNELS = {10: WIKI, 11: WIKI, 20: GIT}
 
 
-def test_a_rate_is_what_was_carried_between_two_looks_over_their_distance() -> None:
+def test_a_rate_is_the_bytes_between_two_readings_per_second() -> None:
     traffic = Traffic()
     traffic.look("gw", {10: 1000, 20: 5}, {11: 500}, TUNNELS, 100.0)
     assert traffic.rates() == {}

@@ -284,7 +284,7 @@ async def test_a_gateway_that_lost_its_state_is_filled_and_fresh_keys_wait(
     assert (late.tunnel_id, late.last_generation) == (opened.tunnel.tunnel_id, 2)
 
 
-async def test_a_number_that_is_anothers_is_drawn_again_and_no_tunnel_ends(
+async def test_a_taken_spi_is_drawn_again_and_no_tunnel_ends(
     world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await world.enrol()

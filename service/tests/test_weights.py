@@ -64,7 +64,7 @@ def test_the_steps_tell_the_weights_in_the_devices_order() -> None:
 
 
 @pytest.mark.parametrize("weights", [{"rome": 1}, {"gw": 0}, {"gw": 1, "rome": 1}, {"gw": -1}, {"gw": 1001}])
-def test_weights_that_cannot_be_are_refused(weights: dict[str, int]) -> None:
+def test_invalid_weights_are_refused(weights: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         ResourceIn.model_validate(RESOURCE | {"address": "10.20.0.10", "weights": weights})
 
@@ -95,7 +95,7 @@ def test_near_gateways_come_first_and_share_by_weight(
     assert all(len(it) == 3 and it[2] == "rome" for it in orders)
 
 
-def test_the_nearest_that_is_offline_makes_no_other_far() -> None:
+def test_an_offline_nearest_gateway_does_not_count_for_distance() -> None:
     gone = GatewayFact("gone", online=False, weight=1, distance=Distance(0.001))
     near, far = replace(BERLIN, distance=Distance(0.020)), replace(PARIS, distance=Distance(0.080))
     assert {order(uuid.UUID(int=it), far, near, gone) for it in range(20)} == {("berlin", "paris")}

@@ -92,7 +92,7 @@ def test_we_follow_linux_over_2_to_the_32(kernel: Kernel, suite: Suite) -> None:
     assert {linux.cause(esp) for _, esp in pairs} == {"replay"}
 
 
-def test_both_refuse_another_high_half(kernel: Kernel) -> None:
+def test_both_refuse_another_high_half_of_the_sequence_number(kernel: Kernel) -> None:
     us = FromUs(kernel, after=5)
     elsewhere = Outbound(TO_LINUX, GCM.name, GCM.key(1), after=5 + EDGE)
     assert not us.accepted(elsewhere.seal(bytes(us.sealed(1)[0][0])))

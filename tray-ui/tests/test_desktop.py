@@ -231,7 +231,7 @@ def test_a_code_is_typed_in_and_a_wrong_one_can_be_corrected(
     assert [request.code for request in canned.asked] == ["111111", RIGHT_CODE]
 
 
-def test_a_gateway_and_a_code_are_one_organisations(
+def test_the_menus_gateway_and_code_name_their_organisation(
     desktop: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
     status = status_named("organisations")

@@ -332,7 +332,7 @@ def test_a_narrow_path_is_not_called_a_silent_gateway() -> None:
     ]
 
 
-def test_a_tunnel_that_goes_another_way_is_told() -> None:
+def test_a_move_to_another_gateway_is_notified() -> None:
     before, between, after = statuses.connected(), statuses.connected(), statuses.connected()
     between.tunnels[0].state = local_pb2.TUNNEL_STATE_OPENING
     after.tunnels[0].gateway = "gw-paris"
@@ -381,7 +381,7 @@ def test_public_networks_that_wait_are_told_once_with_a_way_to_decide() -> None:
     assert awaiting(statuses.status(local_pb2.STATE_READY), "") == ()
 
 
-def test_a_denial_is_told_with_reason_and_remedy_until_it_is_got_past() -> None:
+def test_a_denial_is_notified_again_only_after_it_ended() -> None:
     ready, denied = statuses.status(local_pb2.STATE_READY), statuses.denied()
     told = _observe(ready, denied, denied, ready, denied)
     assert [len(notices) for notices in told] == [0, 1, 0, 0, 1]

@@ -33,7 +33,7 @@ def test_a_file_that_was_cut_off_gives_what_is_whole(packets: list[Packet], cut:
     assert found == packets[: len(found)]
 
 
-def test_another_program_reads_it() -> None:
+def test_scapy_reads_the_capture() -> None:
     file = written([Packet("laptop", 1_500_000_000, bytes(60)), Packet("gateway", 2_000_000_000, bytes(61))])
     with PcapNgReader(file) as reader:
         found = [(len(packet), float(packet.time), packet.sniffed_on) for packet in reader]
