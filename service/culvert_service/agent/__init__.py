@@ -1,1 +1,1 @@
-"""The gRPC API that devices speak."""
+"""The gRPC API for devices."""

@@ -1,6 +1,6 @@
-"""A device's call at a controller that does not own the gateway: carried out by the one that does.
+"""Handover of a device's call to the controller that owns the gateway.
 
-The owner looks at certificate, permission and state anew, as if the device had called there. It does not hand over again.
+The owner checks certificate, permission and state as if the device had called it directly. It never hands over again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Handover:
         self._fleet = fleet
 
     def stands(self, elsewhere: Elsewhere) -> bool:
-        """Whether the gateway has still the owner that it had then."""
+        """Whether the gateway still has the same owner."""
         standing = self._fleet.standing(elsewhere.gateway)
         return standing is None or standing.epoch == elsewhere.epoch
 
     async def follow(
         self, answer: _Response | Elsewhere, caller: DeviceCaller, request: Message, response: type[_Response]
     ) -> _Response:
-        """The answer, or that of the gateway's owner. Raises as `ask`."""
+        """Return the answer, or ask the gateway's owner for it. Raises as `ask`."""
         if isinstance(answer, Elsewhere):
             return await self.ask(answer.gateway, caller, request, response)
         return answer
@@ -43,7 +43,7 @@ class Handover:
     async def ask(
         self, gateway: str, caller: DeviceCaller, request: Message, response: type[_Response]
     ) -> _Response:
-        """Raises CulvertError: the owner's, or GATEWAY_DOWN."""
+        """Ask the gateway's owner. Raises the owner's CulvertError, or GATEWAY_DOWN."""
         standing = self._fleet.standing(gateway)
         down = CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         if standing is None or not standing.holder:
@@ -64,7 +64,7 @@ class Handover:
 def serving(
     kind: type[_Request], method: Callable[[DeviceCaller, _Request], Awaitable[Message | Elsewhere]]
 ) -> dict[str, Serve]:
-    """The method as other controllers may call it, by the name of its request."""
+    """The handler of other controllers' calls of a method, by the name of its request."""
 
     async def serve(body: bytes) -> bytes:
         fingerprint, rest = body[:_FINGERPRINT], body[_FINGERPRINT:]

@@ -1,4 +1,4 @@
-"""Grants and profiles as culvert.agent.v1 messages. Pure."""
+"""Converts grants and profiles to culvert.agent.v1 messages. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel
 from culvert_service.tunnels.inner_addresses import Allotment
 from culvert_service.tunnels.pool import Inner
 
-# Bytes of IP packet: from what IPv6 needs (RFC 8200 section 5).
+# Bytes of an IP packet, from IPv6's minimum MTU (RFC 8200 section 5).
 _PATH_MTUS = range(MTU_MIN, 1 << 16)
 
 
@@ -55,12 +55,12 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
 
 
 def distances(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, Distance]:
-    """By name; of what is no round trip nothing."""
+    """Distances by gateway name; entries without a round-trip time are left out."""
     return {it.name: Distance(it.rtt_us / 1e6, it.in_use) for it in told if it.rtt_us}
 
 
 def path_mtus(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, int]:
-    """By the gateway's name, of those that are known. Raises CulvertError REQUEST_INVALID."""
+    """Known path MTUs by gateway name. Raises CulvertError REQUEST_INVALID."""
     return {it.name: path_mtu(it.path_mtu) for it in told if it.path_mtu}
 
 

@@ -1,4 +1,4 @@
-"""culvert.agent.v1: each call finds its device by certificate, anew."""
+"""The service culvert.agent.v1. Each call looks its device up by the certificate."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from culvert_service.watch.pushes import Pushes
 _log = logging.getLogger(__name__)
 
 _PORT_MAX = 65535
-# Streams that ask the database at once. When everybody's profile changes, or everybody comes back after a restart, they
-# would otherwise have all of its connections, and whoever opens a tunnel none.
+# The most streams that use the database at once. Otherwise, after a change of all profiles or a restart, streams would
+# take all connections, and OpenTunnel would get none.
 _STREAMS_AT_ONCE = 8
 _CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
 
@@ -77,7 +77,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def Watch(  # noqa: N802  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request: agent_pb2.WatchRequest, context: Context
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
-        # These objects live as long as the stream, and there are thousands of streams.
+        # Locals live as long as the stream, and there are thousands of streams: delete large ones.
         caller = _caller(context)
         device_id = await self._seen(caller, request)
         del request
@@ -124,7 +124,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             except CulvertError as error:
                 if error.reason is not Reason.GATEWAY_DOWN or not isinstance(answer, Elsewhere):
                     raise
-                # The next gateway may be one that answers, or the owner another by now.
+                # The next gateway may answer; or this gateway has a new owner, and is tried again.
                 if self._handover.stands(answer):
                     failed |= {answer.gateway}
 
@@ -177,7 +177,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         )
 
     def serving(self) -> dict[str, Serve]:
-        """Calls of devices at other controllers, about gateways of ours."""
+        """The handlers of calls that other controllers hand over, about gateways that this one owns."""
         return {
             **serving(agent_pb2.OpenTunnelRequest, self._open),
             **serving(agent_pb2.RenewSaRequest, self._renew),
@@ -186,7 +186,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         }
 
     async def limited(self, fingerprint: bytes, address: str, count: int) -> None:
-        """The port refused `count` calls of the device before they came here, because the device calls too often."""
+        """Audit `count` calls that the rate limit refused before they reached this service."""
         caller = DeviceCaller(fingerprint, address)
         for _ in range(count):
             await self._denials.tell(

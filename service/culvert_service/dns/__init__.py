@@ -1,1 +1,1 @@
-"""Which zones are published to, and how what dns-updater publishes there fares."""
+"""The zones in which names are published, and the state of the records that dns-updater writes."""

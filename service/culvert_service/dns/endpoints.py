@@ -31,7 +31,7 @@ def router(api: Api, dns: Dns) -> APIRouter:
     async def create(by: By, asked: ZoneIn, response: Response) -> ZoneOut:
         return tagged(response, await dns.create(by, asked))
 
-    @routes.get("/zones", summary="List the zones and how they fare")
+    @routes.get("/zones", summary="List the zones and their state")
     async def list_zones(page: Annotated[Page, Depends()]) -> list[ZoneOut]:
         return await dns.zones(page)
 
@@ -58,7 +58,7 @@ def router(api: Api, dns: Dns) -> APIRouter:
     async def delete(
         by: By, name: str, seen: Annotated[MayMatch, Depends()], keep_records: bool = False
     ) -> None:
-        """With `keep_records` it is forgotten at once, for a server that is gone."""
+        """With `keep_records` the zone is deleted at once and its records stay, for a server that is gone."""
         await dns.delete(by, name, seen, keep_records=keep_records)
 
     @routes.post("/zones/{name}/check", status_code=status.HTTP_202_ACCEPTED, summary="Check a zone now")

@@ -1,4 +1,4 @@
-"""The zones whose names devices watch: those that the settings name, and those that Culvert keeps itself."""
+"""The managed zones, in which devices watch names: the zones of the settings and the zones that Culvert writes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class ManagedZones:
     channel = DNS_ZONES_CHANNEL
 
     def __init__(self, database: Database, configured: Sequence[str], changed: Callable[[], None]) -> None:
-        """`changed` is called when they are others than they were."""
+        """`changed` is called when the managed zones have changed."""
         self._database = database
         self._configured = configured
         self._changed = changed
-        # As of the last look.
+        # As of the last poll.
         self.names: tuple[str, ...] = tuple(configured)
         self._looks = Periodic("managed zones", self._look, _LOOK_SECONDS)
 
@@ -33,11 +33,11 @@ class ManagedZones:
         await self._looks.stop()
 
     def hear(self, _payload: str | None) -> None:
-        """For the listener."""
+        """Called by the database listener."""
         self._looks.wake()
 
     async def of(self, session: AsyncSession) -> tuple[str, ...]:
-        """As they are in the session's transaction; those of the settings first."""
+        """The zones in the session's transaction; those of the settings first."""
         return tuple(dict.fromkeys([*self._configured, *await repository.origins(session)]))
 
     async def _look(self) -> None:

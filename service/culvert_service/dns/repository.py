@@ -83,7 +83,7 @@ async def forget(session: AsyncSession, zone: DnsZone) -> None:
 
 
 async def hurry(session: AsyncSession) -> None:
-    """Has the zones looked at now, whatever backoff they are in."""
+    """Make dns-updater check all zones now, without waiting for their back-off."""
     await session.execute(select(func.pg_notify(DNS_ZONES_CHANNEL, "")))
 
 
@@ -106,6 +106,6 @@ async def _rows(session: AsyncSession, query: Select[DnsZone, DnsZoneStatus, str
 
 
 async def origins(session: AsyncSession) -> Sequence[str]:
-    """The origins of the zones that Culvert keeps."""
+    """The origins of the zones that Culvert writes."""
     kept = select(DnsZone.origin).where(~DnsZone.retiring).group_by(DnsZone.origin)
     return (await session.scalars(kept.order_by(by_code_point(DnsZone.origin)))).all()

@@ -1,4 +1,4 @@
-"""Zones and published names as REST says them."""
+"""REST schemas of zones and published names."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ class ZoneChange(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    # The primary's name or address.
+    # The name or address of the primary server.
     server: Annotated[str, AfterValidator(_server)]
     port: Annotated[int, Field(ge=1, le=65535)] = 53
     # The name of a file in dns-updater's key directory, without `.key`.
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
     # Seconds.
     ttl: Annotated[int, Field(ge=0, le=DNS_TTL_MAX)] = 60
-    # Names of resources; all of the zone's when it is not set.
+    # Names of resources; unset: all resources in the zone.
     resources: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] | None = None
 
 
 class ZoneIn(ZoneChange):
     name: Slug
     origin: Annotated[str, AfterValidator(dns_name.parse)]
-    # Tells several zones of one origin apart, which the server does by the key or the port.
+    # Distinguishes several zones of one origin, which the server distinguishes by key or port.
     view: Annotated[str, Field(pattern=r"^[a-z0-9-]{0,63}$")] = ""
-    # Tells our records from another Culvert's in the same zone.
+    # Distinguishes this Culvert's records from another Culvert's in the same zone.
     instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,63}$")] = "default"
 
 
-# An administrator's view of a refusal.
+# The text of a refusal, with the encoded form of names.
 Told = Annotated[str, AfterValidator(dns_name.with_encoding)]
 
 
 class ZoneOut(ZoneIn):
-    """`state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live. Of a live zone they
-    say what its key may not write, though nothing needs it yet.
+    """`state`: the worst record's state; `reason`, `message` and `remedy` say why it is not live. For a live zone they name
+    what its key may not write, even if no record needs it yet.
     """
 
     observed: ClassVar = frozenset(
@@ -78,13 +78,13 @@ class ZoneOut(ZoneIn):
     message: Told | None
     remedy: Told | None
     serial: int | None
-    # The last transfer that ended with the zone known.
+    # The last successful zone transfer.
     checked_at: datetime | None
-    # Seconds since the oldest change that the zone does not show yet; 0 when it shows all.
+    # Seconds since the oldest change that is not in the zone yet; 0 if all are.
     lag_seconds: float
-    # Passes that have failed in a row.
+    # The number of consecutive failed passes.
     failures: int
-    # Which dns-updater keeps the zone; none when no lease is in force.
+    # The dns-updater that owns the zone; null without a valid lease.
     keeper: str | None
     # The number of records in each state.
     records: dict[DnsState, int]
@@ -97,7 +97,7 @@ class ZoneOut(ZoneIn):
 
 
 class DnsRecordOut(BaseModel):
-    """A name and a type. `zone` is a zone's name, empty for a name that none publishes."""
+    """A name and a type. `zone`: a zone's name, or empty for a name in no zone."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -108,7 +108,7 @@ class DnsRecordOut(BaseModel):
     reason: str | None
     message: Told | None
     remedy: Told | None
-    # Until it is live: the values that it should have, and those in the zone; null: not known.
+    # Until it is live: the desired values and those in the zone; null: unknown.
     wanted: list[str] | None
     found: list[str] | None
     attempts: int

@@ -1,4 +1,4 @@
-"""Zones as an administrator describes them. dns-updater hears of each change from Postgres."""
+"""Zones as administrators describe them. Postgres notifies dns-updater of each change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Dns:
         return [DnsRecordOut.model_validate(record) for record in shown]
 
     async def create(self, by: Actor, asked: ZoneIn) -> tuple[ZoneOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+        """Returns the zone and its version. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
         try:
             async with begin(self._database, by) as transaction:
                 zone = DnsZone(name=asked.name, origin=asked.origin, view=asked.view, instance=asked.instance)
@@ -56,12 +56,12 @@ class Dns:
         return [_out(row) for row in page.cut(found, lambda row: (row.zone.name,))]
 
     async def all_zones(self) -> list[ZoneOut]:
-        """For a live view."""
+        """All zones, for a live view."""
         async with self._database() as session:
             return [_out(row) for row in await repository.all_zones(session)]
 
     async def get(self, name: str) -> tuple[ZoneOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND."""
+        """The zone and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             row = await repository.zone(session, name)
         if row is None:
@@ -69,14 +69,14 @@ class Dns:
         return _out(row), row.zone.version
 
     async def change(self, by: Actor, name: str, asked: ZoneChange, seen: MayMatch) -> tuple[ZoneOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+        """Returns the zone and its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             await _describe(transaction.session, await _locked(transaction.session, name, seen), asked)
             transaction.audit(Line("zone.replace", _object(name), _described(asked)))
         return await self.get(name)
 
     async def delete(self, by: Actor, name: str, seen: MayMatch, *, keep_records: bool) -> None:
-        """The zone retires: dns-updater withdraws its records and then forgets it; at once if they are to be kept.
+        """Retire the zone: dns-updater withdraws its records and then deletes it. With `keep_records`, delete it at once.
 
         Raises CulvertError NOT_FOUND or VERSION_STALE.
         """
@@ -90,7 +90,7 @@ class Dns:
             transaction.audit(Line("zone.delete", _object(name), told))
 
     async def check(self, by: Actor, name: str) -> None:
-        """Raises CulvertError NOT_FOUND."""
+        """Make dns-updater check the zones now. Raises CulvertError NOT_FOUND."""
         async with begin(self._database, by) as transaction:
             await _locked(transaction.session, name, MayMatch())
             await repository.hurry(transaction.session)

@@ -1,1 +1,1 @@
-"""Live views for administrators: server-sent events that go on where a lost connection ended."""
+"""Live views for administrators: server-sent events that resume after a lost connection."""

@@ -1,6 +1,6 @@
 """REST: live views, as one stream of server-sent events (WHATWG HTML, section 9.2).
 
-A browser has six connections to a host over HTTP/1.1: a page holds one of them, whatever it watches.
+A browser opens at most six HTTP/1.1 connections to a host: a page uses one of them for all of its views.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ from culvert_service.live.view import View
 from culvert_service.rest.api import Api
 from culvert_service.tunnels.traffic import Throughput
 
-# After this long, who watches has to be one who still may.
+# The caller's permission is checked again after this long.
 _ADMITTED_SECONDS = 10.0
 
 _ID_MAX = 1024
-LastEventId = Annotated[str | None, Header(max_length=_ID_MAX, description="Of the last event that was seen")]
-Since = Annotated[str | None, Query(max_length=_ID_MAX, description="The same, for who cannot set a header")]
+LastEventId = Annotated[
+    str | None, Header(max_length=_ID_MAX, description="The id of the last event received")
+]
+Since = Annotated[
+    str | None, Query(max_length=_ID_MAX, description="The same, for clients that cannot set headers")
+]
 _Event = TypeVar("_Event")
 
 
 class Area(StrEnum):
-    """The views that can be watched."""
+    """The live views."""
 
     TUNNELS = "tunnels"
     TRAFFIC = "traffic"
@@ -46,7 +50,7 @@ class Area(StrEnum):
 
 
 class Told(NamedTuple):
-    """`place` is how far its view has been seen with it."""
+    """An event. `place`: the view's position after it."""
 
     kind: str
     data: Mapping[str, Any]
@@ -64,10 +68,10 @@ class Live:
         self._log = LogView(database)
 
     async def start(self) -> None:
-        """A view looks while somebody watches it."""
+        """Nothing to do: a view polls while somebody watches it."""
 
     async def stop(self) -> None:
-        """Ends the streams, so that the server need not wait for them."""
+        """End the streams, so that the server need not wait for them."""
         for one in (*self._views.values(), self._log):
             await one.stop()
 
@@ -76,8 +80,8 @@ class Live:
 
 
 async def _answer() -> AsyncGenerator[AsyncExitStack]:
-    """Exits when the answer has ended. FastAPI leaves the endpoint's own generator to the garbage collector then, and its
-    sender fails if the client goes away while it has an event to send.
+    """A context that exits with the answer. FastAPI leaves the endpoint's own generator to the garbage collector, and its
+    sender fails if the client disconnects while an event is being sent.
     """
     async with AsyncExitStack() as answer:
         try:
@@ -89,7 +93,7 @@ async def _answer() -> AsyncGenerator[AsyncExitStack]:
 def router(api: Api, live: Live, access: Access) -> APIRouter:
     routes = api.router("/events", tag="live views")
 
-    @routes.get("", response_class=EventSourceResponse, summary="Watch what happens")
+    @routes.get("", response_class=EventSourceResponse, summary="Watch live views")
     async def watch(
         request: Request,
         view: Annotated[list[Area], Query(min_length=1, max_length=len(Area))],
@@ -97,10 +101,10 @@ def router(api: Api, live: Live, access: Access) -> APIRouter:
         last_event_id: LastEventId = None,
         since: Since = None,
     ) -> AsyncIterable[ServerSentEvent]:
-        """An event is named as its view. Its `kind`: `snapshot` has all `rows` by key, `changed` one `row` and its `key`,
-        `gone` a `key`. Of the audit log: `begins`, and a `line` for each that is written from then on.
+        """Each event has the name of its view. Its `kind`: `snapshot` with all `rows` by key, `changed` with a `row` and
+        its `key`, `gone` with a `key`. The audit log sends `begins`, and then a `line` for each new line.
 
-        With Last-Event-ID, or `since`, each view goes on from there where it can, and begins anew where it cannot.
+        With Last-Event-ID, or `since`, each view resumes there if it can, and otherwise starts with a snapshot.
         """
         known = places.parsed(last_event_id or since)
         seen = {str(area): known[area] for area in dict.fromkeys(view) if area in known}
@@ -131,7 +135,7 @@ async def _lines(log: LogView, seen: str | None) -> AsyncGenerator[Told]:
 
 
 async def _merged(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerator[tuple[Area, Told]]:
-    """The streams' events as they come, until one of the streams ends."""
+    """Merge the streams' events until one of the streams ends."""
     following = {asyncio.ensure_future(anext(events, None)): area for area, events in streams.items()}
     try:
         while True:
@@ -150,7 +154,7 @@ async def _merged(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerato
 async def _while_admitted(
     events: AsyncGenerator[_Event], access: Access, request: Request
 ) -> AsyncGenerator[_Event]:
-    """Ends soon after the caller may not ask any more."""
+    """Yield events until the caller loses the permission; checked every _ADMITTED_SECONDS."""
     loop = asyncio.get_running_loop()
     admitted_until = loop.time() + _ADMITTED_SECONDS
     following = asyncio.ensure_future(anext(events, None))
@@ -172,9 +176,9 @@ async def _while_admitted(
 
 
 async def _close(following: Collection[asyncio.Future[Any]], streams: Iterable[AsyncGenerator[Any]]) -> None:
-    """Ends streams and the tasks that wait for their next events.
+    """End streams and the tasks that wait for their next events.
 
-    It needs a task of its own: when a client goes away, anyio cancels each await of the answer's task, cleanup included.
+    Run it in a task of its own: when a client disconnects, anyio cancels each await of the answer's task, even cleanup.
     """
     for one in following:
         one.cancel()

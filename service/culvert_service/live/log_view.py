@@ -1,4 +1,4 @@
-"""The audit log as it grows. A line's id says how far each chain has been seen, so that any controller goes on from it."""
+"""The live view of the audit log. A line's id has the position in each chain, so that any controller can resume there."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ class LogView:
         self._stopped = asyncio.Event()
 
     async def lines(self, seen: str | None) -> AsyncGenerator[tuple[str, AuditLine | None]]:
-        """Each line after `seen`, with its id; where that is no place, None, and then each from now on. Until the process
-        stops.
-        """
+        """Each line after `seen`, with its id, until the process stops. If `seen` is invalid: None, then each new line."""
         position = parsed(seen)
         if position is None:
             async with self._database() as session:
@@ -55,7 +53,7 @@ def spelled(position: dict[int, int]) -> str:
 
 
 def parsed(seen: str | None) -> dict[int, int] | None:
-    """None for what is no position."""
+    """None for text that is no position."""
     if seen is None or not _POSITION.fullmatch(seen):
         return None
     found = {int(chain): int(seq) for chain, _, seq in (part.partition(":") for part in seen.split(","))}

@@ -1,7 +1,6 @@
-"""The rows of the live views: each by its key, and a version that costs little to read.
+"""The rows of the live views by key, each with a version that is cheap to read.
 
-Postgres keeps with each row the transaction that wrote it (xmin): that it is another tells that the row was changed, by
-whichever process.
+The version is the row's xmin, the transaction that wrote it: it shows changes by any process.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ZONE, _RECORD = "zone/", "record/"
 
 
 def tunnels(database: Database) -> View:
-    """By id."""
+    """Tunnels by id."""
 
     async def versions() -> Mapping[str, str]:
         async with database() as session:
@@ -45,7 +44,7 @@ def tunnels(database: Database) -> View:
 
 
 def traffic(of: Throughput) -> View:
-    """By tunnel's id, those that carry something now."""
+    """Rates by tunnel id, for tunnels with traffic."""
     seen: dict[str, Rate] = {}
 
     async def versions() -> Mapping[str, str]:
@@ -60,8 +59,8 @@ def traffic(of: Throughput) -> View:
 
 
 def gateways(service: Gateways) -> View:
-    """By name. Whether one answers is no row's: they are few, and compared whole."""
-    # The rows that were compared are shown: on a second reading, the version may be one that comes back.
+    """Gateways by name. Their health is not in their rows, so they are compared as a whole; there are few."""
+    # Return the compared rows. A second reading could differ and then change back, which no version would show.
     seen: dict[str, str] = {}
 
     async def versions() -> Mapping[str, str]:
@@ -76,14 +75,14 @@ def gateways(service: Gateways) -> View:
 
 
 def dns(database: Database, service: Dns) -> View:
-    """By `zone/NAME` and `record/ZONE/TYPE/NAME`."""
-    # As with gateways. A record's version never comes back.
+    """Zones and records by `zone/NAME` and `record/ZONE/TYPE/NAME`."""
+    # Zones are compared as gateways are. A record's xmin never repeats, so records may be read again.
     zones: dict[str, ZoneOut] = {}
 
     async def versions() -> Mapping[str, str]:
         nonlocal zones
         zones = {f"{_ZONE}{one.name}": one for one in await service.all_zones()}
-        # A zone that lags lags more each time.
+        # The lag grows with each reading, so it is no change.
         found = {key: one.model_dump_json(exclude={"lag_seconds"}) for key, one in zones.items()}
         async with database() as session:
             query = select(DnsRecord.zone, DnsRecord.type, DnsRecord.name, _xmin(DnsRecord))

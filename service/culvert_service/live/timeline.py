@@ -1,9 +1,9 @@
 """The changes of a set of rows, as numbered events. Pure.
 
-    rows now ──► difference to the rows before ──► events n+1, n+2, … ──► whoever has seen up to n
-                                                   └─ the last so many are kept
+    rows now ──► difference to the rows before ──► events n+1, n+2, … ──► watchers that have seen up to n
+                                                   └─ the last `kept` ones are stored
 
-Who has seen an event that is not kept any more, or of another process, begins anew with all rows.
+A watcher whose last event is no longer stored, or is another process's, starts again with all rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`id` comes back as Last-Event-ID (WHATWG HTML, section 9.2)."""
+    """The client sends `id` back as Last-Event-ID (WHATWG HTML, section 9.2)."""
 
     id: str
     kind: Literal["snapshot", "changed", "gone"]
@@ -29,7 +29,7 @@ class Event:
 
 
 class Timeline:
-    """`epoch` tells this process's numbers from another's."""
+    """`epoch` distinguishes this process's event numbers from another's."""
 
     def __init__(self, epoch: str, *, kept: int = _KEPT) -> None:
         self._epoch = epoch
@@ -39,11 +39,11 @@ class Timeline:
         self._events: deque[Event] = deque(maxlen=kept)
 
     def changed(self, versions: Mapping[str, str]) -> list[str]:
-        """The keys whose rows have to be read, to `advance`."""
+        """The keys whose rows `advance` needs."""
         return [key for key, version in versions.items() if self._versions.get(key) != version]
 
     def advance(self, versions: Mapping[str, str], read: Mapping[str, Row]) -> None:
-        """`read` has the rows that have changed; one that is not there any more is gone."""
+        """`read`: the changed rows; a changed key that is missing there is gone."""
         for key in [key for key in self._rows if key not in versions]:
             self._forget(key)
         for key in self.changed(versions):
@@ -51,13 +51,13 @@ class Timeline:
                 self._forget(key)
                 continue
             self._versions[key] = versions[key]
-            # The cause of the new version need not be visible.
+            # A new version may come from a column that the row does not show.
             if self._rows.get(key) != read[key]:
                 self._rows[key] = read[key]
                 self._append("changed", {"key": key, "row": read[key]})
 
     def since(self, seen: str | None) -> Sequence[Event]:
-        """The events after the event of that id; everything as one event where those are unknown."""
+        """The events after the event with the id `seen`; one snapshot if that event is unknown."""
         epoch, _, number = (seen or "").rpartition("-")
         known = epoch == self._epoch and number.isascii() and number.isdigit() and len(number) < len("9" * 19)
         behind = self._last - int(number) if known else -1

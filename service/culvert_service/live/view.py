@@ -1,4 +1,4 @@
-"""A live view: looks while somebody watches, and sends each watcher the rows that it has not seen."""
+"""A live view: polls while somebody watches, and sends each watcher the changed rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from culvert_service.live.timeline import Event, Row, Timeline
 from culvert_service.periodic import Periodic
 
-# Rows may be changed by any process: this is how late a change is told, at most.
+# Any process may change rows, so the view polls: a change is sent at most this late.
 _LOOK_SECONDS = 0.5
 
 Versions = Callable[[], Awaitable[Mapping[str, str]]]
@@ -17,7 +17,7 @@ Rows = Callable[[Collection[str]], Awaitable[Mapping[str, Row]]]
 
 
 class View:
-    """`versions` says for each row a text that changes with it, which has to cost little; `rows` reads some of them."""
+    """`versions`: cheaply reads, for each row, a text that changes with it. `rows`: reads the rows of some keys."""
 
     def __init__(self, versions: Versions, rows: Rows) -> None:
         self._versions = versions
@@ -30,7 +30,7 @@ class View:
         self._stopped = False
 
     async def events(self, seen: str | None) -> AsyncGenerator[Event]:
-        """Until the process stops. `seen` is the id of the last event that this watcher knows."""
+        """Yield events until the process stops. `seen`: the id of the last event that this watcher received."""
         self._watchers += 1
         try:
             await self._look()
@@ -58,7 +58,7 @@ class View:
         return bool(self._timeline.since(seen))
 
     async def _look(self) -> None:
-        # Looks take turns: an older look must not end after a newer one.
+        # One poll at a time: an older one must not end after a newer one.
         async with self._one_at_a_time:
             versions = await self._versions()
             changed = self._timeline.changed(versions)

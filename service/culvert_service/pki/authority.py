@@ -3,7 +3,7 @@
 infrastructure CA ──► the controller's server certificate and P4Runtime client certificate: devices and gateways trust it
 gateway CA        ──► each gateway's server certificate, for its registered name alone: controllers trust it
 device CA         ──► device client certificates, and nothing else: controllers trust it
-  earlier ones        trusted until the last certificate that they have issued is over
+  previous CAs        trusted until the last certificate that they issued has expired
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from culvert_service.pki import issuance, rotation
 from culvert_service.pki.issuance import Profile, Token
 
 CA_LIFETIME = datetime.timedelta(days=3650)
-# dNSName that a gateway demands of its P4Runtime client.
+# The dNSName that a gateway requires of its P4Runtime client.
 P4RUNTIME_CLIENT_NAME = "culvert-controller"
-# The dNSName of clients that may read and change nothing, if the gateway is started with that name.
+# The dNSName of clients with read access only, if the gateway is started with that name.
 P4RUNTIME_READER_NAME = "culvert-reader"
 P4RUNTIME_NAMES = frozenset({P4RUNTIME_CLIENT_NAME, P4RUNTIME_READER_NAME})
 
@@ -52,7 +52,7 @@ class Issued:
 
 
 class PrivateKey:
-    """A P-256 key with its certificate. It never prints itself."""
+    """A P-256 key with its certificate. `repr` omits the key."""
 
     def __init__(self, key_pem: bytes, certificate: Issued) -> None:
         self.key_pem = key_pem
@@ -66,7 +66,7 @@ class Authority:
     """A CA. Its key stays in this object and in one file of mode 0600."""
 
     def __init__(self, pem: bytes, earlier: bytes = b"", crossed: bytes = b"") -> None:
-        """`earlier`: certificates of CAs that it has taken the place of; `crossed`: what they say of it. PEM."""
+        """`earlier`: the certificates of the previous CAs; `crossed`: the cross-certificates that they issued. PEM."""
         self._source: tuple[Path, str] | None = None
         self._take(pem, earlier, crossed)
 
@@ -80,7 +80,7 @@ class Authority:
 
     @classmethod
     def load(cls, state_dir: Path, name: str) -> Authority:
-        """From state_dir/NAME-ca.key, made at the first time; NAME-ca.pem is the certificate alone."""
+        """Load state_dir/NAME-ca.key, and create it at first use; NAME-ca.pem is the certificate alone."""
         pem = private_files.read_or_make(state_dir / f"{name}-ca.key", lambda: make_authority(name))
         authority = cls(pem, rotation.earlier(state_dir, name), rotation.crossed(state_dir, name))
         authority._source = state_dir, name
@@ -88,7 +88,7 @@ class Authority:
         return authority
 
     def refresh(self) -> bool:
-        """Takes what a rotation has put in its place since it was loaded; whether there was anything."""
+        """Load the new CA if a rotation has replaced this one. Returns whether it has."""
         if self._source is None:
             return False
         state_dir, name = self._source
@@ -106,12 +106,12 @@ class Authority:
 
     @property
     def trusted_pem(self) -> bytes:
-        """Its certificate, and those of the CAs before it that have not ended."""
+        """Its certificate, and those of previous CAs that are still trusted."""
         return self.pem + self._earlier
 
     @property
     def crossed_pem(self) -> bytes:
-        """Leads who knows only an earlier CA to this one: its key, certified by that CA."""
+        """Cross-certificates: this CA's key certified by previous CAs, for peers that know only those."""
         return self._crossed
 
     @property
@@ -123,12 +123,12 @@ class Authority:
         return self._certificate.not_valid_after_utc
 
     def issue_server(self, common_name: str, names: Sequence[str]) -> PrivateKey:
-        """serverAuth, for DNS names and IP addresses. Raises IssuanceError, as the others."""
+        """Issue for serverAuth, with DNS names and IP addresses. Raises IssuanceError, as the other methods."""
         return self._make(issuance.SERVER, common_name, names)
 
     def issue_gateway(self, name: str, reserved: Collection[str]) -> PrivateKey:
-        """serverAuth, for this name alone: controllers know a gateway by it, wherever they reach it. `reserved`: names of
-        controllers.
+        """Issue for serverAuth, with only this name, by which controllers identify the gateway at any address. `reserved`:
+        the names of controllers.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         kept = P4RUNTIME_NAMES.union(reserved)
@@ -136,15 +136,15 @@ class Authority:
         return PrivateKey(_key_pem(key), self._sign(token))
 
     def issue_p4runtime_client(self) -> PrivateKey:
-        """clientAuth under the one name that gateways accept."""
+        """Issue for clientAuth, with the one name that gateways accept for writing."""
         return self._make(issuance.P4RUNTIME_CLIENT, P4RUNTIME_CLIENT_NAME, [P4RUNTIME_CLIENT_NAME])
 
     def issue_p4runtime_reader(self) -> PrivateKey:
-        """clientAuth under the name of those who only read."""
+        """Issue for clientAuth, with the name of clients that only read."""
         return self._make(issuance.P4RUNTIME_READER, P4RUNTIME_READER_NAME, [P4RUNTIME_READER_NAME])
 
     def issue_device(self, public_key: ec.EllipticCurvePublicKey, device_id: str) -> Issued:
-        """clientAuth, 14 days."""
+        """Issue for clientAuth, valid for 14 days."""
         return self._sign(self._prepare(issuance.DEVICE, public_key, device_id, []))
 
     def _make(self, profile: Profile, common_name: str, names: Sequence[str]) -> PrivateKey:
@@ -164,7 +164,7 @@ class Authority:
         return issuance.prepare(profile, public_key, common_name, names, self._certificate, now, reserved)
 
     def _sign(self, token: Token) -> Issued:
-        """The one place where a CA's key signs."""
+        """The only place where the CA's key signs."""
         certificate = token.redeem(self._key, self._certificate)
         return Issued(
             certificate.public_bytes(serialization.Encoding.PEM),
@@ -192,9 +192,9 @@ def make_authority(name: str) -> bytes:
 
 
 def cross_certify(earlier: bytes, fresh: bytes) -> bytes:
-    """The certificate of `fresh` as `earlier` gives it, both with their keys, PEM.
+    """The certificate that `earlier` issues for `fresh`, PEM. Both arguments are keys with certificates, PEM.
 
-    Both have one name, so that a path through it is as short as one without it (RFC 5280, section 4.2.1.9).
+    Both CAs must have the same name, so that the certification path does not get longer (RFC 5280, section 4.2.1.9).
     """
     key = serialization.load_pem_private_key(earlier, password=None)
     issuer, subject = x509.load_pem_x509_certificate(earlier), x509.load_pem_x509_certificate(fresh)
@@ -204,7 +204,7 @@ def cross_certify(earlier: bytes, fresh: bytes) -> bytes:
     ):
         raise TypeError("a CA key is a P-256 key")
     if issuer.subject != subject.subject:
-        raise ValueError("a CA takes the place of one with its name")
+        raise ValueError("a CA can only replace a CA of the same name")
     now = datetime.datetime.now(datetime.UTC)
     common_name = str(subject.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
     certificate = (

@@ -1,8 +1,8 @@
-"""Certificates: checked before they are signed, and signed once (DESIGN D14).
+"""Issuance of certificates: each is checked before it is signed, and signed once.
 
-profile, key, names ─► signed with a key that nobody trusts ─► parsed, held to its profile ─► Token ─► one signature
+profile, key, names ─► signed with an untrusted key ─► parsed and checked against the profile ─► Token ─► one signature
 
-A mistake in how a certificate is put together ends here, before the CA's key has touched it.
+So a wrongly built certificate is found before the CA's key signs it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from culvert_proto import dns_name
 
-# A peer's clock may be this much behind.
+# A peer's clock may be this much behind ours.
 BACKDATE = datetime.timedelta(minutes=5)
 # RFC 5280, section 4.1.2.2: at most 20 octets; 64 random bits are what the CA/Browser Forum asks for.
 _SERIAL_BITS_MAX, _SERIAL_BITS_MIN = 159, 64
-# RFC 1035, section 2.3.1, in lower case. A label of digits alone, or of hexadecimal ones after 0x, is an IPv4 address to
-# browsers and to inet_aton.
+# RFC 1035, section 2.3.1, in lower case. Not only digits, nor 0x and hexadecimal digits: browsers and inet_aton take such a
+# label for an IPv4 address.
 _LABEL = re.compile(r"(?!(\d+|0x[0-9a-f]*)$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # RFC 6761, section 6.3.
 _LOCALHOST = "localhost"
@@ -38,12 +38,12 @@ _EXTENSIONS = {
 
 
 class IssuanceError(Exception):
-    """A fault of ours: the certificate is not what its profile says, or its token was used before."""
+    """A fault of the controller: the certificate does not match its profile, or its token was used already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The properties of all certificates of one kind.
+    """The rules for all certificates of one kind.
 
     `named`: the certificate carries the names and addresses at which its holder is reached. `registered`: it carries
     exactly one name, which is one label, is also the common name, and is not reserved.
@@ -58,22 +58,22 @@ class Profile:
 SERVER = Profile(ExtendedKeyUsageOID.SERVER_AUTH, datetime.timedelta(days=397), named=True)
 GATEWAY = Profile(ExtendedKeyUsageOID.SERVER_AUTH, datetime.timedelta(days=397), named=True, registered=True)
 P4RUNTIME_CLIENT = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=397), named=True)
-# Nothing revokes it before its end.
+# Short, because it cannot be revoked.
 P4RUNTIME_READER = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=30), named=True)
 DEVICE = Profile(ExtendedKeyUsageOID.CLIENT_AUTH, datetime.timedelta(days=14), named=False)
 
 
 class Token:
-    """The right to one signature under one CA, over exactly what was looked at."""
+    """The right to one signature by one CA over exactly the checked certificate."""
 
     def __init__(self, builder: x509.CertificateBuilder, seen: bytes, issuer: bytes) -> None:
-        """`seen`: the part that is signed, as it was looked at; `issuer`: the fingerprint of the CA's certificate."""
+        """`seen`: the checked to-be-signed part; `issuer`: the fingerprint of the CA's certificate."""
         self._builder: x509.CertificateBuilder | None = builder
         self._seen = seen
         self._issuer = issuer
 
     def redeem(self, key: ec.EllipticCurvePrivateKey, issuer: x509.Certificate) -> x509.Certificate:
-        """Raises IssuanceError the second time, and for another CA."""
+        """Sign. Raises IssuanceError at the second call, and for another CA."""
         builder, self._builder = self._builder, None
         if builder is None:
             raise IssuanceError("this token has been used")
@@ -81,7 +81,7 @@ class Token:
             raise IssuanceError("this token is for another CA")
         certificate = builder.sign(key, hashes.SHA256())
         if certificate.tbs_certificate_bytes != self._seen:
-            raise IssuanceError("what was signed is not what was looked at")
+            raise IssuanceError("the signed certificate is not the checked one")
         return certificate
 
 
@@ -94,8 +94,8 @@ def prepare(
     now: datetime.datetime,
     reserved: Collection[str] = (),
 ) -> Token:
-    """`reserved`: names that a certificate of a registered name must not carry. Raises IssuanceError."""
-    # Nothing outlives the CA that vouches for it.
+    """Check a certificate. `reserved`: names that a registered holder must not have. Raises IssuanceError."""
+    # A certificate must not outlive its CA.
     end = min(now + profile.lifetime, issuer.not_valid_after_utc)
     builder = (
         describe(public_key, common_name, issuer.subject, now, end)
@@ -142,7 +142,7 @@ def describe(
     now: datetime.datetime,
     end: datetime.datetime,
 ) -> x509.CertificateBuilder:
-    """The extensions of every certificate, a CA's own too."""
+    """The fields and extensions that all certificates share, also those of CAs."""
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))

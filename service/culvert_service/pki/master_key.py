@@ -1,4 +1,4 @@
-"""Encrypts secrets that must rest in the database: TOTP secrets and gateways' key-encryption keys."""
+"""Encrypts the secrets in the database: TOTP secrets and gateways' key-encryption keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONCE = 12
 
 
 class MasterKeyError(Exception):
-    """A secret in the database does not open: this state directory belongs to another database."""
+    """A secret in the database cannot be decrypted: this state directory belongs to another database."""
 
 
 class MasterKey:
@@ -30,7 +30,7 @@ class MasterKey:
 
     @classmethod
     def load(cls, state_dir: Path) -> MasterKey:
-        """From state_dir/master.key, made at the first time."""
+        """Load state_dir/master.key, and create it at first use."""
         return cls(private_files.read_or_make(state_dir / "master.key", lambda: AESGCM.generate_key(256)))
 
     def password(self, purpose: str) -> str:

@@ -1,9 +1,9 @@
-"""This controller's own certificates: as the server of both APIs, and as the client of its gateways.
+"""This controller's own certificates: for the server of both APIs, and for the client of its gateways.
 
- every five seconds: have the CAs been replaced? is a third of the lifetime left? ─┬► fresh ones ─► whoever shows them
-                     was the clock ahead when they were made?                     ─┘
+ every 5 s: have the CAs been replaced? is a third of the lifetime left? ─┬► new certificates ─► their users
+            was the clock ahead when they were issued?                   ─┘
 
-Connections go on under what they began with; only new ones see the change.
+Open connections keep their certificate; only new connections use the new one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from culvert_service.pki.issuance import BACKDATE
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_SECONDS = 5.0
-# A share of a certificate's life.
+# The share of a certificate's lifetime after which it is renewed.
 _RENEWED_AFTER = 2 / 3
 
 
 class OwnCertificates:
-    """`server` carries `names`; both are good under the CAs that peers may still have (`chain`)."""
+    """`server` has the `names`. Peers that know only previous CAs can verify both certificates with `chain`."""
 
     def __init__(
         self,
@@ -51,29 +51,29 @@ class OwnCertificates:
         self._good_from, self._renew_at = began - BACKDATE, began + (ends - began) * _RENEWED_AFTER
 
     def chain(self, own: PrivateKey) -> bytes:
-        """PEM: the certificate, what leads from earlier CAs to this one, and this one, which an invitation names."""
+        """PEM: the certificate, the cross-certificates of previous CAs, and the CA, whose hash invitations contain."""
         return own.certificate.pem + self._infrastructure.crossed_pem + self._infrastructure.pem
 
     @property
     def devices_pem(self) -> bytes:
-        """The CAs that a device's certificate may be of."""
+        """The CAs that may have issued a device's certificate."""
         return self._devices.trusted_pem
 
     @property
     def gateways_pem(self) -> bytes:
         """The CAs that may have signed a gateway's certificate.
 
-        The infrastructure CA is among them: it signed gateways' certificates before there was a gateway CA. Gateways are
-        still told from controllers by the certificate's name.
+        The infrastructure CA is among them, because it signed gateways' certificates before the gateway CA existed. The
+        certificate's name still distinguishes gateways from controllers.
         """
         return self._gateways.trusted_pem + self._infrastructure.trusted_pem
 
     def tell(self, hear: Callable[[], None]) -> None:
-        """`hear` is called whenever something of this is new."""
+        """`hear` is called after each change of the certificates or CAs."""
         self._told.append(hear)
 
     def look(self) -> None:
-        """Raises OSError or ValueError while the state directory cannot be read: what was before stays."""
+        """Renew if needed. Raises OSError or ValueError if the state directory is unreadable; the old certificates stay."""
         replaced = [
             authority.refresh() for authority in (self._infrastructure, self._devices, self._gateways)
         ]

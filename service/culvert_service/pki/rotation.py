@@ -1,10 +1,10 @@
-"""A new CA in the place of one that goes on being trusted for a while.
+"""CA rotation: a new CA replaces the previous one, which stays trusted for a while.
 
-device-ca.key                      the CA that issues: key and certificate
-device-ca.until-2026-12-06.pem     one before it: its certificate alone, trusted to the end of that day (UTC)
-infrastructure-ca.crossed.pem      the CA's key certified by the one before, and so on: newest first
+device-ca.key                      the issuing CA: key and certificate
+device-ca.until-2026-12-06.pem     a previous CA: its certificate alone, trusted to the end of that day (UTC)
+infrastructure-ca.crossed.pem      the cross-certificates by each previous CA for the next one: newest first
 
-The key of the CA before is gone with the rotation: nothing more can be issued under it.
+A rotation deletes the previous CA's key, so that it can issue no more certificates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 
 from culvert_service import private_files
 
-# The CA before and the new one, both with their keys, to what the first says of the second. PEM.
+# Makes the cross-certificate from the previous and the new CA, both with their keys. PEM.
 Certify = Callable[[bytes, bytes], bytes]
 
 _UNTIL = re.compile(r"\.until-(\d{4}-\d{2}-\d{2})\.pem$")
@@ -30,13 +30,13 @@ def rotate(
 ) -> None:
     """`fresh`: key and certificate of the new CA, PEM. After a crash in between, the old CA still issues.
 
-    `certify` has the old CA speak for the new one, to peers that know the old one alone.
+    `certify` makes the old CA's certificate for the new one, for peers that know only the old one.
     """
     current = state_dir / f"{name}-ca.key"
     certificate = x509.load_pem_x509_certificate(current.read_bytes())
     pem = certificate.public_bytes(serialization.Encoding.PEM)
     trusted = state_dir / f"{name}-ca.until-{until.isoformat()}.pem"
-    # Two rotations on one day.
+    # There may be several rotations on one day.
     already = trusted.read_bytes() if trusted.exists() else b""
     private_files.write(trusted, already + pem)
     if certify is not None:
@@ -46,7 +46,7 @@ def rotate(
 
 
 def crossed(state_dir: Path, name: str) -> bytes:
-    """From this CA back to those before it, as long as they are good, PEM."""
+    """The cross-certificates from this CA back to previous CAs that are still trusted, PEM."""
     file = state_dir / f"{name}-ca.crossed.pem"
     if not file.exists():
         return b""
@@ -58,7 +58,7 @@ def crossed(state_dir: Path, name: str) -> bytes:
 
 
 def earlier(state_dir: Path, name: str) -> bytes:
-    """Certificates of the CAs before this one whose day has not passed, PEM."""
+    """The certificates of previous CAs whose day has not passed, PEM."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     found: list[bytes] = []
     for file in sorted(state_dir.glob(f"{name}-ca.until-*.pem")):

@@ -1,1 +1,1 @@
-"""Tunnels between two gateways, for the networks behind them."""
+"""Site tunnels: always-open tunnels between two gateways, for the networks behind them."""

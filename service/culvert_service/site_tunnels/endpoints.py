@@ -30,9 +30,7 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
     async def get(name: str, response: Response) -> SiteTunnelOut:
         return tagged(response, await tunnels.get(name))
 
-    @routes.put(
-        "/{name}", summary="Change what a tunnel between gateways carries, its owner, its suite or its limits"
-    )
+    @routes.put("/{name}", summary="Change a site tunnel's targets, resources, owner, suite or limits")
     async def change(
         by: By,
         name: str,

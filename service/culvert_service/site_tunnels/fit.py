@@ -1,4 +1,4 @@
-"""Whether gateways, resources and other tunnels leave room for what a tunnel between gateways is to carry."""
+"""Checks that a site tunnel's packets fit its gateways and resources, and do not overlap other site tunnels'."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from culvert_service.site_tunnels.record import flows_at, place_of, wanted_suite
 
 
 async def check(session: AsyncSession, row: SiteTunnel) -> None:
-    """Both gateways are locked. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY or ALREADY_EXISTS."""
+    """Check a tunnel whose gateways are locked. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY or ALREADY_EXISTS."""
     await _check_served(session, row)
     _check_suite(row)
     _check_amount(row)
@@ -29,7 +29,7 @@ async def check(session: AsyncSession, row: SiteTunnel) -> None:
 
 
 async def check_gateway(session: AsyncSession, gateway: Gateway) -> None:
-    """After a change of the locked gateway, in its transaction. Raises CulvertError GATEWAY_IN_USE."""
+    """Check a locked gateway's site tunnels in the transaction of its change. Raises CulvertError GATEWAY_IN_USE."""
     for row in await repository.rows(session, None, or_(*repository.ends_at(gateway.id))):
         try:
             await check(session, row)
@@ -39,7 +39,7 @@ async def check_gateway(session: AsyncSession, gateway: Gateway) -> None:
 
 
 def why_unfit(error: CulvertError) -> str:
-    """The refusal of `check`, as a part of another sentence."""
+    """The cause of a refusal by `check`, for use inside a sentence."""
     return error.fields.get("why") or error.message.rstrip(".")
 
 
@@ -70,7 +70,7 @@ def _check_amount(row: SiteTunnel) -> None:
 
 
 def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:
-    """The near addresses have to be there, and none of the far ones."""
+    """Check that the near targets are behind the near gateway, and the far ones are not."""
     site = site_of(near)
     if strange := [it for it in place_of(row, near).prefixes() if not site.reaches(it)]:
         raise _invalid(f"{near.name} has no neighbour in {strange[0]} on its LAN, and no router to it")
@@ -81,7 +81,7 @@ def _check_place(row: SiteTunnel, near: Gateway, far: Gateway) -> None:
 
 
 async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
-    """A packet has one tunnel."""
+    """Check that no other site tunnel of the gateways carries the same packets."""
     with session.no_autoflush:
         others = await repository.neighbours(session, row)
     for other in others:

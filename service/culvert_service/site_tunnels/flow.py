@@ -1,8 +1,8 @@
-"""The packets between two gateways, by an administrator's and the resources' targets behind each. Pure.
+"""The packets of a site tunnel, from the targets of its administrator and of its resources. Pure.
 
-target   ─ target    what fits both
-target   ─ resource  likewise: the target's hosts reach the resource, as its profile says
-resource ─ resource  the hosts of either reach the other, as the other's profile says
+target   ─ target    packets that match both
+target   ─ resource  packets that match both: the target's hosts reach the resource's addresses and ports
+resource ─ resource  the hosts of each resource reach the addresses and ports of the other
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEFAULT_LIMITS = Limits(bytes=2**36, seconds=3600)
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Packets between the two, in either direction."""
+    """Packets between two selectors, in either direction."""
 
     near: Selector
     far: Selector
@@ -39,7 +39,7 @@ class Place:
 
     @classmethod
     def of(cls, targets: Sequence[Mapping[str, Any]], resources: Sequence[Mapping[str, Any]]) -> Self:
-        """As rows have them."""
+        """From the form in the rows."""
         return cls(selectors(targets), selectors(resources))
 
     def prefixes(self) -> tuple[str, ...]:
@@ -51,12 +51,12 @@ def flows(near: Place, far: Place) -> tuple[Flow, ...]:
 
 
 def overlap(one: Flow, other: Flow) -> bool:
-    """Whether there are packets that both carry."""
+    """Whether some packets belong to both."""
     return _share(one.near, other.near) and _share(one.far, other.far)
 
 
 def suite_of(asked: str | None, profiles: Iterable[str | None]) -> Suite:
-    """The administrator's choice, or the profiles'. Raises ValueError when the profiles differ."""
+    """The administrator's suite, or else the profiles'. Raises ValueError when the profiles differ."""
     said = {asked} if asked else {suite for suite in profiles if suite}
     if len(said) > 1:
         raise ValueError(f"its resources ask for {' and '.join(sorted(said))}; say which suite it has")
@@ -64,7 +64,7 @@ def suite_of(asked: str | None, profiles: Iterable[str | None]) -> Suite:
 
 
 def limits_of(asked: Limits | None, profiles: Sequence[Limits]) -> Limits:
-    """The administrator's limits, or of each kind the nearest of the profiles'."""
+    """The administrator's limits, or else the lowest of the profiles' limits of each kind."""
     if asked is not None or not profiles:
         return asked or _DEFAULT_LIMITS
     return Limits(

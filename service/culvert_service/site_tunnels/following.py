@@ -1,7 +1,7 @@
-"""Changes of resources under the tunnels between gateways that carry them.
+"""Changes of resources that site tunnels carry.
 
-resource locked ─► its tunnels and their gateways locked ─► change ─► each tunnel still fits: no ─► refused, naming it
-                                                                       └► yes: it carries what the profile says now
+resource locked ─► its tunnels and their gateways locked ─► change ─► each tunnel still fits? no ─► refused with its name
+                                                                       └► yes: its entries follow the new profile
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import flows_at, parse, place_of, wanted_limits, wanted_suite
 
-# The packets of each tunnel that carries a resource, before a change of the resource.
+# Before a change of a resource: the packets of each site tunnel that carries it.
 Carried = Mapping[uuid.UUID, object]
 
 
@@ -30,7 +30,7 @@ class Following:
         self._programming = programming
 
     async def hold(self, session: AsyncSession, resource_id: int) -> Carried:
-        """Before the locked resource is changed, and before anything of devices is locked."""
+        """Lock the tunnels before the locked resource changes, and before any device's rows are locked."""
         rows = await repository.carrying(session, resource_id)
         await repository.gateways_locked(session, {it.name for row in rows for it in (row.a, row.b)})
         return {row.id: _terms(row) for row in rows}
@@ -38,7 +38,9 @@ class Following:
     async def follow(
         self, transaction: Transaction, resource: str, before: Carried
     ) -> Callable[[], Awaitable[None]]:
-        """After the change, in its transaction; returns what to do after it. Raises CulvertError RESOURCE_IN_USE."""
+        """Check the tunnels after the change, in its transaction. Returns the work after the commit. Raises CulvertError
+        RESOURCE_IN_USE.
+        """
         if not before:
             return _nothing
         session = transaction.session
@@ -71,7 +73,7 @@ class Following:
         return finish
 
     async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
-        """Raises CulvertError RESOURCE_IN_USE while a tunnel carries it."""
+        """Raises CulvertError RESOURCE_IN_USE if a site tunnel carries the resource."""
         if rows := await repository.carrying(session, resource_id):
             tunnels = ", ".join(sorted(row.name for row in rows))
             why = "it cannot be deleted"

@@ -1,6 +1,6 @@
-"""Carries out what keys.py says, for the tunnels whose first gateway is ours: looks at their rows, takes the next step.
+"""Executes the steps of keys.py for the site tunnels whose first gateway this controller owns.
 
-Looks each second, after a word of a change or of a soft limit, and whenever a gateway comes or goes.
+Reads their rows every second, after notices of changes and soft limits, and when a gateway goes online or offline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from culvert_service.site_tunnels.record import SiteTunnelRecord
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
-# Before what has failed is tried again: twice as long each time.
+# The delay before a failed step is repeated; it doubles with each failure.
 _AGAIN_SECONDS, _AGAIN_MAX_SECONDS = 1.0, 60.0
 
 
@@ -57,7 +57,7 @@ class Keying:
         await self._looks.stop()
 
     def look_soon(self, payload: str | None = None) -> None:
-        """For the listener: word of a change, or "id generation" of the keys that a gateway asks to be renewed."""
+        """Called by the database listener. `payload`: empty, or "TUNNEL_ID GENERATION" of keys that must be renewed."""
         if payload:
             tunnel, _, generation = payload.partition(" ")
             self._asked[uuid.UUID(tunnel)] = int(generation)
@@ -89,7 +89,7 @@ class Keying:
                 await repository.trouble(session, record.id, error.message)
 
     async def _go_on(self, record: SiteTunnelRecord) -> None:
-        """Take a step, and those that follow from it at once. Raises CulvertError."""
+        """Take a step, and the following steps that are possible at once. Raises CulvertError."""
         current: SiteTunnelRecord | None = record
         while current is not None:
             match next_step(current.keys, self._asked.get(record.id)):
@@ -111,12 +111,12 @@ class Keying:
         return found[0] if found else None
 
     async def _forget(self, record: SiteTunnelRecord, generations: Collection[int]) -> None:
-        # Their numbers are taken as long as a gateway may hold them.
+        # First the entries, then the rows: the numbers stay taken as long as a gateway may hold them.
         removed = await self._programming.remove(record, generations)
         async with self._database.begin() as session:
             await repository.delete_generations(session, record.id, generations)
         if not removed:
-            # A reconciler may have looked at the rows before they went.
+            # A reconciler may have read the rows before they were deleted.
             await self._programming.reconcile(record)
 
     async def _switch(self, record: SiteTunnelRecord, before: Collection[int]) -> None:
@@ -125,7 +125,7 @@ class Keying:
         async with self._database.begin() as session:
             done = await repository.switched(session, record, before, self._drain)
         if not done:
-            # The written entries may be of a former description.
+            # The tunnel changed meanwhile, so the written entries may be outdated.
             await self._programming.reconcile(record)
             return
         if before:
@@ -133,7 +133,7 @@ class Keying:
         _log.info("site tunnel switched", extra={"site_tunnel": record.name, "generation": generation})
 
     async def _renew(self, record: SiteTunnelRecord, generation: int) -> None:
-        """Up to where both gateways have the pair and the rows say that it is the current one."""
+        """Install a pair at both gateways, then make it the current one in the rows."""
         async with self._database.begin() as session:
             row = await repository.locked(session, SiteTunnel.id == record.id)
             if row is None or row.generation != record.keys.current:
@@ -161,7 +161,7 @@ class Keying:
         _log.info("site tunnel keyed", extra={"site_tunnel": record.name, "generation": generation})
 
     async def _make_current(self, record: SiteTunnelRecord, generation: int) -> bool:
-        """False when somebody has changed or deleted the tunnel, or taken it over, meanwhile."""
+        """False if the tunnel was changed, deleted or taken over by another controller meanwhile."""
         async with begin(self._database, CONTROLLER) as transaction:
             row = await repository.locked(transaction.session, SiteTunnel.id == record.id)
             if row is None or (row.generation, row.version) != (record.keys.current, record.version):
@@ -175,7 +175,7 @@ class Keying:
 
 
 async def _both(*works: Awaitable[None]) -> None:
-    """Lets both end, and then raises what one of them did."""
+    """Wait until both have ended, then raise the error of one of them, if any."""
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if outcome is not None:
             raise outcome

@@ -1,13 +1,12 @@
-"""What becomes of the keys of a tunnel between two gateways (RFC 9061 appendix D.2). Pure: what its rows say in, what is to
-be done next out.
+"""The life of a site tunnel's keys (RFC 9061 appendix D.2). Pure: the state from the rows in, the next step out.
 
-    none yet, lost, old ─► renew n: rows ─► installed at both ─► n is current ─► switch: both seal with n ─► drain ─► forget
-                                            │ not at both                        │ not at both
-                                            └─► forget n                         └─► again; what was before stays
+    none yet, lost, old ─► renew n: rows ─► installed at both ─► n current ─► switch: both encrypt with n ─► drain ─► forget
+                                            │ not at both                     │ not at both
+                                            └─► forget n                      └─► repeat; the old generation stays
 
-Both gateways open what is sealed with n before one of them seals with it, and go on to open what the other still seals with
-the generation before. Whoever works on it may die between any two steps: the rows tell which is next, and each may be done
-twice.
+Both gateways can decrypt with n before one of them encrypts with n, and still decrypt with the old generation, which the
+other may still use. A controller may die between any two steps: the rows tell the next step, and each step may be
+repeated.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """`current` is the generation to seal with, 0 before the first. `lost`: a gateway lacks it. `switching`: one may not
-    seal with it yet. `old`: its soft limit in seconds has passed, or another suite is wanted. Others drain, and of those
-    some have `drained`.
+    """`current`: the generation to encrypt with; 0 before the first. `lost`: a gateway lacks it. `switching`: a gateway may
+    not encrypt with it yet. `old`: its soft limit in seconds has passed, or its suite has changed. `others`: the other
+    generations, of which some are `draining`, and of these some have `drained`.
     """
 
     current: int
@@ -33,21 +32,21 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Nothing is sealed with these any more, or never was."""
+    """Delete these generations: no gateway encrypts with them any more, or none ever did."""
 
     generations: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Both gateways are to seal with the current one; then these drain."""
+    """Make both gateways encrypt with the current generation; then the generations `before` drain."""
 
     before: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """This generation is to be made and installed."""
+    """Create and install this generation."""
 
     generation: int
 
@@ -56,7 +55,7 @@ Step = Forget | Switch | Renew
 
 
 def next_step(keys: Keys, asked: int | None = None) -> Step | None:
-    """`asked`: the generation after which a gateway has asked for another."""
+    """`asked`: the generation whose soft limit a gateway has reported."""
     unfinished = frozenset(one for one in keys.others - keys.draining if one > keys.current)
     if useless := unfinished | keys.drained:
         return Forget(useless)

@@ -1,6 +1,6 @@
-"""Work at one end of a tunnel between gateways: by us where the gateway is ours, by its owner otherwise.
+"""Programs one end of a site tunnel: directly if this controller owns the gateway, otherwise by a call to its owner.
 
-The owner is told numbers and keys; what entries these make it reads from the rows, as we would.
+A call carries numbers and keys; the owner builds the entries from the rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Programming:
     async def install(
         self, record: SiteTunnelRecord, end: End, generation: int, to_open: bytes, to_seal: bytes
     ) -> None:
-        """A pair that nothing is sealed with yet. Raises CulvertError, as `switch`."""
+        """Install a pair, with which no gateway encrypts yet. Raises CulvertError, as `switch`."""
         standing = self._fleet.standing(end.gateway)
         if standing is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
@@ -64,8 +64,8 @@ class Programming:
             await self._ask(_SWITCH, record, end, {"generation": record.keys.current})
 
     async def follow(self, record: SiteTunnelRecord) -> None:
-        """What it carries has become other than it was. What is new is let in at both before one of them sends it, and what
-        is carried before and after never lacks an entry. Does not fail.
+        """Apply a change of the tunnel's packets. Both ends admit new packets before one of them sends them, and packets
+        that are in the old and the new set always have their entries. Raises nothing.
         """
         current = record.keys.current
         if not record.keys.lost and all(current in end.pairs for end in record.ends):
@@ -81,18 +81,18 @@ class Programming:
         await self.reconcile(record)
 
     async def remove(self, record: SiteTunnelRecord, generations: Collection[int]) -> bool:
-        """False when something is left to the reconcilers."""
+        """Remove generations. False when the reconcilers must remove the rest."""
         return all([await self._remove(end.gateway, [end.removal(generations)]) for end in record.ends])
 
     async def clear(self, record: SiteTunnelRecord) -> None:
-        """Everything; fails as little. Nothing is sealed any more before anything is forgotten."""
+        """Remove the whole tunnel: first the outbound policies at both ends, then the SAs. Raises nothing."""
         batches = [record.removal(end) for end in record.ends]
         for turn in (0, 1):
             for end, of_it in zip(record.ends, batches, strict=True):
                 await self._remove(end.gateway, [of_it[turn]])
 
     async def reconcile(self, record: SiteTunnelRecord) -> None:
-        """Make each gateway's entries follow the rows, soon."""
+        """Start early reconciliations at both gateways."""
         for end in record.ends:
             if link := self._fleet.get(end.gateway):
                 link.reconcile_soon()
@@ -100,7 +100,7 @@ class Programming:
                 await self._remote.reconcile(end.gateway)
 
     async def _permit(self, record: SiteTunnelRecord, end: End) -> None:
-        """Let in the packets that the peer may encrypt."""
+        """Admit the packets that the peer may send."""
         if link := self._fleet.get(end.gateway):
             await _put(link, end.permits(record.keys.current))
         else:
@@ -125,7 +125,7 @@ class Programming:
         asked = json.loads(body)
         link, record, end = await self._asked(asked)
         generation, numbered = asked["generation"], end.pairs.get(asked["generation"])
-        # A call that comes late, or again, may name a generation that was forgotten or has been numbered anew.
+        # A late or repeated call may name a generation that was deleted, or has other numbers now.
         spi = numbered and numbered[1].to_gateway.spi
         if spi != asked["spi"] or generation <= record.keys.current:
             raise CulvertError(Reason.GENERATION_STALE, current=record.keys.current, asked=generation)
@@ -144,7 +144,7 @@ class Programming:
         return b""
 
     async def _asked_now(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, End]:
-        """Raises CulvertError GENERATION_STALE when other keys are the current ones."""
+        """As `_asked`. Raises CulvertError GENERATION_STALE when another generation is current."""
         link, record, end = await self._asked(asked)
         if asked["generation"] != record.keys.current:
             raise CulvertError(
@@ -169,7 +169,7 @@ async def _install(link: Link, end: End, generation: int, keys: WrappedKeys) -> 
 
 
 async def _put(link: Link, wanted: Sequence[Entry]) -> None:
-    """Writes what is not there, or otherwise."""
+    """Write the entries that are missing or differ."""
     async with link.writing():
         there = {entry.key: entry for entry in await link.stored(wanted)}
         new = [entry for entry in wanted if entry.key not in there]

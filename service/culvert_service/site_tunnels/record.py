@@ -1,4 +1,4 @@
-"""A tunnel between two gateways as its rows tell it, parsed once, and what each of the two holds of it. Pure.
+"""A site tunnel parsed from its rows, and its entries at both gateways. Pure.
 
 hosts ── LAN ── gateway a ══════ ESP-in-UDP ══════ gateway b ── LAN ── hosts
   a's targets                                                    b's targets
@@ -30,14 +30,14 @@ from culvert_service.gateways.tunnel_entries import (
 from culvert_service.site_tunnels.flow import Flow, Place, flows, limits_of, suite_of
 from culvert_service.site_tunnels.keys import Keys
 
-# With it a gateway sends to the peer of its entry, wherever packets come from: both addresses are known and fixed.
+# With this tag a gateway sends only to the peer in its entry and does not follow packets: both addresses are fixed.
 FIXED_PEER = Tag(0)
 _NO_ENDPOINT = Endpoint(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The tunnel's Course as one of its gateways has it, with keys of one suite."""
+    """The tunnel's Course at one gateway, with one suite."""
 
     tunnel_id: uuid.UUID
     gateway_address: str
@@ -61,19 +61,19 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """`pairs` are the generations whose numbers there are at this gateway, each with its side."""
+    """One gateway's part of the tunnel. `pairs`: for each generation with numbers there, its side and its pair."""
 
     gateway_id: int
     gateway: str
     pairs: dict[int, tuple[Side, Pair]]
 
     def policy(self, generation: int) -> tuple[Entry, ...]:
-        """Its spd_out entries when it seals with that generation."""
+        """The spd_out entries for encryption with that generation."""
         side, pair = self.pairs[generation]
         return policy_entries(side, pair.to_device.sa_id)
 
     def permits(self, until: int) -> tuple[Entry, ...]:
-        """Its spd_in entries of the generations up to that one."""
+        """The spd_in entries of the generations up to `until`."""
         known = self.all_entries(one for one in self.pairs if one <= until)
         return tuple(entry for entry in known if entry.table == "spd_in")
 
@@ -95,11 +95,11 @@ class SiteTunnelRecord:
     keys: Keys
 
     def end(self, gateway: str) -> End:
-        """Raises KeyError for a gateway that is none of its two."""
+        """Raises KeyError for any other gateway than the tunnel's two."""
         return {end.gateway: end for end in self.ends}[gateway]
 
     def desired(self, end: End) -> DesiredTunnel:
-        """A generation that is not in use yet, or not any more, may be there or not; and so may one that is lost."""
+        """For the reconciler. Entries of generations that are not current, or lost, may be missing."""
         current = {self.keys.current} & end.pairs.keys()
         wanted = end.all_entries(current) + tuple(entry for one in current for entry in end.policy(one))
         others = end.all_entries(end.pairs.keys() - current - self.keys.drained)
@@ -107,13 +107,13 @@ class SiteTunnelRecord:
         return DesiredTunnel.of(self.id, self.keys.current, vital, optional, self)
 
     def removal(self, end: End) -> list[list[Update]]:
-        """Everything that it has at a gateway: first what sends traffic into it."""
+        """Removals of all entries at an end. The entries that send traffic into the tunnel come first."""
         policy = deletes(*(end.policy(self.keys.current) if self.keys.current in end.pairs else ()))
         return [policy, end.removal(end.pairs)]
 
 
 def parse(row: SiteTunnel, now: datetime.datetime) -> SiteTunnelRecord:
-    """`row.a`, `row.b`, `row.carried` and `row.sas` must be loaded; `now` is the database's."""
+    """`row.a`, `row.b`, `row.carried` and `row.sas` must be loaded; `now`: the database's clock."""
     generations = {sa.generation for sa in row.sas}
     suites = {sa.generation: Suite(sa.suite) for sa in row.sas if sa.suite}
     ends = {sa.generation: sa.drain_until for sa in row.sas if sa.drain_until is not None}
@@ -134,7 +134,7 @@ def parse(row: SiteTunnel, now: datetime.datetime) -> SiteTunnelRecord:
 
 
 def wanted_suite(row: SiteTunnel) -> Suite:
-    """The suite for the next keys. Raises ValueError if its resources differ, which validation prevents."""
+    """The suite of the next generation. Raises ValueError if the resources' suites differ, which validation prevents."""
     return suite_of(row.suite, [one.resource.suite for one in row.carried])
 
 
@@ -143,12 +143,12 @@ def wanted_limits(row: SiteTunnel) -> Limits:
 
 
 def place_of(row: SiteTunnel, gateway: Gateway) -> Place:
-    """The place behind one of its gateways."""
+    """The targets behind one of the tunnel's gateways."""
     return Place.of(*targets_of(row, gateway))
 
 
 def targets_of(row: SiteTunnel, gateway: Gateway) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The administrator's targets behind it, and those of its resources."""
+    """The administrator's targets behind the gateway, and those of the resources there."""
     own = row.a_targets if gateway is row.a else row.b_targets
     return own, [target for one in _behind(row, gateway) for target in one.targets]
 

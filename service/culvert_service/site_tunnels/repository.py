@@ -1,4 +1,4 @@
-"""SQL about tunnels between gateways."""
+"""SQL about site tunnels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from culvert_service.gateways.sa import draw
 from culvert_service.rest.page import Cut
 from culvert_service.site_tunnels.record import FIXED_PEER, SiteTunnelRecord, parse, wanted_suite
 
-# Draws of random numbers before it is called a fault.
+# Draws of random numbers before an error is reported.
 _TRIES = 16
 _INSERT_SAS = Statement(insert_sas("site_tunnel_id"))
 
@@ -38,7 +38,7 @@ _INSERT_SAS = Statement(insert_sas("site_tunnel_id"))
 async def rows(
     session: AsyncSession, cut: Cut | None = None, *which: ColumnElement[bool]
 ) -> list[SiteTunnel]:
-    """By name; with gateways, resources and SAs."""
+    """Sorted by name; with gateways, resources and SAs."""
     query = (
         select(SiteTunnel)
         .where(*which)
@@ -65,21 +65,21 @@ def ends_at(gateway_id: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
 
 
 async def locked(session: AsyncSession, *which: ColumnElement[bool]) -> SiteTunnel | None:
-    """The tunnel, to itself until this transaction ends."""
-    # The lock comes first: what is joined to it is read only after whoever had it is through.
+    """Lock the tunnel until this transaction ends, and return it."""
+    # Lock first, so that the joined rows are read after the previous lock holder has committed.
     found = await session.scalar(select(SiteTunnel.id).where(*which).with_for_update())
     return None if found is None else (await rows(session, None, SiteTunnel.id == found))[0]
 
 
 async def gateways_locked(session: AsyncSession, names: Collection[str]) -> dict[str, Gateway]:
-    """Locks gateways: until this transaction ends, no other adds a site tunnel between them. Devices' may change."""
+    """Lock gateways: until this transaction ends no other transaction adds a site tunnel. Devices' tunnels may change."""
     query = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)
     return {it.name: it for it in await session.scalars(query.with_for_update(key_share=True))}
 
 
 async def resources_kept(session: AsyncSession, names: Collection[str]) -> dict[str, Resource]:
-    """Locks resources until this transaction ends. Lock them before a tunnel and before gateways, as a change of
-    a resource.
+    """Lock resources until this transaction ends. Lock them before tunnels and gateways, in the order of a resource's
+    change.
     """
     query = select(Resource).where(Resource.name.in_(names)).order_by(Resource.id)
     return {it.name: it for it in await session.scalars(query.with_for_update(read=True))}
@@ -93,7 +93,7 @@ async def serving(session: AsyncSession, resource_ids: Collection[int]) -> set[t
 
 
 async def carrying(session: AsyncSession, resource_id: int) -> list[SiteTunnel]:
-    """The tunnels that carry what the resource says, to themselves until this transaction ends."""
+    """Lock the site tunnels that carry the resource until this transaction ends, and return them."""
     of_it = select(SiteTunnelResource.site_tunnel_id).where(SiteTunnelResource.resource_id == resource_id)
     query = select(SiteTunnel.id).where(SiteTunnel.id.in_(of_it)).order_by(SiteTunnel.id)
     found = (await session.scalars(query.with_for_update())).all()
@@ -103,13 +103,13 @@ async def carrying(session: AsyncSession, resource_id: int) -> list[SiteTunnel]:
 
 
 async def count_version(session: AsyncSession, tunnels: Collection[uuid.UUID]) -> None:
-    """Count a new version of tunnels whose packets have changed with their resources, though nobody changed the tunnels."""
+    """Increase the version of tunnels whose packets changed through their resources."""
     touched = update(SiteTunnel).where(SiteTunnel.id.in_(tunnels)).values(version=SiteTunnel.version)
     await session.execute(touched.execution_options(synchronize_session=False))
 
 
 async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: int) -> bool:
-    """Numbers at both gateways that nobody else has; False when one of them has none left."""
+    """Insert SAs with unique numbers at both gateways; False when one of them has no free numbers."""
     for _ in range(_TRIES):
         spis = {gateway: draw().spi for gateway in (tunnel.a_gateway_id, tunnel.b_gateway_id)}
         inserted = 0
@@ -117,7 +117,7 @@ async def insert_pairs(session: AsyncSession, tunnel: SiteTunnel, generation: in
             (tunnel.a_gateway_id, tunnel.b_gateway_id),
             (tunnel.b_gateway_id, tunnel.a_gateway_id),
         ):
-            # An SPI is the receiver's (RFC 4301 section 4.1).
+            # The receiver chooses an SPI (RFC 4301 section 4.1).
             drawn = {
                 "to_gateway_spi": spis[gateway],
                 "to_device_spi": spis[other],
@@ -161,7 +161,7 @@ async def delete_generations(
 async def switched(
     session: AsyncSession, record: SiteTunnelRecord, before: Collection[int], drain: datetime.timedelta
 ) -> bool:
-    """Whether its generation still was the one to switch to, and nobody has changed it meanwhile. Those before drain."""
+    """Record a switch, and let the generations `before` drain. False if the tunnel changed meanwhile."""
     done = (
         update(SiteTunnel)
         .where(
@@ -184,7 +184,7 @@ async def switched(
 
 
 async def lose(session: AsyncSession, tunnel_id: uuid.UUID, generation: int, why: str) -> bool:
-    """Whether it still was at that generation, and not lost."""
+    """Mark the generation as lost. False if it was already lost or is no longer current."""
     found = await session.scalar(
         update(SiteTunnel)
         .where(
@@ -205,7 +205,7 @@ async def trouble(session: AsyncSession, tunnel_id: uuid.UUID, why: str) -> None
 
 
 async def of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> tuple[uuid.UUID, int] | None:
-    """The tunnel of an SA, and its generation."""
+    """The site tunnel and generation of an SA."""
     query = (
         select(SiteTunnel.id, SecurityAssociation.generation)
         .join(SecurityAssociation, SecurityAssociation.site_tunnel_id == SiteTunnel.id)
@@ -216,11 +216,11 @@ async def of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> tuple[uui
 
 
 async def tell(session: AsyncSession, payload: str = "") -> None:
-    """Every controller, once this commits."""
+    """Notify every controller, once this commits."""
     await session.execute(select(func.pg_notify(SITE_TUNNELS_CHANNEL, payload)))
 
 
 async def neighbours(session: AsyncSession, tunnel: SiteTunnel) -> list[SiteTunnel]:
-    """The others that end at one of its gateways."""
+    """The other site tunnels at its gateways."""
     ends = [end for gateway in (tunnel.a_gateway_id, tunnel.b_gateway_id) for end in ends_at(gateway)]
     return await rows(session, None, SiteTunnel.id != tunnel.id, or_(*ends))

@@ -1,4 +1,4 @@
-"""Tunnels between gateways as REST says them."""
+"""REST schemas of site tunnels."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from culvert_service.gateways.schemas import Name
 from culvert_service.resources.schemas import Rekey
 from culvert_service.resources.target import Target
 
-# Pairs of prefixes and ranges of ports.
+# The most flows: pairs of prefixes and port ranges.
 
 
 class EndIn(BaseModel):
-    """The targets behind a gateway: on its LAN, or on that of a router there."""
+    """The targets behind a gateway: on its LAN, or behind a router there."""
 
     model_config = ConfigDict(extra="forbid")
 
     gateway: Name
-    # Beside what the resources' profiles say.
+    # In addition to the resources' targets.
     targets: Annotated[list[Target], Field(max_length=SELECTORS_MAX)] = []
-    # Resources that the gateway serves, and whose profiles define this end's networks.
+    # Resources that the gateway serves; their targets belong to this end too.
     resources: Annotated[list[Name], Field(max_length=SELECTORS_MAX)] = []
 
     @model_validator(mode="after")
@@ -36,15 +36,15 @@ class EndIn(BaseModel):
 class SiteTunnelChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    # Targets: what is carried fits one of either end, in whichever direction it goes. Resources are reached from all that
-    # is behind the other end.
+    # A packet is carried, in either direction, if it matches a target of each end. Resources are reached from all targets
+    # of the other end.
     ends: Annotated[list[EndIn], Field(min_length=2, max_length=2)]
-    # Whom people ask about it.
+    # The person to contact about it.
     owner: Annotated[str, Field(min_length=1, max_length=EMAIL_MAX)]
-    # Unset: the resources'; aes-gcm-256 if they have none. Another one takes effect with the next keys, which are made at
-    # once. A legacy one needs the permission of both gateways.
+    # Unset: the resources' suite, or else aes-gcm-256. A new suite takes effect with the next keys, which are created at
+    # once. A legacy suite needs the permission of both gateways.
     suite: Suite | None = None
-    # Unset: of each limit the resources' nearest.
+    # Unset: the resources' lowest limit of each kind.
     rekey: Rekey | None = None
 
     @model_validator(mode="after")
@@ -64,7 +64,7 @@ class SiteTunnelIn(SiteTunnelChange):
 class EndOut(EndIn):
     observed: ClassVar = frozenset(("profiles", "address", "online"))
 
-    # The targets of the resources' profiles now.
+    # The resources' present targets.
     profiles: list[Target]
     # The gateway's outer address.
     address: str
@@ -79,16 +79,16 @@ class SiteTunnelOut(BaseModel):
     name: str
     ends: list[EndOut]
     owner: str
-    # As asked for.
+    # As requested.
     suite: Suite | None
     rekey: Rekey | None
-    # As they are, the resources' where nothing was asked for.
+    # As in use: requested, or the resources'.
     effective_suite: Suite
     effective_rekey: Rekey
-    # True when the effective suite is weaker than what is recommended.
+    # Whether the effective suite is a legacy suite.
     legacy: bool
-    # Down: a gateway lacks the keys. Switching: both have the newest, and one may still seal with those before. Whether a
-    # gateway can be reached now its end tells.
+    # Down: a gateway lacks the keys. Switching: both have the newest keys, but one may still encrypt with the old ones.
+    # The ends tell whether their gateways are online.
     state: Literal["down", "switching", "up"]
     # Why it is not up, or why its keys could not be renewed.
     reason: str

@@ -1,4 +1,4 @@
-"""Tunnels between gateways: wanted by an administrator, keyed by the controller, part of both gateways' desired states."""
+"""Site tunnels: an administrator describes them, the controller keys them, and both gateways' desired states have them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SiteTunnels:
         *,
         drain: datetime.timedelta,
     ) -> None:
-        """`drain` is that of Tunnels."""
+        """`drain`: as of Tunnels."""
         self._database = database
         self._fleet = fleet
         self._programming = Programming(database, fleet, calls, remote)
@@ -77,7 +77,7 @@ class SiteTunnels:
         self.stop = self._keying.stop
 
     async def create(self, by: Actor, asked: SiteTunnelIn) -> tuple[SiteTunnelOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS."""
+        """The tunnel and its version. Raises CulvertError NOT_FOUND, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS."""
         try:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
@@ -97,7 +97,7 @@ class SiteTunnels:
             return [self._out(row) for row in page.cut(found, lambda row: (row.name,))]
 
     async def get(self, name: str) -> tuple[SiteTunnelOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND."""
+        """The tunnel and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             found = await repository.rows(session, None, SiteTunnel.name == name)
         if not found:
@@ -107,7 +107,8 @@ class SiteTunnels:
     async def change(
         self, by: Actor, name: str, asked: SiteTunnelChange, seen: MayMatch
     ) -> tuple[SiteTunnelOut, int]:
-        """What it carries before and after goes on, and so do its keys unless the suite is another. With its version.
+        """Change the tunnel without interrupting packets that it still carries; keys stay unless the suite changes. Returns
+        the tunnel and its version.
 
         Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, SUITE_LEGACY, REQUEST_INVALID or ALREADY_EXISTS.
         """
@@ -127,7 +128,7 @@ class SiteTunnels:
             await session.flush()
             transaction.audit(Line("site-tunnel.change", _object(name), _described(asked)))
             await repository.tell(session)
-            # With the version that the change has made.
+            # Read again for the new version.
             [row] = await repository.rows(session, None, SiteTunnel.id == row.id)
             record = parse(row, await clock(session))
         await self._programming.follow(record)
@@ -149,7 +150,7 @@ class SiteTunnels:
         await asyncio.shield(asyncio.create_task(self._programming.clear(record)))
 
     async def desired(self, database: Database, gateway_id: int) -> Sequence[DesiredTunnel]:
-        """For the reconciler."""
+        """The gateway's desired site tunnels, for the reconciler."""
         async with database() as session:
             found = await repository.at_gateway(session, gateway_id)
         return [
@@ -157,7 +158,7 @@ class SiteTunnels:
         ]
 
     async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> list[DesiredTunnel]:
-        """For the reconciler: what a gateway has not got any more is made anew. Returns what is not ours."""
+        """For the reconciler: replace the keys of lost site tunnels. Returns the lost tunnels of other kinds."""
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         for record in (one.source for one in lost):
             if isinstance(record, SiteTunnelRecord):
@@ -165,7 +166,7 @@ class SiteTunnels:
         return [one for one in lost if not isinstance(one.source, SiteTunnelRecord)]
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
-        """Tells whoever keeps the keys."""
+        """Notify the controller that keys the tunnel."""
         async with self._database.begin() as session:
             if found := await repository.of_sa(session, link.config.id, sa_id):
                 tunnel_id, generation = found

@@ -1,1 +1,1 @@
-"""Traces (OpenTelemetry): what an operation took its time for. Off unless a collector is named."""
+"""Traces (OpenTelemetry): the durations of an operation's steps. Off unless the settings name a collector."""

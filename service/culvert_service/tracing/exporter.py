@@ -1,6 +1,6 @@
-"""Spans go to a collector (OTLP over HTTP), in batches and from a thread of their own.
+"""Sends spans to a collector (OTLP over HTTP) in batches, from a thread of its own.
 
-A collector that is not there costs nothing but its spans: the queue is bounded, and what does not fit is dropped.
+If the collector is unreachable, only spans are lost: the queue is bounded, and spans that do not fit are dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _EXPORT_SECONDS = 3.0
 
 
 def provider(endpoint: str, ratio: float, controller: str) -> TracerProvider:
-    """`endpoint` is a collector's address without a path; `ratio` is the share of operations that it is told of."""
+    """`endpoint`: the collector's address without a path; `ratio`: the share of operations that are traced."""
     made = TracerProvider(
         sampler=ParentBased(TraceIdRatioBased(ratio)),
         resource=Resource.create({"service.name": "culvert-controller", "service.instance.id": controller}),

@@ -1,4 +1,4 @@
-"""A span for each request of the REST API, named by the route's pattern: a path holds names."""
+"""A span for each request of the REST API, named by the route's pattern, because a path contains names."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from culvert_service.tracing.span import fail, span
 
-# Routes are named without it.
+# Left out of the spans' names.
 _PREFIX = "/api/v1"
 
 
 class TracedRestCalls:
-    """ASGI middleware. A live view is one request for as long as it is looked at, and has no span."""
+    """ASGI middleware. Live views have no span, because each is one request for as long as it is watched."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""A step of an operation, as its trace shows it; nothing while no traces are taken.
+"""Spans: the steps of an operation in its trace. Without a tracer they do nothing.
 
-Attributes are names of the field (OpenTelemetry's semantic conventions) and numbers, never contents: a span leaves this
-computer.
+Attributes follow OpenTelemetry's semantic conventions and have numbers and codes, never contents, because spans leave
+this computer.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _tracer: Tracer | None = None
 
 
 def use(tracer: Tracer | None) -> None:
-    """For the whole process."""
+    """Set the tracer of the whole process."""
     global _tracer
     _tracer = tracer
 
 
 def span(name: str, kind: SpanKind, **attributes: AttributeValue) -> AbstractContextManager[Span | None]:
-    """Part of the span around it, across tasks that begin within. Names of attributes have `__` for a dot."""
+    """A child of the current span, also in tasks that start within it. In attribute names `__` stands for a dot."""
     return _OFF if _tracer is None else _started(_tracer, name, kind, attributes)
 
 
@@ -34,7 +34,7 @@ def _started(
     tracer: Tracer, name: str, kind: SpanKind, attributes: dict[str, AttributeValue]
 ) -> Generator[Span]:
     named = {key.replace("__", "."): value for key, value in attributes.items()}
-    # An exception's text and stack may repeat what nobody else is to see.
+    # An exception's text and stack may contain secrets.
     with tracer.start_as_current_span(
         name, kind=kind, attributes=named, record_exception=False, set_status_on_exception=False
     ) as started:
@@ -46,7 +46,7 @@ def _started(
 
 
 def fail(failed: Span, why: str) -> None:
-    """`why` is a reason of the catalogue or an exception's class; the first one that is told stays."""
+    """`why`: a reason of the catalogue or an exception's class; the first call wins."""
     if failed.is_recording() and ERROR_TYPE not in (getattr(failed, "attributes", None) or {}):
         failed.set_attribute(ERROR_TYPE, why)
         failed.set_status(StatusCode.ERROR)

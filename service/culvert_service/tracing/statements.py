@@ -1,4 +1,4 @@
-"""A span for each statement of an operation. Its text holds places for values, and no value (`$1`)."""
+"""A span for each statement of an operation. The statement's text has placeholders (`$1`) and no values."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def leave(engine: Engine) -> None:
 
 
 def within_an_operation() -> bool:
-    """Statements of the process' own periodic work belong to no trace."""
+    """False for statements of periodic work, which belong to no trace."""
     return opentelemetry.get_current_span().is_recording()
 
 
 class TracedDriver:
-    """The driver's own connection, for a `Direct` within an operation."""
+    """The driver's connection with spans, for a `Direct` within an operation."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

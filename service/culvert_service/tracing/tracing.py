@@ -1,4 +1,4 @@
-"""Traces of one process, from its start to its end."""
+"""Starts and stops the tracing of one process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """Does nothing at all unless the settings name a collector."""
+    """Does nothing unless the settings name a collector."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class Tracing:
     async def start(self) -> None:
         if self._endpoint is None:
             return
-        # Megabytes that most controllers never need.
+        # Imported here, because it takes megabytes of memory that most controllers never need.
         from culvert_service.tracing.exporter import provider
 
         self._provider = provider(self._endpoint, self._settings.trace_ratio, self._settings.controller_name)

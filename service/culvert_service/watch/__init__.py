@@ -1,1 +1,1 @@
-"""A device's live events."""
+"""Events for devices, over their Watch streams."""

@@ -1,4 +1,4 @@
-"""Watching devices, and the events that each has yet to receive. One process, no I/O: agent/ has the stream."""
+"""The watching devices of one controller, and their queued events. No I/O: agent/ serves the streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from culvert_proto import CulvertError, agent_pb2
 
-# A device that hears nothing for this many events is gone; it gets the profile anew when it comes back.
+# A stream with this many unsent events ends. The device gets the profile again when it comes back.
 _BACKLOG = 256
 
 
@@ -19,7 +19,7 @@ class ProfileChanged:
 
 @dataclass(frozen=True, slots=True)
 class TunnelClosed:
-    """`last_generation`: the last one whose keys are over, while the tunnel stays and has newer ones; 0: all are over."""
+    """`last_generation`: the last lost generation of a tunnel that stays with newer keys; 0: the tunnel is closed."""
 
     tunnel_id: uuid.UUID
     why: CulvertError
@@ -34,7 +34,7 @@ class TunnelClosed:
 
 @dataclass(frozen=True, slots=True)
 class GatewayMoved:
-    """The device is to open this tunnel's name again."""
+    """Tells the device to open this tunnel's name again."""
 
     tunnel_id: uuid.UUID
     why: CulvertError
@@ -56,7 +56,7 @@ class SaExpiring:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """As another controller, or this one in earlier times, has put it."""
+    """An event that a controller has stored in serialised form."""
 
     response: agent_pb2.WatchResponse
 
@@ -69,7 +69,7 @@ Event = ProfileChanged | TunnelClosed | GatewayMoved | SaExpiring | Message
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The stream ends: with an error when the device may not watch any more."""
+    """The end of the stream, with an error if the device may no longer watch."""
 
     error: CulvertError | None
 
@@ -102,7 +102,7 @@ class Watcher:
 
     def tell(self, event: Event) -> None:
         if isinstance(event, ProfileChanged):
-            # The profile is made when it is sent: one that waits covers every change until then.
+            # A queued event covers all changes until it is sent, because the profile is built then.
             if self._profile_waits:
                 return
             self._profile_waits = True
@@ -118,7 +118,7 @@ class Watcher:
 
 
 class Hub:
-    """All watchers of this controller. What others, and who is away, have to hear goes through pushes.py."""
+    """All watchers of this controller. pushes.py has the events for other controllers' streams and for offline devices."""
 
     def __init__(self) -> None:
         self._watchers: dict[uuid.UUID, Watcher] = {}
@@ -127,7 +127,7 @@ class Hub:
         return len(self._watchers)
 
     def open(self, device_id: uuid.UUID) -> Watcher:
-        """A device's stream; an older one of the same device ends."""
+        """Open a device's stream, and end an older one of the same device."""
         if older := self._watchers.get(device_id):
             older.end(None)
         watcher = self._watchers[device_id] = Watcher()
@@ -141,7 +141,7 @@ class Hub:
             del self._watchers[device_id]
 
     def tell(self, device_id: uuid.UUID, event: Event | End) -> None:
-        """Its stream, if it has one here."""
+        """Send an event to the device's stream, if it has one here."""
         watcher = self._watchers.get(device_id)
         if watcher is None:
             return
@@ -156,6 +156,6 @@ class Hub:
             watcher.tell(ProfileChanged())
 
     def end_all(self) -> None:
-        """For the end of the process."""
+        """End all streams, at the end of the process."""
         for watcher in self._watchers.values():
             watcher.end(None)

@@ -1,7 +1,7 @@
-"""Which devices watch here, for the other controllers to see; and when each was seen last, for as long as it stays.
+"""Records which devices watch at this controller, and when each was last seen, for the other controllers.
 
-A row is written when a stream begins (identity/service.py), once a minute while it lasts, and when it has ended. What a
-controller that died has said of its devices holds for a few minutes more.
+A row is written when a stream begins (identity/service.py), every 60 s while it lasts, and when it has ended. The rows of
+a controller that died stay valid until HOLDS has passed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from culvert_service.watch.hub import Hub
 HOLDS = datetime.timedelta(minutes=3)
 _LOOK_SECONDS = 1.0
 _TELL_SECONDS = 60.0
-# Rows in one transaction: when ten thousand devices come back at once, their rows take turns.
+# Rows in one transaction: when 10,000 devices come back at once, one transaction must not lock all of their rows.
 _PORTION = 500
 
 
@@ -33,7 +33,7 @@ class Presence:
         self._hub = hub
         self._me = me
         self._now = now
-        # When the row of each was last written, by the monotonic clock.
+        # When each device's row was last written, on the monotonic clock.
         self._told: dict[uuid.UUID, float] = {}
         self._looking = Periodic("presence", self._look, _LOOK_SECONDS)
 
@@ -41,17 +41,17 @@ class Presence:
         self._looking.start()
 
     async def stop(self) -> None:
-        """After the streams have ended."""
+        """Must be called after the streams have ended."""
         await self._looking.stop()
         await self._leave(list(self._told))
 
     def began(self, device: Device) -> None:
-        """In the transaction in which it was seen, of a stream that is about to begin here."""
+        """Mark the device as watching here, in the transaction before its stream begins."""
         device.watched_by, device.watched_until = self._me.holder, self._now() + HOLDS
         self._told[device.id] = time.monotonic()
 
     def online(self, device: Device) -> bool:
-        """At whichever controller."""
+        """Whether the device watches at any controller."""
         if self._hub.watches(device.id):
             return True
         elsewhere = device.watched_by is not None and device.watched_by != self._me.holder
@@ -59,7 +59,7 @@ class Presence:
 
     async def _look(self) -> None:
         now, watches = time.monotonic(), self._hub.watches
-        # A stream may take a moment to begin after its row was written.
+        # A stream begins shortly after its row was written.
         await self._leave(
             [it for it, at in self._told.items() if now > at + _LOOK_SECONDS and not watches(it)]
         )

@@ -1,10 +1,10 @@
-"""Events for devices, whichever controller holds their stream, and for devices that are offline.
+"""Events for devices whose streams are at other controllers, and for offline devices.
 
- change ── one transaction ──► pushes ── NOTIFY, or the look of every second ──► each other controller ──► its streams
-    └── after the commit ──► streams of this controller            └── a stream that begins ──► what was missed
+ change ── one transaction ──► pushes ── NOTIFY, or the poll of every second ──► each other controller ──► its streams
+    └── after the commit ──► streams of this controller            └── a new stream ──► the missed events
 
-An id is drawn before its transaction commits, so a lower one may appear after a higher: a look goes back a little, and
-leaves out what was found before. To be told twice, or late, does no harm: what has ended names its tunnel, and its keys.
+An id is drawn before its transaction commits, so a lower id may appear after a higher one: each poll starts 30 s back, and
+skips pushes that it has seen. A late or repeated event does no harm, because it names its tunnel and generation.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Pushes:
         await self.looking.stop()
 
     def hear(self, _payload: str | None) -> None:
-        """For the listener."""
+        """Called by the database listener."""
         self.looking.wake()
 
     async def tell(self, session: AsyncSession, told: Sequence[tuple[uuid.UUID, Event | End]]) -> None:
-        """In the transaction of what is told. After its commit, the hub is told by the caller."""
+        """Store events in the transaction of the change. After its commit, the caller tells the hub."""
         if not told:
             return
         rows = [{"device_id": device, "holder": self._me.holder} | _row(event) for device, event in told]
@@ -67,7 +67,7 @@ class Pushes:
                 await self.tell(session, [(device_id, event)])
 
     async def missed(self, device_id: uuid.UUID) -> list[Message]:
-        """The first messages of a new stream: the closed tunnels. The gateway repeats the rest."""
+        """The first messages of a new stream: closed tunnels. Other events are not stored, because gateways repeat them."""
         async with self._database() as session:
             found = [_message(body) for body in await repository.events(session, device_id)]
         return [message for message in found if message.response.HasField("tunnel_closed")]

@@ -1,4 +1,4 @@
-"""SQL about pushes to devices, and about which controller a device's stream is at."""
+"""SQL about pushes to devices, and about the controllers of their streams."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from culvert_db import PUSHES_CHANNEL, Device, Push, PushKind
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-# Half a minute is longer than any transaction that tells something.
+# 30 s is longer than any transaction that stores pushes.
 _SETTLED = text("SELECT max(id) FROM pushes WHERE at < now() - interval '30 seconds'")
 _NEWS = text("""
 SELECT id, device_id, kind, body FROM pushes
 WHERE id > :low AND holder <> :holder AND id <> ALL (CAST(:seen AS bigint[])) ORDER BY id
 """)
-# A device that is away for longer finds out by itself: its packets are not answered, or its keys are over.
+# A device that is offline for longer finds out by itself: its packets are not answered, or its keys end.
 _CLEAN = text("DELETE FROM pushes WHERE at < now() - interval '1 hour'")
 
 
@@ -39,7 +39,7 @@ async def add_pushes(session: AsyncSession, rows: Sequence[Mapping[str, Any]]) -
 
 
 async def tell_controllers(session: AsyncSession) -> None:
-    """There are pushes, once this commits."""
+    """Notify all controllers of new pushes, once this commits."""
     await session.execute(select(func.pg_notify(PUSHES_CHANNEL, "")))
 
 
@@ -60,7 +60,7 @@ async def keep_watched(
     at: datetime.datetime,
     until: datetime.datetime,
 ) -> set[uuid.UUID]:
-    """Update these devices; gives those that were written. Skips devices that are opening a tunnel until a later pass."""
+    """Update these devices, except locked ones, which are opening a tunnel. Returns the updated devices."""
     free = select(Device.id).where(Device.id.in_(devices), Device.watched_by == holder)
     free = free.with_for_update(skip_locked=True, key_share=True)
     told = update(Device).where(Device.id.in_(free.scalar_subquery()))

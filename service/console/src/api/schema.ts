@@ -357,7 +357,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the zones and how they fare */
+        /** List the zones and their state */
         get: operations["list_zones_api_v1_dns_zones_get"];
         put?: never;
         /** Publish to a zone, or to a view of one */
@@ -382,7 +382,7 @@ export interface paths {
         post?: never;
         /**
          * Withdraw a zone's records and forget it
-         * @description With `keep_records` it is forgotten at once, for a server that is gone.
+         * @description With `keep_records` the zone is deleted at once and its records stay, for a server that is gone.
          */
         delete: operations["delete_api_v1_dns_zones__name__delete"];
         options?: never;
@@ -432,11 +432,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch what happens
-         * @description An event is named as its view. Its `kind`: `snapshot` has all `rows` by key, `changed` one `row` and its `key`,
-         *     `gone` a `key`. Of the audit log: `begins`, and a `line` for each that is written from then on.
+         * Watch live views
+         * @description Each event has the name of its view. Its `kind`: `snapshot` with all `rows` by key, `changed` with a `row` and
+         *     its `key`, `gone` with a `key`. The audit log sends `begins`, and then a `line` for each new line.
          *
-         *     With Last-Event-ID, or `since`, each view goes on from there where it can, and begins anew where it cannot.
+         *     With Last-Event-ID, or `since`, each view resumes there if it can, and otherwise starts with a snapshot.
          */
         get: operations["watch_api_v1_events_get"];
         put?: never;
@@ -1323,7 +1323,7 @@ export interface paths {
         };
         /** Show a tunnel between gateways */
         get: operations["get_api_v1_site_tunnels__name__get"];
-        /** Change what a tunnel between gateways carries, its owner, its suite or its limits */
+        /** Change a site tunnel's targets, resources, owner, suite or limits */
         put: operations["change_api_v1_site_tunnels__name__put"];
         post?: never;
         /** Close a tunnel between gateways */
@@ -1576,7 +1576,7 @@ export interface components {
         };
         /**
          * Area
-         * @description The views that can be watched.
+         * @description The live views.
          * @enum {string}
          */
         Area: "tunnels" | "traffic" | "gateways" | "dns" | "audit";
@@ -1824,7 +1824,7 @@ export interface components {
         };
         /**
          * DnsRecordOut
-         * @description A name and a type. `zone` is a zone's name, empty for a name that none publishes.
+         * @description A name and a type. `zone`: a zone's name, or empty for a name in no zone.
          */
         DnsRecordOut: {
             /** Attempts */
@@ -1906,7 +1906,7 @@ export interface components {
         };
         /**
          * EndIn
-         * @description The targets behind a gateway: on its LAN, or on that of a router there.
+         * @description The targets behind a gateway: on its LAN, or behind a router there.
          */
         EndIn: {
             /** Gateway */
@@ -3336,8 +3336,8 @@ export interface components {
         };
         /**
          * ZoneOut
-         * @description `state` is that of the worst record, and `reason`, `message` and `remedy` say why it is not live. Of a live zone they
-         *     say what its key may not write, though nothing needs it yet.
+         * @description `state`: the worst record's state; `reason`, `message` and `remedy` say why it is not live. For a live zone they name
+         *     what its key may not write, even if no record needs it yet.
          */
         ZoneOut: {
             /** Checked At */
@@ -4447,11 +4447,11 @@ export interface operations {
         parameters: {
             query: {
                 view: components["schemas"]["Area"][];
-                /** @description The same, for who cannot set a header */
+                /** @description The same, for clients that cannot set headers */
                 since?: string | null;
             };
             header?: {
-                /** @description Of the last event that was seen */
+                /** @description The id of the last event received */
                 "last-event-id"?: string | null;
                 /** @description With a session's cookie, for every write */
                 "X-CSRF-Token"?: string | null;
