@@ -77,7 +77,7 @@ impl Prefix {
         (len <= max && prefix.address.truncate(len) == prefix.address).then_some(prefix)
     }
 
-    /// From text as in RFC 4632: `10.20.0.0/16`; an address alone is a host.
+    /// Parses text as in RFC 4632: `10.20.0.0/16`; an address alone is a host.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, len) = match text.split_once('/') {
             Some((address, len)) => (address.parse().ok()?, Some(len.parse().ok()?)),

@@ -1,4 +1,4 @@
-//! What one call to the UDP socket brought: messages side by side, each one datagram or several of one length. No I/O.
+//! The messages of one call to the UDP socket, side by side: each is one datagram or several of one length. No I/O.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ impl Arrivals {
         self.messages.push((len.min(ROOM), received));
     }
 
-    /// All bytes, and where in them each datagram stands.
+    /// All bytes, and the range of each datagram in them.
     pub fn datagrams(&mut self) -> (&mut [u8], impl Iterator<Item = (Range<usize>, Received)>) {
         let messages = self.messages.iter().enumerate();
         let datagrams = messages.flat_map(|(index, (len, received))| {

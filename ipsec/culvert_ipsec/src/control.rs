@@ -11,7 +11,7 @@ use esp::TrafficClass;
 #[repr(C, align(8))]
 pub struct Control([u64; 8]);
 
-/// What came with a received message.
+/// The ancillary data of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     pub class: TrafficClass,
@@ -22,7 +22,7 @@ pub struct Received {
 const INT: libc::c_uint = mem::size_of::<libc::c_int>() as libc::c_uint;
 
 impl Control {
-    /// Attached to a message that is sent: its outer header gets this traffic class, and with `segment` it leaves as
+    /// Attaches itself to a message that is sent: its outer header gets this traffic class, and with `segment` it leaves as
     /// several datagrams of that length.
     pub fn set(
         &mut self,
@@ -55,7 +55,7 @@ impl Control {
         }
     }
 
-    /// Room for what comes with a message that is received.
+    /// Attaches room for the ancillary data of a message that is received.
     pub fn attach(&mut self, header: &mut libc::msghdr) {
         header.msg_control = self.0.as_mut_ptr().cast();
         header.msg_controllen = mem::size_of_val(&self.0) as _;
@@ -74,7 +74,7 @@ unsafe fn put<T>(message: *mut libc::cmsghdr, level: libc::c_int, kind: libc::c_
     }
 }
 
-/// Of a received message whose header still has its `Control`; class zero if the system did not say.
+/// Reads the ancillary data of a received message whose header still has its `Control`. The class is zero if the system gave none.
 ///
 /// # Safety
 /// `header.msg_control` and `msg_controllen` are as recvmmsg left them, and the buffer is alive.

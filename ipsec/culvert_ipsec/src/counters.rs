@@ -1,4 +1,4 @@
-//! What was carried and what was dropped, by cause.
+//! Counts of carried packets, and of dropped ones by cause.
 
 pub use crate::cause::Cause;
 use crate::cause::{CAUSES, NAMES};
@@ -26,7 +26,7 @@ impl Drops {
     }
 }
 
-/// One direction of one tunnel. `last` is in seconds of the monotonic clock.
+/// Packets in one direction of one tunnel. `last` is in seconds of the monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowCount {
     pub packets: u64,

@@ -1,4 +1,4 @@
-//! What the devices share: the wake-up descriptor, waiting, and the clock.
+//! The base of both devices: the wake-up descriptor, waiting, and the clock.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ impl Signal {
     }
 
     pub fn raise(&self) {
-        // It fails only when it is raised 2^64 times over.
+        // The write fails only after 2^64 writes without a read.
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 

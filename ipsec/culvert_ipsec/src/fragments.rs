@@ -85,7 +85,7 @@ mod tests {
         }
         let kept = |fragments: &Fragments, id| fragments.complete(flow(id, 1), 1.0).ports.is_some();
         assert!(ids.clone().all(|id| kept(&fragments, id)));
-        // One that comes again has its place anew.
+        // A datagram that comes again gets the newest place.
         fragments.remember(&flow(0, 0), 1.0);
         fragments.remember(&flow(1000, 0), 1.0);
         let lost: Vec<u16> = ids.filter(|id| !kept(&fragments, *id)).collect();

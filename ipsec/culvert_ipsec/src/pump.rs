@@ -26,7 +26,7 @@ const FRAMES: usize = 64;
 /// After a device error, e.g. while the TUN is down.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What the kernel does for many packets at once. Without, each costs a call.
+/// Kernel offloads: work that the kernel does for many packets at once. Without them each packet costs a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
     /// TCP super-frames to and from the TUN device.
@@ -108,7 +108,7 @@ impl Pump {
         look(&self.shared.tunnels())
     }
 
-    /// As found at the start, and `udp_segment` as of now: a route may refuse it.
+    /// The offloads found at the start; `udp_segment` is the present state, because a route may refuse it.
     pub fn offloads(&self) -> Offloads {
         Offloads {
             udp_segment: self.segmentation.load(Ordering::Relaxed),
@@ -151,7 +151,7 @@ struct Mover {
     frame: Vec<u8>,
     trains: Trains,
     arrivals: Arrivals,
-    /// Where in the arrivals the inner packets stand.
+    /// The ranges of the inner packets in the arrivals.
     inner: Vec<Range<usize>>,
     merger: Merger,
 }
@@ -174,7 +174,7 @@ impl Mover {
         }
     }
 
-    /// One batch in each direction that has packets; a batch that is not full was the last for now.
+    /// Moves one batch in each direction that has packets; a batch that is not full was the last for now.
     fn turn(&mut self, ready: &mut Ready) -> io::Result<()> {
         if ready.udp {
             ready.udp = self.inbound()?;
@@ -185,7 +185,7 @@ impl Mover {
         Ok(())
     }
 
-    /// UDP to TUN; whether more may wait.
+    /// Moves packets from UDP to TUN. Returns whether more may wait.
     fn inbound(&mut self) -> io::Result<bool> {
         let more = self.udp.receive(&mut self.arrivals)?;
         self.inner.clear();
@@ -216,7 +216,7 @@ impl Mover {
         Ok(more)
     }
 
-    /// TUN to UDP; whether more may wait.
+    /// Moves packets from TUN to UDP. Returns whether more may wait.
     fn outbound(&mut self) -> io::Result<bool> {
         let (mut notices, mut failed, mut frames) = (false, 0, 0);
         let now = monotonic();
@@ -224,7 +224,7 @@ impl Mover {
         while frames < FRAMES && !self.trains.is_full() {
             let frame = match self.tun.read(&mut self.frame) {
                 Ok(Some(frame)) => frame,
-                // What was read before it has yet to leave.
+                // The packets that were read before the error have yet to leave.
                 Err(error) if frames == 0 => return Err(error),
                 Ok(None) | Err(_) => break,
             };

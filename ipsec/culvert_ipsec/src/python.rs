@@ -319,7 +319,7 @@ pub(crate) fn invalid(error: impl std::error::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// With its errno, by which Python tells causes apart.
+/// Makes an OSError with its errno, by which Python tells causes apart.
 fn os_error(error: io::Error) -> PyErr {
     match error.raw_os_error() {
         Some(errno) => PyOSError::new_err((errno, error.to_string())),

@@ -1,4 +1,4 @@
-//! Which SA goes on when a state is applied: the one that runs with that key, or a new one.
+//! The choice of the SA that stays when a state is applied: the running one with that key, or a new one.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a tunnel carries: the far side of its selectors (RFC 4301 section 4.4.1.1). No I/O.
+//! Selectors of a tunnel: the far side alone (RFC 4301 section 4.4.1.1). No I/O.
 
 use crate::address::{Address, Prefix, PrefixMap, ends};
 
@@ -26,7 +26,7 @@ impl Selector {
         }
     }
 
-    /// Whether a packet may come out of the tunnel.
+    /// Returns whether a packet may come out of the tunnel.
     pub fn permits(&self, flow: &Flow) -> bool {
         self.prefix.contains(flow.source) && self.carries(flow.protocol, flow.ports.map(|it| it.0))
     }
@@ -38,10 +38,10 @@ impl Selector {
     }
 }
 
-/// Of TCP and UDP: source and destination.
+/// Source and destination port of TCP or UDP.
 pub type Ports = (u16, u16);
 
-/// What makes a datagram's fragments one (RFC 791 section 2.3, RFC 8200 section 4.5).
+/// The fields that all fragments of a datagram share (RFC 791 section 2.3, RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram {
     source: Address,
@@ -54,11 +54,11 @@ pub struct Datagram {
 pub enum Part {
     Whole,
     FirstFragment(Datagram),
-    /// Without a transport header.
+    /// A fragment without a transport header.
     LaterFragment(Datagram),
 }
 
-/// What selectors look at.
+/// The fields of a packet that selectors compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub source: Address,
@@ -70,7 +70,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// From an IP packet, or its headers. An IPv6 extension header other than a fragment's is the protocol.
+    /// Reads an IP packet, or its headers. An IPv6 extension header other than a fragment's is the protocol.
     pub fn of(packet: &[u8]) -> Option<Self> {
         let (source, destination) = ends(packet)?;
         let first = *packet.first()?;
@@ -122,7 +122,7 @@ impl Flow {
     }
 }
 
-/// Which tunnel carries a packet: of the prefixes that cover its destination, the longest with a selector for it.
+/// Chooses the tunnel of a packet: of the prefixes that cover its destination, the longest with a selector for it.
 #[derive(Default)]
 pub struct Routes {
     prefixes: PrefixMap<usize>,
@@ -130,7 +130,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Of two tunnels with a selector for the same packet, the first carries it.
+    /// Adds a selector. When selectors of two tunnels match one packet, the tunnel that was added first carries it.
     pub fn insert(&mut self, selector: Selector, tunnel: usize) {
         let group = self.prefixes.get(selector.prefix).unwrap_or_else(|| {
             self.groups.push(Vec::new());

@@ -13,7 +13,7 @@ use esp::TrafficClass;
 
 /// The kernel's UDP_MAX_SEGMENTS, in its older form.
 const MAX_SEGMENTS: usize = 64;
-/// What one IPv4 packet has room for beside its header and UDP's, and IPv6 has more: the kernel builds a train as if it were one.
+/// Room for payload behind an IPv4 and a UDP header (IPv6 has more): the kernel builds a train as if it were one packet.
 const MAX_BYTES: usize = 65535 - 20 - 8;
 const CAPACITY: usize = 4 * 65536;
 
@@ -31,7 +31,7 @@ impl Train {
         self.bytes.len().div_ceil(self.segment.max(1))
     }
 
-    /// Its packets, each for itself.
+    /// Splits the train into trains of one packet each.
     pub fn each(&self) -> impl Iterator<Item = Train> {
         let (end, segment) = (self.bytes.end, self.segment.max(1));
         let starts = self.bytes.clone().step_by(segment);
@@ -67,7 +67,7 @@ impl Trains {
         }
     }
 
-    /// Where the next packet goes, if it has at most `len` bytes. Any packet fits after `clear`.
+    /// The room for the next packet, if it has at most `len` bytes. Any packet fits after `clear`.
     pub fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..self.used + len)
     }
@@ -89,7 +89,7 @@ impl Trains {
         }
     }
 
-    /// Most of the room is taken.
+    /// Returns whether more than half of the room is taken.
     pub fn is_full(&self) -> bool {
         self.used > CAPACITY / 2
     }
@@ -102,7 +102,7 @@ impl Trains {
         self.bytes.get(at).unwrap_or_default()
     }
 
-    /// All have left. From now on packets are `coupled` to trains, or each is one.
+    /// Forgets the packets, which have left. From now on packets are `coupled` to trains, or each is one.
     pub fn clear(&mut self, coupled: bool) {
         self.used = 0;
         self.trains.clear();

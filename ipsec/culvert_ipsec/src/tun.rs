@@ -26,14 +26,14 @@ pub struct Tun {
     uso: bool,
 }
 
-/// One read: a packet, or a super-frame.
+/// A frame from one read: a packet, or a super-frame.
 pub struct Frame<'a> {
     pub header: Vnet,
     pub packet: &'a [u8],
 }
 
 impl Tun {
-    /// With the offloads that the kernel has, or none.
+    /// Opens the device with the offloads that the kernel has, or with none.
     pub fn open(name: &str, offloads: bool) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -65,7 +65,7 @@ impl Tun {
         self.tso
     }
 
-    /// What it takes as super-frames.
+    /// The packets that the device takes merged to super-frames.
     pub fn mergeable(&self) -> Option<Mergeable> {
         self.tso.then_some(Mergeable {
             link: Link::None,
@@ -118,7 +118,7 @@ impl Tun {
 fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: `ifreq` is plain data, for which all zeros is a value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // One byte stays for the terminating zero.
+    // The name needs a byte for its terminating zero.
     if name.is_empty()
         || name.len() >= request.ifr_name.len()
         || name.contains(['/', '\0', ' ', '%'])

@@ -1,4 +1,4 @@
-//! Which tunnel a packet belongs to, and whether it may pass. No I/O.
+//! Finds the tunnel of each packet, and decides whether the packet may pass. No I/O.
 //!
 //! ```text
 //!  inner ─► longest prefix with a selector for it ─► tunnel ─► source is an inner address of it? ─► its outbound SA: seal ─► (ESP, outer address)
@@ -33,7 +33,7 @@ pub struct Desired {
     /// The device's own, of each family that the tunnel carries.
     pub inner: Vec<IpAddr>,
     pub remote: Vec<Selector>,
-    /// What may come out of the tunnel as well.
+    /// Further selectors that packets out of the tunnel may match.
     pub inbound_only: Vec<Selector>,
     pub outer: SocketAddr,
     pub inbound: Vec<Keyed<InboundSa>>,
@@ -46,7 +46,7 @@ pub enum Refusal {
     DuplicateTunnel(String),
     /// A receiver's SPIs are unique (RFC 4301 section 4.1).
     DuplicateSpi(u32),
-    /// Two SAs with one key would use the same IVs.
+    /// Two SAs have one key: they would use the same IVs.
     SharedKey,
 }
 
@@ -103,7 +103,7 @@ impl Tunnels {
     }
 
     /// Makes `desired` the whole state at once. SAs that stay keep sequence number and window, tunnels that stay keep
-    /// their counters. Of two tunnels with a selector for the same packet the first carries it.
+    /// their counters. When selectors of two tunnels match one packet, the first tunnel carries it.
     pub fn apply(&mut self, desired: Vec<Desired>, now: f64) -> Result<(), Refusal> {
         check(&desired)?;
         let mut tunnels: HashMap<String, Tunnel> = HashMap::new();
@@ -218,12 +218,12 @@ impl Tunnels {
         self.totals.drops.add(&drops);
     }
 
-    /// What came from the TUN was no frame.
+    /// Counts a read from the TUN that was no frame.
     pub fn malformed(&mut self) {
         self.discard(Cause::Malformed, 1);
     }
 
-    /// Opens the payload of a datagram of traffic class `outer` in place: where in it the inner packet stands.
+    /// Opens the payload of a datagram of traffic class `outer` in place. Returns the range of the inner packet in it.
     pub fn inbound(
         &mut self,
         datagram: &mut [u8],
@@ -284,7 +284,7 @@ impl Tunnels {
         Some(opened.range)
     }
 
-    /// Where a keepalive is due now; they count as sent.
+    /// The peers that are due a keepalive now; the keepalives count as sent.
     pub fn due_keepalives(&mut self, now: f64) -> Vec<SocketAddr> {
         let silent = |tunnel: &&mut Tunnel| {
             tunnel.outbound.is_some() && now - tunnel.last_sent >= KEEPALIVE_INTERVAL
@@ -300,7 +300,7 @@ impl Tunnels {
         due
     }
 
-    /// When the next keepalive is due, if nothing is sent until then.
+    /// The time of the next keepalive, if nothing is sent until then.
     pub fn deadline(&self) -> Option<f64> {
         let sending = self
             .tunnels

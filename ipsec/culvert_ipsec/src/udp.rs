@@ -19,10 +19,10 @@ use crate::trains::{Train, Trains};
 const SOCKET_BUFFER: libc::c_int = 4 << 20;
 /// Messages sent in one call.
 const CALL: usize = 64;
-/// How long a sender waits for room in the socket.
+/// A sender waits this long for room in the socket.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// On every IPv6 and IPv4 address, or on every IPv4 address where Linux has no IPv6.
+/// A UDP socket on every IPv6 and IPv4 address, or on every IPv4 address where Linux has no IPv6.
 pub struct Udp {
     socket: UdpSocket,
     v6: bool,
@@ -31,7 +31,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// With the offloads that the kernel has, or none.
+    /// Binds with the offloads that the kernel has, or with none.
     pub fn bind(port: u16, offloads: bool) -> io::Result<Self> {
         let (socket, v6) = match bind(Domain::IPV6, port) {
             Ok(socket) => (socket, true),
@@ -67,17 +67,17 @@ impl Udp {
         Ok(self.socket.local_addr()?.port())
     }
 
-    /// Whether trains leave in one message. It ends for good when a route refuses a train and takes its packets.
+    /// The flag is true while trains leave in one message. It is false for good once a route refuses a train and takes its packets.
     pub fn segmentation(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.segmentation)
     }
 
-    /// Whether datagrams of a row arrive in one message.
+    /// Returns whether datagrams of a row arrive in one message.
     pub fn has_gro(&self) -> bool {
         self.gro
     }
 
-    /// Fills `arrivals`; whether more may wait. A datagram too long comes out empty.
+    /// Fills `arrivals`. Returns whether more may wait. A datagram too long comes out empty.
     pub fn receive(&self, arrivals: &mut Arrivals) -> io::Result<bool> {
         arrivals.clear();
         let mut rooms = arrivals.bytes().chunks_exact_mut(ROOM);
@@ -155,7 +155,7 @@ impl Udp {
         self.socket.send_to(packet, self.spelt(to)).map(|_| ())
     }
 
-    /// As the socket's family has it: an IPv4 address on an IPv6 socket is a mapped one (ipv6(7)).
+    /// The address in the form of the socket's family: an IPv4 address on an IPv6 socket is a mapped one (ipv6(7)).
     fn spelt(&self, to: SocketAddr) -> SocketAddr {
         match to {
             SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
@@ -176,7 +176,7 @@ impl Udp {
         failed
     }
 
-    /// How many of the first were sent, or why the very first one wasn't.
+    /// Sends trains. Returns how many of the first were sent, or the error of the very first one.
     fn send_some(&self, trains: &Trains, rows: &[Train]) -> Result<usize, libc::c_int> {
         let count = rows.len().min(CALL);
         let row = |index: usize| rows.get(index).filter(|_| index < count);

@@ -1,4 +1,4 @@
-//! Which packets pass between a client's tunnels and a gateway, and what becomes of their SAs.
+//! The packets that pass between a client's tunnels and a gateway, and the life of their SAs.
 #![allow(clippy::unwrap_used)]
 
 use std::net::{Ipv6Addr, SocketAddr};
@@ -81,7 +81,7 @@ fn packet6(source: [u8; 16], destination: [u8; 16]) -> Vec<u8> {
     packet
 }
 
-/// What the gateway would send on an SA.
+/// Seals a packet as the gateway does.
 fn from_gateway(sa: &mut OutboundSa, inner: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 200];
     let len = sa.seal(inner, &mut out, NOW).unwrap().len;

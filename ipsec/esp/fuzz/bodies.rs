@@ -1,4 +1,4 @@
-//! What each fuzz target does with its input. `cargo test -p esp` runs them over the committed corpora.
+//! The body of each fuzz target. `cargo test -p esp` runs them over the committed corpora.
 //!
 //! ```text
 //!  open    kind of SA, then steps: raw bytes │ any payload, sealed genuinely │ that, damaged │ the last packet again
@@ -38,7 +38,7 @@ impl<'a> Input<'a> {
         Some(u16::from_be_bytes([self.byte()?, self.byte()?]))
     }
 
-    /// As many bytes as the next byte says, times 8 if its upper bit is set; fewer at the end.
+    /// Takes as many bytes as the next byte says, times 8 if its upper bit is set; fewer at the end.
     fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.byte()?;
         let len = if len < 128 {
@@ -196,7 +196,7 @@ pub fn open(input: &[u8]) {
     }
 }
 
-/// What is sealed has the stated length, and opens to the same bytes; a refused packet changes nothing.
+/// Sealed bytes have the stated length and open to the same bytes; a refused packet changes nothing.
 pub fn seal(input: &[u8]) {
     let mut input = Input(input);
     let (Some(kind), Some(pad)) = (input.byte().map(Kind::of), input.word()) else {
@@ -240,7 +240,7 @@ pub fn seal(input: &[u8]) {
     }
 }
 
-/// Each datagram is one kind, and opens only if the SA's own key sealed it.
+/// Classifies each datagram as one kind; it opens only if the SA's own key sealed it.
 pub fn nat_t(input: &[u8]) {
     let mut input = Input(input);
     let kinds = [0, 3, 9, 12].map(Kind::of);

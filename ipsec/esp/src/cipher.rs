@@ -23,7 +23,7 @@ use crate::wire::{IV, SEQUENCE};
 
 const AES_BLOCK_LEN: usize = 16;
 
-/// What names one packet of an SA.
+/// The numbers that identify one packet of an SA.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) spi: u32,
@@ -186,7 +186,7 @@ impl Crypt {
             Self::Ctr { key, nonce } => {
                 let block = counter_block(*nonce, *iv.first_chunk().ok_or(Failed)?);
                 let context = EncryptionContext::Iv128(FixedLength::from(block));
-                // In counter mode both directions are the same.
+                // Counter mode encrypts and decrypts by the same operation.
                 key.less_safe_encrypt(sealed, context)
                     .map(|_| ())
                     .map_err(|_| Failed)

@@ -37,7 +37,7 @@ pub struct SealOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOutcome {
     pub verdict: Verdict,
-    /// Where the inner packet stands; empty unless the verdict is `Ok` or `SoftLimit`.
+    /// The range of the inner packet; empty unless the verdict is `Ok` or `SoftLimit`.
     pub range: Range<usize>,
     /// Authenticated, and higher than every sequence number before, whatever the verdict.
     pub newest: bool,
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// What an SA of this entry is made of, if one may be made.
+    /// Makes the parts of this entry's SA, if the SA is allowed.
     fn admit(&self, entry: &SaEntry<'_>) -> Option<(Identity, KeyMaterial)> {
         if entry.slot >= self.slots {
             return None;

@@ -25,7 +25,7 @@ pub struct Opened {
     pub range: Range<usize>,
     /// A soft limit is behind: time to rekey. Repeated every few hundred packets.
     pub soft_limit: bool,
-    /// Its sequence number is higher than every one before: where it came from is where the peer is.
+    /// The sequence number is higher than every one before: the packet's source address is where the peer is.
     pub newest: bool,
 }
 
@@ -46,7 +46,7 @@ pub enum OpenError {
     HardLimit,
 }
 
-/// One packet of a batch: the packet, opened in place, and what came of it.
+/// A packet of a batch: the packet, opened in place, and the result.
 pub struct OpenJob<'a> {
     pub packet: &'a mut [u8],
     pub result: Result<Opened, OpenError>,
@@ -126,7 +126,7 @@ impl InboundSa {
         })
     }
 
-    /// Each job as by `open`, in order.
+    /// Opens each job as `open` does, in order.
     pub fn open_batch(&mut self, jobs: &mut [OpenJob<'_>], now: Duration) {
         for job in jobs {
             job.result = self.open(job.packet, now);

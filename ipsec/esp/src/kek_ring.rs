@@ -12,7 +12,7 @@ use crate::suite::AdmittedSuite;
 /// Keys that a ring holds at most. A renewal beyond that drops the oldest key.
 pub const MAX_KEKS: usize = 4;
 
-/// Why a key-encryption key was not forgotten.
+/// A refusal to forget a key-encryption key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForgetError {
     /// The ring does not hold a key of that fingerprint.
@@ -21,7 +21,7 @@ pub enum ForgetError {
     Newest,
 }
 
-/// At least one key, newest first. Threads share it.
+/// Key-encryption keys, at least one, newest first. Threads share the ring.
 pub struct KekRing(RwLock<Held>);
 
 struct Held {
@@ -75,7 +75,7 @@ impl KekRing {
         }
     }
 
-    /// How often the ring has changed: a key that failed to unwrap before a change may unwrap after it.
+    /// The number of changes of the ring: a key that failed to unwrap before a change may unwrap after it.
     pub fn changes(&self) -> u64 {
         self.0.read().changes
     }

@@ -85,7 +85,7 @@ impl Kek {
     ) -> Result<KeyMaterial, KeyError> {
         let len = suite.suite().shape().wrapped();
         let (zeros, wrapped) = wrapped.split_at(WRAPPED_KEY_LEN - len);
-        // Other bytes there would make another name for the same key, and so start it again.
+        // With other bytes there, the same key would have a second name, and would start again under it.
         if zeros.iter().any(|byte| *byte != 0) {
             return Err(KeyError::Integrity);
         }

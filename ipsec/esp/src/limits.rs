@@ -1,4 +1,4 @@
-//! How long an SA may live (RFC 4301 section 4.4.2.1): in packets, in inner bytes, and in seconds since its first packet.
+//! Lifetime of an SA (RFC 4301 section 4.4.2.1): in packets, in inner bytes, and in seconds since its first packet.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) struct Lifetime {
     silent: u64,
 }
 
-/// What an SA has carried, and when it began to.
+/// Packets and bytes that an SA has carried, and the time of its first packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     packets: u64,

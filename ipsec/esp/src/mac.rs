@@ -1,4 +1,4 @@
-//! The integrity algorithms of the legacy suites: HMAC (RFC 2104), cut to the suite's ICV by who uses it.
+//! The integrity algorithms of the legacy suites: HMAC (RFC 2104). The caller cuts the tag to the suite's ICV.
 
 use aws_lc_rs::hmac::{Algorithm, Context, Key};
 use hmac::{Hmac, KeyInit, Mac as _};
@@ -6,7 +6,7 @@ use md5::Md5;
 
 use crate::key::KeyError;
 
-/// At least as long as every ICV.
+/// Bytes of a tag: at least as many as of every ICV.
 const TAG_LEN: usize = 16;
 
 #[allow(clippy::large_enum_variant, reason = "it is in the SA's box")]

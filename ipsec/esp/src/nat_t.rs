@@ -1,4 +1,4 @@
-//! What a datagram on the port of UDP encapsulation is (RFC 3948 section 2).
+//! Kinds of datagrams on the port of UDP encapsulation (RFC 3948 section 2).
 
 use crate::wire::{Spi, packet_spi};
 

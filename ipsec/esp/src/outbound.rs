@@ -28,7 +28,7 @@ pub struct Sealed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
-    /// Not a whole IPv4 or IPv6 packet.
+    /// The inner bytes are not a whole IPv4 or IPv6 packet.
     Malformed,
     /// The buffer is shorter than `OutboundSa::sealed_len` of the inner packet.
     BufferTooSmall,
@@ -38,7 +38,7 @@ pub enum SealError {
     NoRandomness,
 }
 
-/// One packet of a batch: what to seal, where to, and what came of it.
+/// A packet of a batch: the packet to seal, the buffer for the result, and the result.
 pub struct SealJob<'a> {
     pub inner: &'a [u8],
     pub out: &'a mut [u8],
@@ -84,7 +84,7 @@ impl OutboundSa {
     }
 
     /// Seals in place the IP packet that stands at `inner_at` of `out`, as long as its own header says, which is at most
-    /// `inner_len`. What is around it is overwritten.
+    /// `inner_len`. The bytes around it are overwritten.
     pub fn seal_in_place(
         &mut self,
         inner_len: usize,
@@ -99,12 +99,12 @@ impl OutboundSa {
         self.seal_placed(inner_len, next_header, out, now)
     }
 
-    /// Where in an ESP packet the inner packet begins.
+    /// The offset of the inner packet in an ESP packet.
     pub fn inner_at(&self) -> usize {
         self.cipher.shape.header()
     }
 
-    /// A dummy packet (RFC 4303 section 2.6) with `len` random bytes inside; the peer drops it.
+    /// Seals a dummy packet (RFC 4303 section 2.6) with `len` random bytes inside; the peer drops it.
     pub fn seal_dummy(
         &mut self,
         len: usize,
@@ -117,7 +117,7 @@ impl OutboundSa {
         self.seal_payload(noise, NEXT_HEADER_NONE, out, now)
     }
 
-    /// Each job as by `seal`, in order.
+    /// Seals each job as `seal` does, in order.
     pub fn seal_batch(&mut self, jobs: &mut [SealJob<'_>], now: Duration) {
         for job in jobs {
             job.result = self.seal(job.inner, job.out, now);

@@ -1,4 +1,4 @@
-//! What keys that left their SAs have spent. A key that comes back must not start again: that would reuse IVs on the way
+//! Usage of keys that left their SAs. A key that comes back must not start again: that would reuse IVs on the way
 //! out and accept replays on the way in.
 
 use std::collections::{BTreeMap, HashMap};
@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use crate::limits::Usage;
 
-/// What an SA has used of its key.
+/// Usage of a key by its SA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
     /// The highest sequence number sent or accepted.
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> Retired<K> {
         }
     }
 
-    /// The key comes back.
+    /// Takes out the usage of a key that comes back.
     pub fn take(&mut self, key: &K) -> Option<Spent> {
         let (age, spent) = self.keys.remove(key)?;
         self.by_age.remove(&age);

@@ -1,10 +1,10 @@
-//! Which SA a slot holds, and what the keys that left their slots have spent.
+//! The SA of each slot, and the usage of the keys that left their slots.
 //!
 //! ```text
 //!  a packet ──────────────► lock of its slot ─► seal or open
 //!  a packet of another SA ► lock of the keys ─► locks of the slots that it changes, one at a time
 //! ```
-//! So packets of different SAs do not wait for each other, and who waits for the keys holds no slot.
+//! So packets of different SAs do not wait for each other, and no slot is locked while waiting for the keys.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::retired::{Resumable, Retired, Spent};
 use crate::wire::Spi;
 
-/// What a table entry says of an SA, as it stands there.
+/// An SA as a table entry describes it, unchecked.
 #[derive(Clone, Copy)]
 pub struct SaEntry<'a> {
     pub slot: u32,
@@ -30,7 +30,7 @@ pub struct SaEntry<'a> {
     pub hard: Limits,
 }
 
-/// What makes an SA another one. The wrapped key alone names the key.
+/// The fields that distinguish one SA from another. The wrapped key alone names the key.
 #[derive(PartialEq)]
 pub(crate) struct Identity {
     pub(crate) wrapped: WrappedKey,
@@ -62,7 +62,7 @@ pub(crate) struct Slots<S> {
 type Page<S> = Box<[OnceLock<Box<Slot<S>>>]>;
 type Slot<S> = Mutex<Option<Held<S>>>;
 
-/// Where each key is. Slots change what they hold under its lock only.
+/// The place of each key. Slots change what they hold under its lock only.
 struct Keys {
     live: HashTable<Live>,
     retired: Retired<WrappedKey>,
@@ -100,7 +100,7 @@ impl<S: Resumable> Slots<S> {
         make: impl FnOnce() -> Option<(Identity, S)>,
         work: impl FnOnce(&mut S) -> R,
     ) -> Option<R> {
-        // What is in a slot was admitted once, and an entry of the same words is again.
+        // The SA in a slot was admitted once; an equal entry needs no second admission.
         if let Some(place) = self.place(entry.slot)
             && let Some(held) = &mut *place.lock()
             && held.identity.is_of(entry)

@@ -33,7 +33,7 @@ impl Suite {
         self.shape().material()
     }
 
-    /// Of a legacy suite: all their numbers differ in the last three bits.
+    /// The bit of a legacy suite: the numbers of all legacy suites differ in the last three bits.
     const fn bit(self) -> u8 {
         1 << (self as u8 & 7)
     }
@@ -76,7 +76,7 @@ impl fmt::Display for UnknownSuite {
 
 impl std::error::Error for UnknownSuite {}
 
-/// Every suite that is not legacy, and the legacy ones that somebody turned on.
+/// Suites that may be used: all that are not legacy, and the legacy ones that are turned on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSuites {
     legacy: u8,

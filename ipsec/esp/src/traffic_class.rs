@@ -35,7 +35,7 @@ impl TrafficClass {
         Ok(Self(self.0 & !ECN | ecn))
     }
 
-    /// Of an IPv4 or IPv6 packet.
+    /// Reads the traffic class of an IPv4 or IPv6 packet.
     pub fn of(packet: &[u8]) -> Option<Self> {
         let [first, second, ..] = *packet else {
             return None;

@@ -53,7 +53,7 @@ impl ReplayWindow {
         (high <= u64::from(u32::MAX)).then_some(high << 32 | u64::from(low))
     }
 
-    /// Not seen before and not older than the window.
+    /// Returns whether the number was not seen before and is not older than the window.
     pub(crate) fn is_new(&self, sequence: u64) -> bool {
         if sequence > self.top {
             return true;

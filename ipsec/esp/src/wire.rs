@@ -89,7 +89,7 @@ impl Suite {
         sealed_len(&self.shape(), inner_len)
     }
 
-    /// Where in an ESP packet the encrypted part begins, and with it the inner packet.
+    /// The offset of the encrypted part in an ESP packet, and with it of the inner packet.
     pub const fn inner_at(self) -> usize {
         self.shape().header()
     }
@@ -116,8 +116,8 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
         .map(|value| u32::from_be_bytes(*value))
 }
 
-/// An IP packet by its own header: the next header value that announces it, and its total length. What follows that
-/// length is link or TFC padding (RFC 4303 section 2.7).
+/// Reads an IP packet's own header: the next header value that announces it, and its total length. Bytes behind that
+/// length are link or TFC padding (RFC 4303 section 2.7).
 pub(crate) fn inner_packet(bytes: &[u8]) -> Option<(u8, usize)> {
     let be16 = |at: usize| {
         Some(usize::from(u16::from_be_bytes([

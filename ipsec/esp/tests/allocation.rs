@@ -44,7 +44,7 @@ unsafe extern "C" {
     fn malloc_usable_size(block: *mut c_void) -> usize;
 }
 
-// These take the place of glibc's for this whole program.
+// These functions take the place of glibc's for this whole program.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     taken(unsafe { __libc_malloc(size) })
@@ -165,7 +165,7 @@ fn no_packet_of_a_known_sa_allocates_in_the_engine() {
     }
 }
 
-/// What an SA costs from its first packet on; before, it costs nothing here.
+/// An SA takes memory from its first packet on; before, it takes none here.
 #[test]
 fn an_sa_in_use_takes_little_memory() {
     const SAS: u32 = 1000;

@@ -1,4 +1,4 @@
-//! What a P4 target sees of the engine.
+//! The engine, as a P4 target uses it.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -289,7 +289,7 @@ const PACKETS: usize = 500;
 fn threads_that_seal_on_one_sa_use_each_number_once() {
     let gateway = Gateway::new(2);
     let sealed = |key: &WrappedKey| -> Vec<_> {
-        // As when an entry moves: threads that still see the former one take its key back and forth.
+        // An entry moves: threads that still see the former entry take its key back and forth.
         let slots = (0..PACKETS).map(|at| (at / 50 % 2) as u32);
         slots
             .map(|slot| sequence(&gateway.seal(slot, key, SPI).1))

@@ -1,4 +1,4 @@
-//! Two ends of a tunnel, and what happens to packets between them, for every suite.
+//! Packets between two ends of a tunnel, for every suite.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

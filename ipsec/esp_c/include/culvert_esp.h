@@ -20,7 +20,7 @@
 // Bytes of the longest packet that is opened or sealed.
 #define CULVERT_ESP_MAX_PACKET 65535
 
-// Whether a call was well-formed.
+// Result of a call's checks.
 typedef enum {
   // The call was carried out; the packet's fate is in the verdict.
   CULVERT_ESP_STATUS_OK = 0,
@@ -50,7 +50,7 @@ typedef enum {
   CULVERT_ESP_STATUS_BROKEN = 12,
 } CulvertEspStatus;
 
-// What became of a packet; as `Verdict` in p4/gateway/esp_engine.p4.
+// The fate of a packet; as `Verdict` in p4/gateway/esp_engine.p4.
 enum CulvertEspVerdict
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint8_t
@@ -75,13 +75,13 @@ typedef uint8_t CulvertEspVerdict;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// One engine: SAs by slot, inbound and outbound. Any thread may use it; calls wait for each other.
+// An engine: SAs by slot, inbound and outbound. Any thread may use it; calls wait for each other.
 typedef struct CulvertEsp CulvertEsp;
 
-// How long an SA may live; 0 means no limit. Seconds count from its first packet in the engine.
+// Lifetime limits of an SA; 0 means no limit. Seconds count from its first packet in the engine.
 typedef struct {
   uint64_t packets;
-  // Of inner packets.
+  // Bytes of inner packets.
   uint64_t bytes;
   uint32_t seconds;
 } CulvertEspLimits;
@@ -90,7 +90,7 @@ typedef struct {
 typedef struct {
   uint32_t slot;
   uint32_t spi;
-  // As `Suite` in p4/gateway/esp_engine.p4.
+  // Number of the suite, as in `Suite` of p4/gateway/esp_engine.p4.
   uint8_t suite;
   // Extended sequence numbers (RFC 4303 section 2.2.1) unless 0.
   uint8_t esn;
@@ -102,18 +102,18 @@ typedef struct {
   CulvertEspLimits hard;
 } CulvertEspSa;
 
-// What came of opening. `offset` and `len` are 0 unless the verdict is OK or SOFT_LIMIT.
+// Result of opening. `offset` and `len` are 0 unless the verdict is OK or SOFT_LIMIT.
 typedef struct {
   CulvertEspVerdict verdict;
   // Authenticated, and higher than every sequence number before, whatever the verdict.
   bool newest;
-  // Where in `packet` the inner IP packet starts.
+  // Offset of the inner IP packet in `packet`.
   size_t offset;
   // Bytes of the inner IP packet.
   size_t len;
 } CulvertEspOpened;
 
-// What came of sealing. `len` is 0 unless the verdict is OK or SOFT_LIMIT.
+// Result of sealing. `len` is 0 unless the verdict is OK or SOFT_LIMIT.
 typedef struct {
   CulvertEspVerdict verdict;
   // Bytes of the ESP packet in `out`, from its SPI.
@@ -136,7 +136,7 @@ CulvertEspStatus culvert_esp_new_from_file(const char *kek_path,
                                            uint32_t slots,
                                            CulvertEsp **engine);
 
-// As `culvert_esp_new_from_file`, with the key-encryption key itself. `kek` may be wiped after the call.
+// Makes an engine as `culvert_esp_new_from_file` does, from the key-encryption key itself. `kek` may be wiped after the call.
 //
 // # Safety
 // The caller's promise.
@@ -153,7 +153,7 @@ CulvertEspStatus culvert_esp_new(const uint8_t *kek,
 void culvert_esp_free(CulvertEsp *engine);
 
 // Opens, in place, the `len` bytes of ESP at `packet`, from the SPI to the end of the ICV. `now_ms` is a monotonic
-// clock in milliseconds. Whatever the verdict, the bytes at `packet` may have changed.
+// clock in milliseconds. The bytes at `packet` may have changed whatever the verdict.
 //
 // # Safety
 // The caller's promise.

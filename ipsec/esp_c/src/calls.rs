@@ -1,6 +1,6 @@
 //! The functions that C calls. All unsafe code of this crate is here.
 //!
-//! What no check can see is the caller's promise, for every function: a pointer that is neither NULL nor misaligned
+//! The caller's promise, which no check can see, for every function: a pointer that is neither NULL nor misaligned
 //! points to as many initialised bytes as its length says, nobody else writes them during the call, texts end with a
 //! zero byte, and an engine comes from `culvert_esp_new*` and was not freed.
 
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn culvert_esp_new_from_file(
     })
 }
 
-/// As `culvert_esp_new_from_file`, with the key-encryption key itself. `kek` may be wiped after the call.
+/// Makes an engine as `culvert_esp_new_from_file` does, from the key-encryption key itself. `kek` may be wiped after the call.
 ///
 /// # Safety
 /// The caller's promise.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn culvert_esp_free(engine: *mut CulvertEsp) {
 }
 
 /// Opens, in place, the `len` bytes of ESP at `packet`, from the SPI to the end of the ICV. `now_ms` is a monotonic
-/// clock in milliseconds. Whatever the verdict, the bytes at `packet` may have changed.
+/// clock in milliseconds. The bytes at `packet` may have changed whatever the verdict.
 ///
 /// # Safety
 /// The caller's promise.

@@ -1,4 +1,4 @@
-//! What crosses the border by value or by pointer. Every bit pattern of what C hands in is a valid value.
+//! Types that cross the border by value or by pointer. Every bit pattern that C hands in is a valid value.
 
 use std::ffi::CStr;
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ pub const CULVERT_ESP_MAX_PACKET: usize = 65535;
 const _: () = assert!(CULVERT_ESP_WRAPPED_KEY_LEN == esp::WRAPPED_KEY_LEN);
 const _: () = assert!(CULVERT_ESP_OVERHEAD >= esp::MAX_OVERHEAD);
 
-/// One engine: SAs by slot, inbound and outbound. Any thread may use it; calls wait for each other.
+/// An engine: SAs by slot, inbound and outbound. Any thread may use it; calls wait for each other.
 pub struct CulvertEsp(pub(crate) Mutex<Engine>);
 
-/// Whether a call was well-formed.
+/// Result of a call's checks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CulvertEspStatus {
@@ -50,7 +50,7 @@ pub enum CulvertEspStatus {
     Broken = 12,
 }
 
-/// What became of a packet; as `Verdict` in p4/gateway/esp_engine.p4.
+/// The fate of a packet; as `Verdict` in p4/gateway/esp_engine.p4.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CulvertEspVerdict {
@@ -66,12 +66,12 @@ pub enum CulvertEspVerdict {
     Key = 7,
 }
 
-/// How long an SA may live; 0 means no limit. Seconds count from its first packet in the engine.
+/// Lifetime limits of an SA; 0 means no limit. Seconds count from its first packet in the engine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CulvertEspLimits {
     pub packets: u64,
-    /// Of inner packets.
+    /// Bytes of inner packets.
     pub bytes: u64,
     pub seconds: u32,
 }
@@ -82,7 +82,7 @@ pub struct CulvertEspLimits {
 pub struct CulvertEspSa {
     pub slot: u32,
     pub spi: u32,
-    /// As `Suite` in p4/gateway/esp_engine.p4.
+    /// Number of the suite, as in `Suite` of p4/gateway/esp_engine.p4.
     pub suite: u8,
     /// Extended sequence numbers (RFC 4303 section 2.2.1) unless 0.
     pub esn: u8,
@@ -94,20 +94,20 @@ pub struct CulvertEspSa {
     pub hard: CulvertEspLimits,
 }
 
-/// What came of opening. `offset` and `len` are 0 unless the verdict is OK or SOFT_LIMIT.
+/// Result of opening. `offset` and `len` are 0 unless the verdict is OK or SOFT_LIMIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CulvertEspOpened {
     pub verdict: CulvertEspVerdict,
     /// Authenticated, and higher than every sequence number before, whatever the verdict.
     pub newest: bool,
-    /// Where in `packet` the inner IP packet starts.
+    /// Offset of the inner IP packet in `packet`.
     pub offset: usize,
     /// Bytes of the inner IP packet.
     pub len: usize,
 }
 
-/// What came of sealing. `len` is 0 unless the verdict is OK or SOFT_LIMIT.
+/// Result of sealing. `len` is 0 unless the verdict is OK or SOFT_LIMIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CulvertEspSealed {

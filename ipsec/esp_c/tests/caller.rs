@@ -50,7 +50,7 @@ fn the_header_is_cpp_too() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// For each suite its number and a key of its own, wrapped.
+/// The number of each suite and a key of its own, wrapped.
 fn keys() -> Vec<u8> {
     let all: AllowedSuites = SUITES.into_iter().collect();
     let mut keys = Vec::new();

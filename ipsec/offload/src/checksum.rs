@@ -5,7 +5,7 @@ const WORD: usize = 4;
 
 /// The ones' complement sum of big-endian 16-bit words, the last one filled up with a zero byte: at most 0xffff.
 pub fn sum(bytes: &[u8]) -> u32 {
-    // In the machine's byte order, which RFC 1071 section 2 (B) allows, and in lanes that a compiler makes vectors of.
+    // The sum is in the machine's byte order, which RFC 1071 section 2 (B) allows, and in lanes that a compiler makes vectors of.
     let mut lanes = [0u64; BLOCK / WORD];
     let mut blocks = bytes.chunks_exact(BLOCK);
     for block in &mut blocks {

@@ -1,4 +1,4 @@
-//! Where the headers of a TCP or UDP packet lie in its frame.
+//! Offsets of the headers of a TCP or UDP packet in its frame.
 //!
 //! ```text
 //!   │ Ethernet, up to two VLAN tags │ IPv4 or IPv6 │ TCP or UDP │ payload │ padding │
@@ -12,7 +12,7 @@ const TPIDS: [u16; 2] = [0x8100, 0x88a8];
 const MAX_TAGS: usize = 2;
 const ETHERNET_LEN: usize = 14;
 const IPV6_LEN: usize = 40;
-/// More fragments, and the offset (RFC 791).
+/// The bits "more fragments" and fragment offset (RFC 791).
 const FRAGMENT: u16 = 0x3fff;
 /// Extension headers of IPv6 that a packet may have without being another's part or having another destination.
 const HOP_BY_HOP: u8 = 0;
@@ -23,7 +23,7 @@ const ESP_IN_UDP: u16 = 4500;
 /// The longest headers that are known: two tags, IPv4 and TCP with all their options, or IPv6 with some.
 pub(crate) const MAX_HEADERS: usize = ETHERNET_LEN + 4 * MAX_TAGS + 60 + 60;
 
-/// What a frame begins with.
+/// The outermost header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// The IP header.
@@ -67,12 +67,12 @@ pub struct Layers {
     pub ip: usize,
     pub transport: usize,
     pub payload: usize,
-    /// Where the IP packet ends, as its header says.
+    /// The end of the IP packet, as its header says.
     pub end: usize,
 }
 
 impl Layers {
-    /// None: neither TCP nor UDP, a fragment, too long headers, or not whole.
+    /// Returns `None` for a packet that is neither TCP nor UDP, is a fragment, has too long headers, or is not whole.
     pub fn of(frame: &[u8], link: Link) -> Option<Self> {
         let (ip, kind) = match link {
             Link::None => (0, None),
@@ -150,7 +150,7 @@ impl Layers {
         self.version == Ip::V6 || sum(&frame[self.ip..self.transport]) == 0xffff
     }
 
-    /// All checksums are there, and right.
+    /// Returns whether all checksums are there and right.
     pub fn is_right(&self, frame: &[u8]) -> bool {
         let length = (self.end - self.transport) as u32;
         let body = sum(&frame[self.transport..self.end]);

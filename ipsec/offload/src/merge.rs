@@ -1,4 +1,4 @@
-//! Packets of one flow to super-frames, which the kernel or the interface splits again.
+//! Merges packets of one flow into super-frames, which the kernel or the interface splits again.
 //!
 //! ```text
 //!   packets    A A B A C B      as they were sent
@@ -9,7 +9,7 @@
 //! ```
 //! A packet joins the train of its flow when it goes on where that one ends, and every header field that a segment does not change is
 //! equal (traffic class and ECN among them, and TCP's options, window and acknowledgement). Checksums are verified before. A shorter
-//! segment, PSH or FIN ends a train. What is merged here and split again is the same packets, but for the ids of IPv4 packets that must
+//! segment, PSH or FIN ends a train. Packets that are merged here and split again are the same, but for the ids of IPv4 packets that must
 //! not be fragmented (which say nothing then: RFC 6864, section 4.1) and the checksum of ESP in UDP (RFC 3948, section 2.1).
 
 use crate::checksum::{fold, sum};
@@ -32,7 +32,7 @@ const ECE: u8 = 0x40;
 /// DF (RFC 791), in the byte that it is in.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// What may be merged.
+/// The packets that an interface takes merged.
 #[derive(Clone, Copy, Debug)]
 pub struct Mergeable {
     pub link: Link,
@@ -75,7 +75,7 @@ impl Mergeable {
 #[derive(Default)]
 pub struct Merger {
     trains: Vec<Train>,
-    /// Of `trains`, those of this batch; the others keep their memory for the next.
+    /// Number of the trains in this batch, the first ones; the others keep their memory for the next batch.
     used: usize,
     /// Indices of trains that can grow, oldest first.
     open: Vec<usize>,
@@ -98,7 +98,7 @@ impl Merger {
             };
             let bytes = packet(number);
             let Some(layers) = Layers::of(bytes, may.link) else {
-                // Whichever flow it is of, nothing overtakes it.
+                // The packet may belong to any flow, so no packet may overtake it.
                 self.open.clear();
                 self.begin(number);
                 continue;
@@ -135,7 +135,7 @@ impl Merger {
         }
     }
 
-    /// Those of the last batch.
+    /// The trains of the last batch.
     pub fn trains(&self) -> &[Train] {
         &self.trains[..self.used]
     }
@@ -162,7 +162,7 @@ pub struct Train {
     /// Payload bytes of each packet but the last, and of all.
     size: usize,
     payload: usize,
-    /// From one IPv4 id to the next.
+    /// Difference between one IPv4 id and the next.
     step: u16,
     /// PSH and FIN of the last packet.
     ending: u8,
@@ -203,7 +203,7 @@ impl Train {
         &self.head[..VNET_LEN + self.headers]
     }
 
-    /// Of a train of several.
+    /// The protocol of a train of several packets.
     pub fn protocol(&self) -> Option<Transport> {
         self.layers
             .filter(|_| self.packets.len() > 1)
@@ -218,7 +218,7 @@ impl Train {
         self.layers = None;
     }
 
-    /// Whether others may follow its first packet.
+    /// Begins a train. Returns whether other packets may follow its first one.
     fn open(&mut self, first: &[u8], layers: Layers) -> bool {
         self.size = layers.end - layers.payload;
         self.payload = self.size;
@@ -260,7 +260,7 @@ impl Train {
             && layers.is_sound(next)
     }
 
-    /// All headers are the same, but for what runs from packet to packet.
+    /// Returns whether all headers are the same, but for the fields that change from packet to packet.
     fn goes_on(&mut self, first: &[u8], next: &[u8], own: &Layers) -> bool {
         let Layers {
             ip,

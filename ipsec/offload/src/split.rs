@@ -1,4 +1,4 @@
-//! One frame from the kernel to the packets that it stands for, in place or elsewhere.
+//! Splits one frame from the kernel into the packets that it stands for, in place or elsewhere.
 //!
 //! ```text
 //!   │ headers │ payload 1 │ payload 2 │ payload 3 │      in place each packet is built where its payload lies: its headers
@@ -18,14 +18,14 @@ use crate::vnet::Vnet;
 /// Packets that one super-frame may stand for: 64 KiB in the smallest segments that TCP on Linux makes (48 bytes) are 1,365.
 const MAX_SEGMENTS: usize = 2048;
 
-/// Of a checksum in an SCTP header (RFC 9260): a CRC, which is no sum.
+/// Offset of the checksum in an SCTP header (RFC 9260): a CRC, which is no sum.
 const SCTP_CHECKSUM: u16 = 8;
 
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Why a frame is not what the header before it says.
+/// The contradiction between a frame and the header before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     Checksum,
@@ -128,10 +128,10 @@ struct Plan {
     left: Left,
 }
 
-/// To be done for each packet.
+/// Work that is left for each packet.
 enum Left {
     Nothing,
-    /// Where the checksum goes that covers all from `start` on.
+    /// Put the checksum of the bytes from `start` on at `at`.
     Checksum {
         start: usize,
         at: usize,
@@ -227,7 +227,7 @@ impl Plan {
         })
     }
 
-    /// Of packet `index`, in the frame.
+    /// The range of packet `index`'s payload in the frame.
     fn payload(&self, index: usize) -> Range<usize> {
         let start = self.headers + index * self.size;
         start..(start + self.size).min(self.end)

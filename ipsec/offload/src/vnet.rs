@@ -7,7 +7,7 @@
 
 pub const VNET_LEN: usize = 10;
 
-/// How far a packet is from one that may go out. The default: it is one.
+/// The work that is left before a packet may go out. The default: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vnet {
     pub flags: u8,
@@ -23,7 +23,7 @@ pub struct Vnet {
 impl Vnet {
     /// The checksum at `csum_start + csum_offset` holds the sum of the pseudo-header alone.
     pub const NEEDS_CSUM: u8 = 1;
-    /// All checksums have been found right.
+    /// The receiver found all checksums right.
     pub const DATA_VALID: u8 = 2;
 
     pub const GSO_NONE: u8 = 0;

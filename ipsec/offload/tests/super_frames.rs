@@ -18,7 +18,7 @@ const MAY: Mergeable = Mergeable {
     udp: true,
 };
 
-/// In place and elsewhere, which must agree.
+/// Splits in place and elsewhere, and checks that both agree.
 fn split(link: Link, frame: &[u8], vnet: &Vnet) -> Result<Vec<Vec<u8>>, Malformed> {
     let (mut whole, mut found) = (frame.to_vec(), vec![]);
     let count = packets(&mut whole, link, vnet, |packet| found.push(packet.to_vec()));
@@ -46,7 +46,7 @@ fn split(link: Link, frame: &[u8], vnet: &Vnet) -> Result<Vec<Vec<u8>>, Malforme
     Ok(found)
 }
 
-/// What the kernel would be given.
+/// The frames that the kernel would be given.
 fn merged(link: Link, packets: &[Vec<u8>]) -> Vec<(Vnet, Vec<u8>)> {
     let may = Mergeable { link, ..MAY };
     let mut merger = Merger::default();
@@ -107,7 +107,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
     )
 }
 
-/// What happens next to a flow.
+/// The next event of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Data(usize),
@@ -233,7 +233,7 @@ proptest! {
         prop_assert_eq!(merged(whole.link, &found), [expected]);
     }
 
-    /// Whatever leaves in whatever order, the packets of a flow are those that were sent.
+    /// The packets of each flow come out as they were sent, whatever other flows do.
     #[test]
     fn what_is_merged_splits_into_what_it_was((link, packets) in flows()) {
         let again = again(link, &merged(link, &packets));

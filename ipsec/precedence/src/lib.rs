@@ -1,4 +1,4 @@
-//! How soon a thread that moves packets gets a processor.
+//! The scheduling of a thread that moves packets.
 //!
 //! ```text
 //!   URGENT (SCHED_FIFO) ──it works a quarter of the time──► BUSY (its niceness) ──less──► URGENT

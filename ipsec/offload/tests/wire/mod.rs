@@ -72,7 +72,7 @@ impl Packet {
             }
     }
 
-    /// With right checksums.
+    /// The frame with right checksums.
     pub fn frame(&self) -> Vec<u8> {
         let mut frame = self.unfinished();
         let at = self.transport();
@@ -84,7 +84,7 @@ impl Packet {
         frame
     }
 
-    /// With the sum of the pseudo-header where the checksum goes, as one comes from the kernel whose checksum is left to do.
+    /// The frame with the sum of the pseudo-header in the checksum field, as the kernel gives it when it leaves the checksum to us.
     pub fn unfinished(&self) -> Vec<u8> {
         let mut transport = vec![0x13, 0x37];
         transport.extend(self.port.to_be_bytes());
@@ -164,7 +164,7 @@ impl Packet {
         }
     }
 
-    /// This packet, and makes it the next of its flow.
+    /// Returns this packet, and makes it the next of its flow.
     pub fn step(&mut self) -> Vec<u8> {
         let frame = self.frame();
         self.sequence = self.sequence.wrapping_add(self.payload.len() as u32);
