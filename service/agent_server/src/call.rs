@@ -1,4 +1,4 @@
-//! One call: its message goes to Python whole, its replies come back one by one.
+//! A call of a device: its message goes to Python whole, its replies come back one by one.
 //!
 //! gRPC's frames are made here, because the buffers of tonic's codec stay as long as the longest message of a stream.
 
@@ -22,7 +22,7 @@ use crate::news::{Asked, Board, Device, News, Reply};
 
 /// Bytes of the longest request: a certificate's, or what a device tells of itself, is a few thousand.
 pub const LONGEST: usize = 16 << 10;
-/// How long a request may take to arrive.
+/// A request must arrive within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The delay before a call beyond the rate is refused: a device that calls again at once would otherwise keep a processor busy.
 const DELAY: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 /// A refusal is a head and nothing else.
 pub type Answer = Either<Replies, Empty<Bytes>>;
 
-/// How a call is refused without asking Python.
+/// A refusal of a call without asking Python.
 pub struct Refusal {
     pub code: i32,
     pub said: String,
@@ -49,7 +49,7 @@ impl Refusal {
     }
 }
 
-/// What each call needs: the way to Python, the limits, and the refusals.
+/// The state that all calls share: the way to Python, the limits, and the refusals.
 pub struct Called {
     pub board: Arc<Board<News>>,
     pub devices: Arc<Devices>,
@@ -67,7 +67,7 @@ impl Called {
     }
 }
 
-/// Any method: one that answers once is a stream of one message on the wire.
+/// Answers any method: a method that answers once is a stream of one message on the wire.
 pub async fn answer(
     called: Arc<Called>,
     device: Device,
@@ -124,7 +124,7 @@ pub async fn answer(
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// What goes in front of a message, and the message.
+/// Puts the prefix in front of a message.
 pub fn framed(message: &[u8]) -> Option<Bytes> {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
@@ -133,7 +133,7 @@ pub fn framed(message: &[u8]) -> Option<Bytes> {
     Some(framed.freeze())
 }
 
-/// The request's one message; none when it is too long.
+/// Gathers the request's one message; none when it is too long.
 async fn gathered(body: Incoming) -> Result<Option<Bytes>, Status> {
     let mut whole = match Limited::new(body, PREFIX + LONGEST).collect().await {
         Ok(whole) => whole.to_bytes(),
@@ -171,7 +171,7 @@ fn end_of(reply: Option<Reply>) -> Status {
 fn headers(status: &Status) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if status.add_header(&mut headers).is_err() {
-        // What it says is nothing that a header may carry.
+        // The status has text that no header may carry.
         headers.insert(Status::GRPC_STATUS, (status.code() as i32).into());
     }
     headers

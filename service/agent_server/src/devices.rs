@@ -26,7 +26,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(2);
 const DENIED: usize = 1 << 16;
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// How many calls of a device were refused because they exceeded the rate.
+/// The number of a device's calls that were refused because they exceeded the rate.
 pub struct Limited {
     pub fingerprint: Fingerprint,
     pub address: IpAddr,
@@ -83,7 +83,7 @@ impl Devices {
         }
     }
 
-    /// Whether a handshake with this certificate may succeed now.
+    /// Returns whether a handshake with this certificate may succeed now.
     pub fn may_connect(&self, fingerprint: &Fingerprint) -> bool {
         let now = Instant::now();
         self.state().denied.may_connect(*fingerprint, now)

@@ -20,9 +20,9 @@ use crate::devices::{Seat, fingerprint};
 use crate::news::{Condition, Device, News};
 use crate::port::{self, Place, Port, SILENCE};
 
-/// How often a device that says nothing is asked whether it is there; it asks as well, every five minutes.
+/// Interval at which we check that a silent device is there; the device checks as well, every five minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(600);
-/// How often Python is told about refused calls, and connections of refused certificates are cut.
+/// Interval at which Python is told about refused calls, and connections of refused certificates are cut.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Streams of a connection at once; `devices` counts the calls of all connections of a device.
@@ -33,7 +33,7 @@ const STREAM_WINDOW: u32 = 32 << 10;
 /// Bytes of a request's headers.
 const HEADERS: u32 = 8 << 10;
 
-/// From `ending` on nobody new comes, and connections end with the calls that are under way.
+/// Serves until `ending`. Then it accepts no new connection, and each connection ends with the calls that are under way.
 pub async fn serve(
     listener: TcpListener,
     shown: watch::Receiver<Arc<ServerConfig>>,
@@ -99,7 +99,7 @@ async fn connection(
     tokio::spawn(conversation(stream, device, called, watcher, seat, ended));
 }
 
-/// No `async fn`, whose future would have room for the stream twice. Why a device went is of no use to anybody.
+/// Serves one connection, and ignores its error. An `async fn`'s future would have room for the stream twice.
 fn conversation(
     stream: TlsStream<TcpStream>,
     device: Device,

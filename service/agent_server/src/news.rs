@@ -1,4 +1,4 @@
-//! What Python has to be told, in its order.
+//! News for Python, in order.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::devices::{Fingerprint, Limited};
 /// Events that get one line in the log with a count, not a line each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// At a limit: a connection was refused, or an older one was closed for it.
+    /// A connection was refused at a limit, or an older one was closed for it.
     Connections,
     /// A client did not finish the TLS handshake.
     Handshakes,
@@ -117,7 +117,7 @@ impl<N> Board<N> {
     pub fn tell(&self, one: N) {
         let mut news = self.news();
         if news.is_empty() {
-            // It cannot be full: whoever takes the news takes the byte.
+            // The pair cannot be full: taking the news takes the byte.
             let _ = (&self.bell).write(&[0]);
         }
         news.push(one);

@@ -15,7 +15,7 @@ use crate::news::{Board, Condition, Told};
 
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often connections that have been silent for too long are closed.
+/// Interval at which connections that have been silent for too long are closed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The kernel closes the connection of a peer that acknowledges nothing, or takes no byte of an answer, for so long.
 pub const SILENCE: Duration = Duration::from_secs(20);

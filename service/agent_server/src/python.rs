@@ -318,7 +318,7 @@ fn seconds(seconds: f64) -> PyResult<Duration> {
 }
 
 fn rate(per_second: f64) -> PyResult<Rate> {
-    // With a smaller rate, the time at which a bucket is full would overflow.
+    // A smaller rate would overflow the time at which a bucket is full.
     if !(1e-6..=1e9).contains(&per_second) {
         return Err(PyValueError::new_err("a rate is from 1e-6 to 1e9 a second"));
     }
@@ -336,7 +336,7 @@ fn refusal((code, said, details): Ends) -> Refusal {
     }
 }
 
-/// What a device has asked.
+/// A call that a device has made.
 #[pyclass(frozen, module = "culvert_agent_server._native")]
 struct Call(Asked);
 

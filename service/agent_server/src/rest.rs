@@ -47,7 +47,7 @@ const HEADERS: usize = 64;
 const BUFFER: usize = 16 << 10;
 /// Bytes of a body that reach Python at most. Python checks the caller first, and has lower limits for most paths.
 pub const BODY: u64 = 1 << 20;
-/// How long a connection may wait between an answer and the next request.
+/// A connection may wait this long between an answer and the next request.
 const IDLE: Duration = Duration::from_secs(30);
 /// Strangers' requests that Python handles at once, in all and from one source; and how long a further one may wait.
 const STRANGERS: usize = 256;
@@ -58,9 +58,9 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// The path at which a supervisor checks that this process is alive. A flood from the supervisor's address, as behind one
 /// proxy, must not cause a restart: these requests have separate buckets, and wait for no turn.
 const PROBE: &str = "/healthz";
-/// What a request costs its source in addition when the answer is 401 or 429.
+/// The amount that a request costs its source in addition when the answer is 401 or 429.
 const REFUSED: f64 = 1.0;
-/// How many good credentials are remembered, and for how long.
+/// Good credentials that are remembered, and for how long.
 const KNOWN: usize = 4096;
 const KNOWN_FOR: Duration = Duration::from_secs(600);
 /// Python sets this header in its answer when it has admitted the caller; the client does not get it.
@@ -105,9 +105,9 @@ pub struct Problems {
 }
 
 pub struct Times {
-    /// For the TLS handshake.
+    /// Time for the TLS handshake.
     pub handshake: Duration,
-    /// For a request's head, and again for its body.
+    /// Time for a request's head, and again for its body.
     pub request: Duration,
 }
 

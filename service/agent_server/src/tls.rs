@@ -16,12 +16,12 @@ use rustls::{
 
 use crate::devices::{Devices, fingerprint};
 
-/// For the REST API: TLS 1.2 or 1.3 without client certificates, and HTTP/1.1.
+/// Makes the REST API's configuration: TLS 1.2 or 1.3 without client certificates, and HTTP/1.1.
 ///
 /// `chain`, `key`: PEM of the server's certificate with what leads to its CA, and of its key.
 ///
 /// # Errors
-/// What is wrong with them; nothing of a key is in it.
+/// The fault of the certificate or key; no part of a key is in the text.
 pub fn open(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -33,7 +33,7 @@ pub fn open(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// For devices: TLS 1.3 with a certificate, HTTP/2.
+/// Makes the devices' configuration: TLS 1.3 with a certificate, HTTP/2.
 ///
 /// `roots`: PEM of the CAs that sign devices' certificates; `devices` knows which certificates are refused.
 ///

@@ -19,7 +19,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
-/// How long, and how many bytes, a client may continue to send after its connection's last answer. If bytes were left
+/// The time and the bytes that a client may continue to send for after its connection's last answer. If bytes were left
 /// unread, the kernel would reset the connection, and the client could lose the answer (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1 << 20;

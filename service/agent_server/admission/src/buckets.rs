@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub per_second: f64,
-    /// How much may be taken at once from a full bucket.
+    /// The amount that may be taken at once from a full bucket.
     pub burst: f64,
 }
 
 pub struct Buckets<K> {
     rate: Rate,
-    /// When each bucket will be full: a bucket needs no other state, and a full one needs no entry.
+    /// The time at which each bucket will be full: a bucket needs no other state, and a full one needs no entry.
     full_at: HashMap<K, Instant>,
     sweep_at: usize,
 }

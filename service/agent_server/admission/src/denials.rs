@@ -1,10 +1,10 @@
-//! Which certificates, or other names, are refused, and when each may connect once to be told the reason.
+//! Refused certificates, or other names: each may connect once in a while to be told the reason.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// At most `most` names. A name that is not met for `keep` is forgotten; over the limit, the name that was met longest ago.
+/// Denied names, `most` of them. A name that is not met for `keep` is forgotten; over the limit, the name that was met longest ago.
 #[derive(Debug)]
 pub struct Denials<K> {
     most: usize,
@@ -17,9 +17,9 @@ pub struct Denials<K> {
 #[derive(Debug)]
 struct Denied {
     since: Instant,
-    /// When it was last allowed to connect.
+    /// The time at which the name was last allowed to connect.
     told: Option<Instant>,
-    /// When it was denied, or last tried to connect.
+    /// The time at which the name was denied, or last tried to connect.
     met: Instant,
 }
 
@@ -61,7 +61,7 @@ impl<K: Copy + Eq + Hash + Ord> Denials<K> {
         }
     }
 
-    /// Whether a new connection of this name may succeed.
+    /// Returns whether a new connection of this name may succeed.
     pub fn may_connect(&mut self, name: K, now: Instant) -> bool {
         self.meet(name, now);
         let told_every = self.told_every;
@@ -75,7 +75,7 @@ impl<K: Copy + Eq + Hash + Ord> Denials<K> {
         true
     }
 
-    /// Whether the connections of this name must end.
+    /// Returns whether the connections of this name must end.
     #[must_use]
     pub fn ends(&self, name: K, now: Instant) -> bool {
         let denied = self.denied.get(&name);
@@ -103,7 +103,7 @@ impl<K: Copy + Eq + Hash + Ord> Denials<K> {
 }
 
 impl Denied {
-    /// Whether the time of the last permitted connection is over.
+    /// Returns whether the time of the last permitted connection is over.
     fn over(&self, now: Instant, told_every: Duration) -> bool {
         now >= self.told.unwrap_or(self.since) + told_every
     }

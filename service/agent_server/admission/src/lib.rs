@@ -1,5 +1,5 @@
-//! Which connections a port keeps, how often a source may connect and send requests, and which source addresses a proxy
-//! may name. Pure: the clock is a parameter, and nothing here touches a socket.
+//! Decides which connections a port keeps, how often a source may connect and send requests, and which source addresses a
+//! proxy may name. Pure: the clock is a parameter, and nothing here touches a socket.
 //!
 //! ```text
 //!  accepted ─► admit ─┬─► Refused: over the source's rate, or at a limit without a silent connection
@@ -22,13 +22,13 @@ pub use denials::Denials;
 pub use log::{Log, Report};
 pub use source::{Forwarded, Key, Keys, Prefix, keys};
 
-/// How many connections may be open at once.
+/// Limits of the connections that may be open at once.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     pub all: usize,
-    /// For each IPv4 address or IPv6 /64.
+    /// Connections of each IPv4 address or IPv6 /64.
     pub each: usize,
-    /// For each IPv6 /48.
+    /// Connections of each IPv6 /48.
     pub site: usize,
 }
 
@@ -51,7 +51,7 @@ pub struct Admission<H> {
 struct Connection<H> {
     handle: H,
     keys: Keys,
-    /// When the silence began, and its deadline.
+    /// The time at which the silence began, and its deadline.
     silent: Option<(Instant, Instant)>,
 }
 
@@ -213,7 +213,7 @@ impl<H> Admission<H> {
     }
 }
 
-/// How much a connection or a request takes from the bucket of that key.
+/// The amount that a connection or a request takes from the bucket of that key.
 pub fn weight(key: &Key) -> f64 {
     match key {
         Key::Site(_) => 0.25,
@@ -221,7 +221,7 @@ pub fn weight(key: &Key) -> f64 {
     }
 }
 
-/// How the file descriptors of this process are divided.
+/// The division of this process's file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Connections of the REST API; each may need two more descriptors, for its socket pair to Python.

@@ -1,4 +1,4 @@
-//! When to log a condition that may occur very often: when it begins, once a minute while it lasts, and when it has
+//! Decides when to log a condition that may occur very often: when it begins, once a minute while it lasts, and when it has
 //! ended, each time with a count.
 
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const QUIET: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How often the condition occurred since the previous report.
+    /// Occurrences of the condition since the previous report.
     pub count: u64,
     pub ended: bool,
 }

@@ -174,7 +174,7 @@ fn a_bucket_that_is_not_full_outlives_a_sweep_of_the_full_ones() {
     });
     let later = now + Duration::from_secs(3);
     assert!(buckets.take(0, 4.0, now));
-    // More keys than a sweep waits for; all but the first are full again at the end.
+    // These are more keys than a sweep waits for; all but the first are full again at the end.
     for key in 1..=10_000 {
         assert!(buckets.take(key, 1.0, now));
     }

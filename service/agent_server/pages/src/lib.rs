@@ -28,7 +28,7 @@ pub fn give_back() {
     }
 }
 
-/// Whether new pages are locked (MCL_FUTURE).
+/// Returns whether new pages are locked (MCL_FUTURE).
 #[cfg(target_env = "gnu")]
 fn memory_is_locked() -> bool {
     // SAFETY: the mapping is new and nobody else's.
@@ -61,7 +61,7 @@ fn mapped(bytes: usize) -> *mut libc::c_void {
     }
 }
 
-/// For `#[global_allocator]`: layouts of a buffer's size get pages, all others are the system's.
+/// An allocator for `#[global_allocator]`: layouts of a buffer's size get pages, the system allocates all others.
 pub struct Pages {
     slots: [Mutex<Slots>; 2],
 }

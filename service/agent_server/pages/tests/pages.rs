@@ -1,4 +1,4 @@
-//! What an allocator owes, and that what is not touched is not in memory.
+//! The allocator keeps its contract, and memory that is not touched is not resident.
 
 #![allow(clippy::unwrap_used)]
 
