@@ -1,7 +1,7 @@
 //! Cycles of each hash of `PacketHash` over a whole packet, without ports:
 //! `cargo run --release -p sluice --example packet_hash_cycles`. One JSON object, by hash.
 //!
-//! They are the extern's own: key found, packet hashed, digest set. What the program pays for the call comes on top.
+//! They are the extern's own: key found, packet hashed, digest set. The cost of the call in the program comes on top.
 //! Cycles are those of the time-stamp counter, which runs at a constant rate; a core whose clock is boosted does more of its own in one of them.
 
 #![allow(clippy::unwrap_used)]

@@ -12,7 +12,7 @@ use esp::Suite;
 use site::{GATEWAY_A, GATEWAY_B, HOST_A, HOST_B, LAN, ethernet, gateway, ipv4, site};
 use sluice_pipeline::Outcome;
 
-/// As in the FPGA gateway's tables. No MTU holds the longest back.
+/// The sizes of the FPGA gateway's tables. No MTU holds the longest back.
 const SIZES: [usize; 3] = [64, 240, 1500];
 const PACKETS: usize = 2000;
 const ROUNDS: usize = 300;

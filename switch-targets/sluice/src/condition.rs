@@ -10,22 +10,22 @@ use tracing::warn;
 /// Between two summaries.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Why a connection was refused or closed.
+/// The cause for which a connection was refused or closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// Its address is in no prefix of `--allow-from`.
+    /// The connection's address is in no prefix of `--allow-from`.
     NotAllowed,
-    /// It was closed for a newer one.
+    /// The connection was closed for a newer one.
     Crowded,
-    /// Its TLS handshake did not end in time.
+    /// The connection's TLS handshake did not end in time.
     Slow,
-    /// It failed its TLS handshake.
+    /// The connection failed its TLS handshake.
     Handshake,
-    /// It showed a certificate, but clients with calls under way have all places.
+    /// The connection showed a certificate, but clients with calls under way have all places.
     Busy,
     /// The operating system gave no connection, most likely for want of file descriptors.
     Unaccepted,
-    /// Its user may not use the control socket.
+    /// The connection's user may not use the control socket.
     Foreign,
 }
 

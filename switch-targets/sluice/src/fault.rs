@@ -1,4 +1,4 @@
-//! Why an operation failed, and how that travels: as one gRPC status, or per update in a batch's status details.
+//! Causes of failed operations, and their form on the wire: one gRPC status, or one for each update in a batch's status details.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use crate::proto::{RpcStatus, p4rt};
 
-/// One failed operation: a canonical gRPC code and a text that names the place.
+/// A failed operation: a canonical gRPC code and a text that names the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub code: Code,
@@ -104,7 +104,7 @@ impl Requests {
     }
 }
 
-/// As the specification of gRPC writes it.
+/// The code's name in gRPC's specification.
 fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

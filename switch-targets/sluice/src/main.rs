@@ -219,7 +219,7 @@ fn keep_memory_private() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Locks all pages, also those that come later. Where a limit counts, it locks none and returns false: at the limit each
+/// Locks all pages, also those that come later. If a memory-lock limit applies, it locks none and returns false: at the limit each
 /// later allocation would fail.
 fn lock_memory() -> std::io::Result<bool> {
     let before = process::getrlimit(Resource::Memlock);
@@ -238,14 +238,14 @@ fn lock_memory() -> std::io::Result<bool> {
     Ok(locked)
 }
 
-/// What a switch is started from, a gateway's or a developer's.
+/// The parts that a switch is started with, a gateway's or a developer's.
 struct Setup<'a> {
     device_id: u64,
     ports: &'a [PortArg],
     process: &'a ProcessArgs,
     grpc: SocketAddr,
     externs: ExternRegistry,
-    /// None in a developer's switch.
+    /// The key-encryption keys; none in a developer's switch.
     keks: Option<Arc<KekRing>>,
     hash_keys_refused: Arc<AtomicU64>,
 }
@@ -327,7 +327,7 @@ async fn dev(args: &DevArgs) -> Result<(), Fault> {
         .await
 }
 
-/// All is open, and no packet runs yet.
+/// A switch with everything opened, before packets run.
 struct Switch {
     device: Arc<Device>,
     grpc: TcpListener,
@@ -459,7 +459,7 @@ async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault>
     listener.map_err(cannot_listen(option, address))
 }
 
-/// On the loopback interface, so that no setting of the kernel (`route_localnet`) lets other hosts in.
+/// Listens on the loopback interface, so that no setting of the kernel (`route_localnet`) lets other hosts in.
 fn listen_locally(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
     let listener = || {
         let socket = match address {

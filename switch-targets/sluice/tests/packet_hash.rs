@@ -84,7 +84,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// What an answer with `digest` alone has.
+/// The digests of an answer that has `digest` alone.
 fn digests(digest: &[u8]) -> Vec<u8> {
     let mut all = vec![0; DIGESTS];
     let at = match digest.len() {
@@ -109,7 +109,7 @@ fn assert_digest(action: &str, args: Vec<Bits>, packet: &[u8], digest: &str) {
     assert_eq!(rig.refused(), 0);
 }
 
-/// From the reference implementation's vectors: the key is 00 01 … 0f, the input 00 01 ….
+/// The reference implementation's vectors: the key is 00 01 … 0f, the input 00 01 ….
 #[test]
 fn siphash_2_4_gives_the_reference_vectors() {
     let input: Vec<u8> = (0..64).collect();

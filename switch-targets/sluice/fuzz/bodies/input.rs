@@ -1,4 +1,4 @@
-//! The input, taken apart from its start. Whatever is asked for, there is an answer: behind its end the input is all zeros.
+//! The input, taken apart from its start. Behind its end the input is all zeros.
 
 pub struct Input<'a>(&'a [u8]);
 
@@ -23,12 +23,12 @@ impl<'a> Input<'a> {
         (0..4).fold(0, |number, _| number << 16 | u64::from(self.word()))
     }
 
-    /// Once in `times`, if the input is random; never at its end.
+    /// Returns true once in `times`, if the input is random; never at its end.
     pub fn rarely(&mut self, times: u8) -> bool {
         self.byte() % times == times - 1
     }
 
-    /// Below `limit`, which is not 0.
+    /// Takes a number below `limit`, which is not 0.
     pub fn below(&mut self, limit: usize) -> usize {
         let number = match limit {
             ..=256 => self.byte().into(),
@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
         &of[self.below(of.len())]
     }
 
-    /// As many bytes as the next byte says, times 8 if its upper bit is set; fewer at the end.
+    /// Takes as many bytes as the next byte says, times 8 if its upper bit is set; fewer at the end.
     pub fn bytes(&mut self) -> &'a [u8] {
         let len = self.byte();
         self.take(if len < 128 {

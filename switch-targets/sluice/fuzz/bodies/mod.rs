@@ -1,4 +1,4 @@
-//! What each fuzz target does with its input. `cargo test -p sluice --test corpora` runs them over the committed corpora.
+//! The body of each fuzz target. `cargo test -p sluice --test corpora` runs them over the committed corpora.
 //!
 //! ```text
 //!  packet    program, then steps: frames of any kind and table changes, through an interpreting and a recording switch

@@ -30,7 +30,7 @@ const PROGRAMS: [Name; 8] = [
 ];
 const STEPS: usize = 48;
 const SUITE: Suite = Suite::AesGcm256;
-/// What the other gateway seals with, and what one behind a NAT does.
+/// SPIs of the other gateway, and of a gateway behind a NAT.
 const SPIS: [u32; 2] = [0x1002, 0x2000];
 /// The slots of the second pair of SAs, its endpoint's number, and the port that its NAT gives it.
 const ROAMING: u128 = 5;
@@ -39,7 +39,7 @@ const HOST_N: u32 = 0x0a03_000b;
 const GATEWAY_N: u32 = 0xc000_0203;
 const OWN_V6: u128 = 0x2001_0db8 << 96 | 1;
 const HOST_V6: u128 = 0x2001_0db8 << 96 | 1 << 64 | 5;
-/// What a packet may grow by.
+/// Bytes that a packet may grow by.
 const GROWTH: usize = 1600;
 
 pub fn packet(input: &[u8]) {
@@ -425,7 +425,7 @@ fn rates(rate: u8) -> MeterConfig {
     }
 }
 
-/// Some bytes changed, then perhaps cut or made longer, then perhaps with a right checksum of IPv4.
+/// Changes some bytes, then perhaps cuts or extends the frame, then perhaps makes the checksum of IPv4 right.
 fn edited(mut frame: Vec<u8>, input: &mut Input) -> Vec<u8> {
     let how = input.byte();
     for _ in 0..how % 4 {
@@ -481,7 +481,7 @@ fn udp(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     [words.as_flattened(), payload].concat()
 }
 
-/// From one host to another, over IPv4 or IPv6.
+/// A packet from one host to another, over IPv4 or IPv6.
 fn clear(input: &mut Input, hosts: [u32; 2]) -> Vec<u8> {
     let (kind, payload) = (input.byte(), input.bytes());
     let protocol = [6, 17, 1, 6, 6, 50, 58, kind][usize::from(kind % 8)];
@@ -507,7 +507,7 @@ fn clear(input: &mut Input, hosts: [u32; 2]) -> Vec<u8> {
     edited(frame, input)
 }
 
-/// What a gateway answers itself, nearly.
+/// A packet that a gateway answers itself, or nearly such a packet.
 fn local(input: &mut Input) -> Vec<u8> {
     let (kind, rest) = (input.byte(), input.bytes());
     let frame = match kind % 6 {
@@ -552,7 +552,7 @@ fn key() -> KeyMaterial {
     KeyMaterial::new(admitted, &vec![9; SUITE.key_material_len()]).unwrap()
 }
 
-/// What the other gateway sends, or the one behind a NAT; perhaps damaged behind.
+/// A packet of the other gateway, or of the gateway behind a NAT; perhaps damaged behind.
 fn sealed(input: &mut Input) -> Vec<u8> {
     let (kind, sequence) = (input.byte(), input.byte());
     let roams = kind & 1 == 1;

@@ -78,7 +78,7 @@ fn document(name: Name) -> Vec<u8> {
     name.loaded().json.to_string().into_bytes()
 }
 
-/// As a push does it: JSON, P4Info, externs; then packets.
+/// Loads JSON, P4Info and externs as a push does, then runs packets.
 fn run(json: &[u8], info: &P4Info, input: &mut Input) {
     let program = match Program::load(json) {
         Ok(program) => program,

@@ -26,7 +26,7 @@ macro_rules! source {
     };
 }
 
-/// One after another, so that a corpus keeps its meaning when another follows.
+/// The programs in a fixed order: a corpus keeps its meaning when another program follows.
 static SOURCES: [Source; 8] = [
     source!("../../p4/build/gateway"),
     source!("tests/programs/headers"),
@@ -108,7 +108,7 @@ pub fn message(name: &str) -> prost_reflect::MessageDescriptor {
     pool.get_message_by_name(name).unwrap()
 }
 
-/// Without what nothing reads, and with arrays that are made in no time.
+/// Removes unused members, and shrinks arrays so that they are made in no time.
 fn strip(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(strip),

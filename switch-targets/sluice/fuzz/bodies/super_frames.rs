@@ -20,7 +20,7 @@ pub fn super_frames(input: &[u8]) {
     }
 }
 
-/// In place and elsewhere, which must agree.
+/// Splits in place and elsewhere, and checks that both agree.
 fn split(frame: &[u8], link: Link, vnet: &Vnet) -> Result<Vec<Vec<u8>>, Malformed> {
     let (mut whole, mut found) = (frame.to_vec(), Vec::new());
     let count = packets(&mut whole, link, vnet, |packet| found.push(packet.to_vec()));
@@ -122,7 +122,7 @@ fn merge_any(input: &mut Input) {
     assert!(seen.into_iter().all(|it| it), "not sent");
 }
 
-/// But for what may differ.
+/// Checks that both are the same, but for the fields that may differ.
 fn same(split: &[u8], sent: &[u8], is_merged: bool) {
     let (mut split, mut sent) = (split.to_vec(), sent.to_vec());
     if !is_merged {
@@ -137,7 +137,7 @@ fn same(split: &[u8], sent: &[u8], is_merged: bool) {
             put(frame, layers.ip + 10, 0);
         }
     }
-    // Of ESP in UDP (RFC 3948, section 2.1).
+    // The checksum may be left out of ESP in UDP (RFC 3948, section 2.1).
     let left_out = |frame: &[u8]| layers.protocol == Transport::Udp && frame[at..at + 2] == [0, 0];
     if left_out(&split) || left_out(&sent) {
         put(&mut split, at, 0);

@@ -27,7 +27,7 @@ mod updates;
 
 const BATCHES: usize = 24;
 const BATCH: usize = 6;
-/// Of a register.
+/// Cells of a register.
 const MANY_CELLS: usize = 64;
 const FEW_CELLS: usize = 4;
 
@@ -139,7 +139,7 @@ impl Bench {
         }
     }
 
-    /// All that a client can read, but for most cells of a register: without `whole` it is the first ones alone.
+    /// The state that a client can read. Without `whole`, it has only the first cells of a register.
     fn state(&self, whole: bool) -> Vec<Entity> {
         let mut asked = vec![
             Entity::TableEntry(everything_of(p4rt::TableEntry::default())),
@@ -181,7 +181,7 @@ impl Bench {
         found
     }
 
-    /// What is read can be written, which changes nothing; and packets run.
+    /// Checks that writing the state that was read changes nothing, and runs packets.
     fn finish(mut self) {
         let state = self.state(true);
         let updates: Vec<_> = state.iter().filter(|it| is_writable(it)).collect();
@@ -233,7 +233,7 @@ fn is_writable(entity: &Entity) -> bool {
     }
 }
 
-/// What has changed is what was asked for.
+/// Checks that the change is the one that was asked for.
 fn accepted(update: &p4rt::Update, before: &[Entity], after: &[Entity]) {
     let entity = update.entity.as_ref().unwrap().entity.as_ref().unwrap();
     let more = match update.r#type() {
@@ -278,7 +278,7 @@ fn accepted(update: &p4rt::Update, before: &[Entity], after: &[Entity]) {
     }
 }
 
-/// What names it, with values in their shortest form.
+/// The entity's key, with values in their shortest form.
 fn key(entity: &Entity) -> Entity {
     use p4rt::packet_replication_engine_entry::Type as Engine;
     match entity.clone() {

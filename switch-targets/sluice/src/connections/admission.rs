@@ -1,4 +1,4 @@
-//! Which connections a port keeps. They are limited in all and for each network; at a limit an old one is closed for the new one.
+//! Limits the connections of a port, in all and for each network; at a limit an old one is closed for the new one.
 //!
 //! ```text
 //!            ┌─ Crowd of strangers ───────┐ certificate  ┌─ controllers ─┐
@@ -26,13 +26,13 @@ pub struct Prefix {
     length: u8,
 }
 
-/// How many connections a [`Crowd`] keeps.
+/// Limits of a [`Crowd`]'s connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
     pub all: usize,
-    /// For each IPv4 address or IPv6 /64.
+    /// Connections of each IPv4 address or IPv6 /64.
     pub address: usize,
-    /// For each IPv6 /48.
+    /// Connections of each IPv6 /48.
     pub site: usize,
 }
 
@@ -193,7 +193,7 @@ pub struct Calls(Mutex<Activity>);
 #[derive(Clone, Copy, Debug)]
 struct Activity {
     under_way: usize,
-    /// When the last call ended; valid while no call is under way.
+    /// The time at which the last call ended; valid while no call is under way.
     since: Instant,
 }
 
@@ -239,13 +239,13 @@ const KNOWN: ClientLimits = ClientLimits {
     address: 48,
     site: 96,
 };
-/// How many addresses are remembered as known: the latest ones.
+/// Addresses that are remembered as known: the latest ones.
 const KNOWN_ADDRESSES: usize = 64;
 /// Connections of clients at once.
 const CONTROLLERS: usize = 224;
 const READERS: usize = 32;
 
-/// Which crowd has a connection before its handshake, and its number there.
+/// The crowd of a connection before its handshake, and the connection's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     known: bool,
@@ -260,12 +260,12 @@ pub struct Admitted {
     number: u64,
 }
 
-/// Why a connection with a certificate was refused.
+/// The cause for which a connection with a certificate was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The connection was closed for a newer one while its handshake ended.
     Gone,
-    /// All places of this kind of client, so many, have calls under way.
+    /// Clients with calls under way have all places of this kind of client, so many.
     Busy(usize),
 }
 
@@ -274,7 +274,7 @@ pub enum Refused {
 pub struct Admission<H> {
     strangers: Crowd<H>,
     known: Crowd<H>,
-    /// In the order in which controllers were last seen there.
+    /// Known addresses, in the order in which controllers were last seen there.
     addresses: VecDeque<IpAddr>,
     clients: BTreeMap<u64, (Admitted, H)>,
     admitted: u64,

@@ -34,7 +34,7 @@ pub struct Port {
     pub listener: TcpListener,
     pub config: watch::Receiver<Arc<ServerConfig>>,
     pub names: Names,
-    /// When this is empty, every address is allowed.
+    /// Networks that clients may come from; when there is none, every address is allowed.
     pub allowed: Vec<Prefix>,
     pub conditions: Arc<Conditions>,
 }

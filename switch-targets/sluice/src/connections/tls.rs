@@ -27,7 +27,7 @@ use tracing::{info, warn};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Where the certificates are and who may come.
+/// The files of the certificates, and the names of clients that may connect.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub certificate: PathBuf,
@@ -40,7 +40,7 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 pub struct Names {
     pub controller: String,
-    /// Without one nobody comes who only reads.
+    /// Name of clients that only read; without it no such client may connect.
     pub reader: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub enum Caller {
     Reader,
 }
 
-/// How often the files are looked at.
+/// Interval at which the files are checked for a change.
 const LOOK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Error)]
@@ -120,8 +120,8 @@ impl Identity {
         Ok(config)
     }
 
-    /// Serves what is in the files, as they are replaced, until nobody takes handshakes any more. What cannot be used is said, and
-    /// what was before stays: files that are replaced one after the other do not fit for a moment.
+    /// Serves the content of the files, as they are replaced, until nobody takes handshakes any more. Unusable content is logged, and
+    /// the content before it stays: files that are replaced one after the other do not fit for a moment.
     pub async fn follow(self, serving: watch::Sender<Arc<ServerConfig>>) {
         let mut seen = self.stamps();
         loop {
@@ -172,7 +172,7 @@ fn file_error<E: ToString>(what: &'static str, path: &Path) -> impl Fn(E) -> Tls
     }
 }
 
-/// Why a certificate of the right authority is refused.
+/// The cause for which a certificate of the right authority is refused.
 #[derive(Debug, Error)]
 #[error("a certificate of the right authority: {0}")]
 struct NotAdmitted(String);

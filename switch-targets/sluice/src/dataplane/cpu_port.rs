@@ -33,7 +33,7 @@ pub struct PacketIo {
 }
 
 impl PacketIo {
-    /// What is punted comes out of the receiver, which goes to the control plane.
+    /// Punted packets come out of the receiver, which goes to the control plane.
     ///
     /// # Errors
     /// The operating system gives no socket.

@@ -19,7 +19,7 @@ const MAX_ENGINES: usize = 16;
 /// Slots of one engine; what a program asks for is at most this. A slot takes memory once a packet has used it.
 const MAX_SLOTS: u32 = 131_072;
 
-/// Every engine of this process, by instance name.
+/// The engines of this process, by instance name.
 struct Engines {
     keks: Arc<KekRing>,
     allowed: AllowedSuites,
@@ -113,7 +113,7 @@ impl Extern for Instance {
                     Some(entry) => self.seal(&entry, payload, now),
                     None => (Verdict::Key, 0),
                 };
-                // Not sealed: whatever the program does next, the clear packet is gone.
+                // An unsealed packet becomes empty: no action of the program can send it in clear.
                 payload.truncate(usize::from(length));
                 len.set(u128::from(length));
                 verdict.set(done as u128);

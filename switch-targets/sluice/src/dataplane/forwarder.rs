@@ -18,13 +18,13 @@ use crate::dataplane::cpu_port::PacketIo;
 use crate::dataplane::plane::DataPlane;
 use crate::dataplane::ports::{self, Outgoing, Port};
 
-/// Of a busy thread: who receives a frame must not take its place before it has sent the others of a batch.
+/// Niceness of a busy thread: a receiver of its frames must not take its place before it has sent the others of a batch.
 const NICENESS: i32 = -10;
-/// How often closed ports are looked at.
+/// Interval at which closed ports are checked.
 const TICK: Duration = Duration::from_secs(1);
-/// How often descriptors are looked at while frames keep coming, and interfaces at most.
+/// Interval at which descriptors are checked while frames keep coming, and the shortest interval for interfaces.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How often ports' own counters are shown: the kernel is asked for what it dropped.
+/// Interval at which ports' own counters are published: the kernel is asked for its drops.
 const PUBLISH: Duration = Duration::from_millis(500);
 
 /// The running threads. Dropping it stops them and waits for their end.
@@ -36,7 +36,7 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// One thread for each set of ports. `ended` gets the reason when one ends by itself.
+    /// Starts a thread for each set of ports. `ended` gets the reason when a thread ends by itself.
     ///
     /// # Errors
     /// The operating system gives no thread or socket.

@@ -31,7 +31,7 @@ use crate::schema::ControllerHeader;
 /// Packets that are run before another port gets its turn; one super-frame may add its own number to them.
 const BATCH: usize = 64;
 
-/// One digest message: the struct's members in order, each as a canonical byte string.
+/// A digest message: the struct's members in order, each as a canonical byte string.
 pub type Message = Vec<Vec<u8>>;
 
 /// A digest message and the P4Runtime id of its digest.
@@ -46,12 +46,12 @@ pub struct Running {
     pub packet_in: Option<Arc<ControllerHeader>>,
 }
 
-/// What the threads and the control plane share.
+/// The state that the threads and the control plane share.
 pub struct DataPlane {
     running: RwLock<Option<Running>>,
     /// Ports by number, and whether each is open. Locked after `running`.
     ports: Arc<Mutex<BTreeMap<u16, bool>>>,
-    /// Where the program is during a transaction.
+    /// The program, while a transaction has taken it out of `running`.
     aside: RwLock<Option<Running>>,
     in_transaction: AtomicBool,
     pub packet_io: Arc<PacketIo>,
@@ -60,12 +60,12 @@ pub struct DataPlane {
     threads: usize,
     pub traffic: Traffic,
     pub tap: Tap,
-    /// As [`Switch::reads_queues`] of the program that was installed last.
+    /// [`Switch::reads_queues`] of the program that was installed last.
     reads_queues: AtomicBool,
 }
 
 impl DataPlane {
-    /// Without a program: nothing is forwarded. `threads`, one at least, will move packets.
+    /// Makes a data plane without a program: nothing is forwarded. `threads`, one at least, will move packets.
     pub fn new(learned: mpsc::Sender<Learned>, packet_io: Arc<PacketIo>, threads: usize) -> Self {
         Self {
             running: RwLock::new(None),
@@ -82,7 +82,7 @@ impl DataPlane {
         }
     }
 
-    /// One for a program that no packet runs through yet.
+    /// Makes a data plane for a program that no packet runs through yet.
     pub fn beside(&self, running: Running) -> Self {
         Self {
             running: RwLock::new(Some(running)),
@@ -148,7 +148,7 @@ impl DataPlane {
         *self.ports.lock() = now;
     }
 
-    /// For the control plane. Keep it for one update.
+    /// Locks the program for the control plane. Keep the lock for one update.
     pub fn lock(&self) -> RwLockWriteGuard<'_, Option<Running>> {
         match self.in_transaction.load(Ordering::Acquire) {
             true => self.aside.write(),
@@ -165,7 +165,7 @@ impl DataPlane {
         Transaction { plane: self, held }
     }
 
-    /// Whether [`DataPlane::observe`] is to be called before each batch.
+    /// Returns whether [`DataPlane::observe`] is to be called before each batch.
     pub(crate) fn reads_queues(&self) -> bool {
         self.reads_queues.load(Ordering::Relaxed)
     }
@@ -232,7 +232,7 @@ impl DataPlane {
         })
     }
 
-    /// For a thread, for a batch.
+    /// Runs a batch of a thread with the program, which other threads share.
     fn share<T>(&self, thread: usize, batch: impl FnOnce(Option<(&Running, Lane<'_>)>) -> T) -> T {
         let guard = self.running.read();
         let program = guard.as_ref();

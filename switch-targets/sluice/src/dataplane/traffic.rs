@@ -1,4 +1,4 @@
-//! What the data plane counts, for whoever reads it from another thread.
+//! Counters of the data plane, which other threads read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,10 +6,10 @@ use tracing::info;
 
 use crate::dataplane::ports::PortStats;
 
-/// Every port number of v1model but "drop".
+/// The port numbers of v1model, without "drop".
 const PORTS: usize = 511;
 
-/// All data-plane threads add to it; readers see each number whole, and the numbers of one batch not always together.
+/// Counters that all data-plane threads add to; readers see each number whole, and the numbers of one batch not always together.
 pub struct Traffic {
     ports: Box<[PortTraffic]>,
     pub to_no_port: AtomicU64,
@@ -63,7 +63,7 @@ impl Traffic {
         add(&self.without_program, 1);
     }
 
-    /// What a thread's part of a port has counted since it was last asked.
+    /// Adds a thread's new counts of a port.
     pub fn publish(&self, number: u16, more: &PortStats) {
         let Some(port) = self.port(number) else {
             return;

@@ -1,4 +1,4 @@
-//! Whether a client may change the switch (section 12).
+//! Checks whether a client may change the switch (section 12).
 
 use crate::fault::Fault;
 use crate::p4runtime::arbitration::ElectionId;
@@ -19,7 +19,7 @@ impl Device {
         }
     }
 
-    /// Whether a request may change the switch (section 12, in the order that it asks for), and what of it.
+    /// Checks whether a request may change the switch (section 12, in the order that it asks for). Returns the parts that it may change.
     ///
     /// # Errors
     /// `NOT_FOUND` for another device or role, `PERMISSION_DENIED` for a client that is not primary.

@@ -14,14 +14,14 @@ use thiserror::Error;
 
 use crate::schema::role::{Access, RoleConfig};
 
-/// One open `StreamChannel`.
+/// An open `StreamChannel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ElectionId(pub u128);
 
-/// What a client asks for in a `MasterArbitrationUpdate`.
+/// The request in a `MasterArbitrationUpdate`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bid {
     pub device_id: u64,
@@ -32,7 +32,7 @@ pub struct Bid {
     pub election_id: Option<ElectionId>,
 }
 
-/// What a client is told about itself.
+/// A client's standing, as it is told to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Primary,
@@ -42,7 +42,7 @@ pub enum Standing {
     Vacant,
 }
 
-/// Why a stream is terminated.
+/// The cause for which a stream is terminated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     #[error("this switch is device {own}, not device {asked}")]
@@ -69,7 +69,7 @@ pub enum Refusal {
     TooManyRoles(usize),
 }
 
-/// More controllers of one role than this at once are a fault.
+/// Controllers of one role at once; more are a fault.
 pub(crate) const MAX_STREAMS: usize = 16;
 /// Roles that are remembered.
 pub(crate) const MAX_ROLES: usize = 64;
@@ -121,7 +121,7 @@ impl Arbitration {
         })
     }
 
-    /// What is checked of a bid before anything else.
+    /// Checks the device of a bid, before anything else.
     ///
     /// # Errors
     /// As [`Arbitration::bid`].
@@ -208,7 +208,7 @@ impl Arbitration {
         self.roles.get(role)?.primary()
     }
 
-    /// Every role that has a primary, with it.
+    /// The roles that have a primary, each with it.
     pub fn primaries(&self) -> impl Iterator<Item = (&String, StreamId)> {
         let roles = self.roles.iter();
         roles.filter_map(|(role, contest)| Some((role, contest.primary()?)))
@@ -223,7 +223,7 @@ impl Arbitration {
         self.streams.get(&stream)
     }
 
-    /// Whether a request that carries `election_id` comes from the primary of `role`.
+    /// Returns whether a request that carries `election_id` comes from the primary of `role`.
     pub fn is_primary(&self, role: &str, election_id: Option<ElectionId>) -> bool {
         self.primary(role).is_some() && election_id == self.highest(role)
     }

@@ -1,4 +1,4 @@
-//! What the data plane learned, on its way to the primary: digest lists, acknowledged (P4Runtime 1.5, section 9.9).
+//! Digests of the data plane on their way to the primary: lists, acknowledged (P4Runtime 1.5, section 9.9).
 //!
 //! ```text
 //!   data plane ─► duplicate? ─yes─► (nothing)
@@ -9,7 +9,7 @@
 //!                                                                    ▼ at most ack_timeout
 //!                                                                 unacknowledged
 //! ```
-//! Everything is bounded; what does not fit is counted and lost, as the specification allows.
+//! All memory is bounded; messages that do not fit are counted and lost, as the specification allows.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Learner {
     buffer: Vec<Arc<Message>>,
     oldest: Option<Instant>,
     unacknowledged: VecDeque<Sent>,
-    /// Everything in `buffer` and `unacknowledged`.
+    /// The messages in `buffer` and `unacknowledged`.
     outstanding: HashSet<Arc<Message>>,
 }
 
@@ -78,7 +78,7 @@ impl Queue {
         self.learners.get(&digest_id).map(|learner| learner.config)
     }
 
-    /// The data plane learned something. What is already buffered or unacknowledged is not taken again.
+    /// Takes a message of the data plane. A message that is buffered or unacknowledged already is not taken again.
     pub fn push(&mut self, now: Instant, digest_id: u32, message: Message) {
         let Some(learner) = self.learners.get_mut(&digest_id) else {
             return;
@@ -114,7 +114,7 @@ impl Queue {
         })
     }
 
-    /// When [`Queue::poll`] next has something, if nothing else happens.
+    /// The time at which [`Queue::poll`] next has something, if nothing else happens.
     pub fn deadline(&self) -> Option<Instant> {
         self.learners
             .values()
@@ -134,7 +134,7 @@ impl Queue {
         self.learners.clear();
     }
 
-    /// Only the digests that are enabled in `other` are, with its configuration; what they hold stays.
+    /// Enables the digests that are enabled in `other`, with its configuration, and no others; their messages stay.
     pub fn adopt(&mut self, other: Self) {
         let mut old = std::mem::take(&mut self.learners);
         for (digest_id, learner) in other.learners {

@@ -17,7 +17,7 @@ pub const BACKLOG: usize = 1024;
 pub async fn run(device: Arc<Device>, mut learned: mpsc::Receiver<Learned>) {
     let mut batch = Vec::with_capacity(BACKLOG);
     loop {
-        // Without a primary there is nobody to send to: wait for one.
+        // There is nobody to send to without a primary: wait for one.
         let deadline = if device.sessions.lock().has_primary() {
             device.digests.lock().deadline()
         } else {

@@ -16,7 +16,7 @@ use crate::p4runtime::translate::{EntryKey, field_matches, shown_key};
 use crate::proto::p4rt::{self, stream_message_response::Update};
 use crate::schema::Table;
 
-/// How exact timeouts are.
+/// Precision of timeouts.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Rows looked at while the data plane waits.
 const AT_ONCE: usize = 4096;
@@ -33,7 +33,7 @@ pub async fn run(device: Arc<Device>) {
         if let Some(installed) = installed.as_ref() {
             let tables = installed.schema.tables.iter();
             for (id, table) in tables.filter(|(_, table)| table.idle_timeout) {
-                // Without a primary nobody is told, and no timeout starts again.
+                // There is nobody to tell without a primary, and no timeout starts again.
                 let owners = &installed.schema.owners;
                 if device.sessions.lock().is_heard(owners, *id) {
                     device.tell_expired(installed, *id, table);

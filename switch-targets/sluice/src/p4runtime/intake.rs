@@ -1,4 +1,4 @@
-//! What requests and answers may hold together: memory is bounded, whatever clients send.
+//! Limits the memory of all requests and answers together, whatever clients send.
 //!
 //! ```text
 //!   body ─► gathered as it comes ─► reckoned: what it decodes to ─► the service ─► answer, until the client has taken it
@@ -30,7 +30,7 @@ use crate::p4runtime::reckon::reckon;
 pub const BUDGET: usize = 1 << 30;
 /// The part of [`BUDGET`] that clients that only read may take together.
 const READERS_BUDGET: usize = BUDGET / 4;
-/// How long a request of a client that only reads may take to arrive.
+/// A request of a client that only reads must arrive within this time.
 const READERS_TIME: Duration = Duration::from_secs(10);
 /// Bytes in front of a message: a flag and the length.
 const PREFIX: usize = 5;
@@ -60,7 +60,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Of no bytes yet.
+    /// Makes a share of no bytes yet.
     pub fn share(self: &Arc<Self>, caller: Caller) -> Share {
         Share {
             budget: Arc::clone(self),
@@ -237,7 +237,7 @@ async fn drain(body: &mut Body) {
     while let Some(Ok(_)) = next(body).await {}
 }
 
-/// All of a body.
+/// Gathers a whole body.
 async fn gather(body: &mut Body, longest: usize, share: &mut Share) -> Result<Bytes, Status> {
     let mut gathered = Vec::new();
     while let Some(frame) = next(body).await {

@@ -32,7 +32,7 @@ pub const EXTERN_ID: u32 = 0x8100_0001;
 /// An entry's content: the fingerprint, in a message that every protobuf library has.
 const CONTENT_TYPE: &str = "type.googleapis.com/google.protobuf.BytesValue";
 
-/// How often the file is checked for a change.
+/// Interval at which the file is checked for a change.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Makes the file's content the newest key each time the file changes, until the process ends. An unusable file is logged, and

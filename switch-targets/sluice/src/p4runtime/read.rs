@@ -31,7 +31,7 @@ const ENTITY: usize = 768;
 
 pub type Response = Result<p4rt::ReadResponse, Status>;
 
-/// What was found, then the status if a request in the batch was invalid.
+/// Returns the entities found, then the status if a request in the batch was invalid.
 ///
 /// # Errors
 /// `NOT_FOUND` for another device, `FAILED_PRECONDITION` before the first program.
@@ -47,7 +47,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let owners = &installed.schema.owners;
     let access = match access {
         Some(access) => access,
-        // It has no client yet, and objects that are its own.
+        // The role has no client yet, and objects that are its own.
         None if owners.values().any(|owner| *owner == request.role) => Access {
             role: request.role,
             ..Access::default()
@@ -59,7 +59,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     for entity in request.entities {
         let before = found.len();
         let result = match entity.entity {
-            // What one element asks for is no more than the switch holds; a batch may ask for it any number of times.
+            // An element finds no more than the switch holds, but a batch may repeat it any number of times.
             Some(_) if before >= MAX_FOUND => Err(too_much()),
             Some(entity) => one(device, installed, entity, &mut found),
             None => Err(Fault::invalid("the entity is not set")),
@@ -100,10 +100,10 @@ pub fn size(responses: &[Response]) -> usize {
     ENTITY * entities.sum::<usize>()
 }
 
-/// What one element of a request asks for.
+/// Finds the entities that one element of a request asks for.
 ///
 /// # Errors
-/// As the specification says of its kind.
+/// The specification's, for the element's kind.
 pub fn one(
     device: &Device,
     installed: &Installed,

@@ -1,4 +1,4 @@
-//! How many bytes of memory a message takes when it is decoded and dealt with, from its bytes on the wire.
+//! Reckons the memory that a message takes when it is decoded and handled, from its bytes on the wire.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
@@ -20,8 +20,8 @@ const SIZES: [(&str, usize); 4] = [
     ("p4.v1.Action.Param", 96),
 ];
 
-/// At least what the message takes; more than `most` is not looked at. What is malformed counts as far as it is read, for it
-/// is decoded no further.
+/// Returns at least the bytes that the message takes, and stops counting beyond `most`. A malformed message counts as far as it is
+/// read, for it is decoded no further.
 pub fn reckon(message: &MessageDescriptor, wire: &[u8], most: usize) -> usize {
     let mut bytes = 0;
     add(message, wire, most, 0, &mut bytes);

@@ -1,12 +1,12 @@
-//! `RECONCILE_AND_COMMIT` (section 14): the entries of the running program as updates of the next one.
+//! `RECONCILE_AND_COMMIT` (section 14) gives the next program the entries of the running one, as updates.
 //!
 //! ```text
 //!   read everything ─► ids of the same names ─► write into the program beside ─► swap, counters and registers come along
 //!                          │ differs, or is gone        │ refused
 //!                          └────────────────────────────┴──► nothing has changed
 //! ```
-//! Objects are the same when their kind and name are, and tables their match fields, actions their parameters. What a client did not
-//! write is the new program's: constant entries, defaults as the old program set them.
+//! Objects are the same when their kind and name are, and tables their match fields, actions their parameters. Entries that no client
+//! wrote (constant entries, defaults as the old program set them) are the new program's.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::p4runtime::{read, translate};
 use crate::proto::info::{MatchField, P4Info, Preamble, match_field};
 use crate::proto::p4rt::{self, entity::Entity, table_action, update::Type};
 
-/// What is kept, in the order in which it can be written. An entity of another kind is kept once it is here.
+/// The entities to keep, in the order in which they can be written. An entity of another kind is kept once it is here.
 fn everything(old: &Installed) -> Vec<Entity> {
     let mut asked = vec![
         Entity::ActionProfileMember(p4rt::ActionProfileMember::default()),
@@ -122,19 +122,19 @@ fn is_the_programs(device: &Device, old: &Installed, entity: &Entity) -> bool {
 
 /// Ids of one P4Info to those of another.
 struct Renaming {
-    /// Why not, for what has no equal.
+    /// The other P4Info's id, or the reason why there is none.
     ids: BTreeMap<u32, Result<u32, String>>,
     /// Match fields by table, parameters by action.
     parts: BTreeMap<(u32, u32), u32>,
 }
 
-/// What makes two objects the same.
+/// The parts of an object that must be equal for two objects to be the same.
 #[derive(Default)]
 struct Object {
     id: u32,
     /// Match fields or parameters: name, and shape.
     parts: BTreeMap<String, (FieldShape, u32)>,
-    /// Of a digest's data.
+    /// Widths of a digest's data.
     widths: Vec<u32>,
 }
 
@@ -244,7 +244,7 @@ fn difference(old: &Object, new: &Object) -> Option<String> {
     (old.widths != new.widths).then(|| "its data has another shape".to_owned())
 }
 
-/// Every object of the P4Info, by kind and name.
+/// The objects of the P4Info, by kind and name.
 fn objects(installed: &Installed) -> BTreeMap<(&'static str, String), Object> {
     let empty = P4Info::default();
     let info = installed.config.p4info.as_ref().unwrap_or(&empty);

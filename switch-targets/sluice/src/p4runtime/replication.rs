@@ -20,7 +20,7 @@ const MAX_REPLICAS: usize = 1024;
 /// Replicas of all entries together.
 const MAX_ALL_REPLICAS: usize = 65_536;
 
-/// What was written, as it is read back.
+/// The groups and sessions as they were written, for reading them back.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
     pub groups: BTreeMap<u16, p4rt::MulticastGroupEntry>,

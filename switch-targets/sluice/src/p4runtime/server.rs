@@ -79,7 +79,7 @@ fn holding<T>(share: Share, answer: T) -> Response<T> {
     response
 }
 
-/// What a developer's switch, which has no keys, says of itself.
+/// The warning of a developer's switch, which has no keys.
 fn unprotected() -> Any {
     Any {
         type_url: "type.googleapis.com/google.protobuf.StringValue".into(),

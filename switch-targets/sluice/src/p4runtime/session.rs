@@ -24,10 +24,10 @@ use crate::schema::role::{Access, RoleConfig};
 use roster::{MAX_OPEN, MAX_READERS};
 pub use roster::{OUTBOX, Outgoing, Sessions};
 
-/// How long a client has to take the status that its stream ends with.
+/// A client has this time to take the status that its stream ends with.
 const REFUSAL: Duration = Duration::from_secs(5);
 
-/// How long an election id may still be held by a stream whose client has left.
+/// An election id may still be held for this time by a stream whose client has left.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// Serves one stream to its end.
@@ -74,7 +74,7 @@ pub async fn serve(
     }
 }
 
-/// Whether a message was no `StreamMessageRequest`, or too long for one; else the connection is gone.
+/// Returns whether a message was no `StreamMessageRequest`, or too long for one; else the connection is gone.
 fn is_refusal(status: &Status) -> bool {
     matches!(status.code(), Code::Internal | Code::OutOfRange)
 }
@@ -134,8 +134,7 @@ async fn handle(
     }
 }
 
-/// The bid, and the number that the client has for its role. Who only reads is as one that does not bid (section 5.3), whatever
-/// it sends.
+/// The bid, and the number that the client has for its role. A client that only reads counts as not bidding (section 5.3).
 fn bid_of(update: p4rt::MasterArbitrationUpdate, caller: Caller) -> Result<(Bid, u64), Refusal> {
     #[allow(
         deprecated,
@@ -250,7 +249,7 @@ impl Device {
         self.digests_changed.notify_one();
     }
 
-    /// What the stream's role may do, if it is the role's primary.
+    /// The access of the stream's role, if the stream is the role's primary.
     fn primary_access(&self, stream: StreamId) -> Option<Access> {
         let sessions = self.sessions.lock();
         let role = sessions.arbitration.role_of(stream)?;

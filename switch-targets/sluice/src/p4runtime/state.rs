@@ -45,7 +45,7 @@ pub struct Device {
 pub struct Installed {
     pub schema: Schema,
     pub config: p4rt::ForwardingPipelineConfig,
-    /// What a client had us keep beside an entry. Default entries have no key.
+    /// A client's opaque data beside an entry. Default entries have no key.
     pub notes: HashMap<(u32, Option<EntryKey>), Note>,
     pub replication: Replication,
 }
@@ -95,7 +95,7 @@ impl Device {
     }
 }
 
-/// What is answered before a program has been pushed.
+/// The answer before a program has been pushed.
 pub fn no_program() -> Fault {
     Fault::new(
         tonic::Code::FailedPrecondition,

@@ -15,7 +15,7 @@ use crate::proto::p4rt::{
 use crate::schema::sdn::{Sdn, Unknown};
 use crate::schema::{Action, Field, Table};
 
-/// What identifies an entry in its table.
+/// The key of an entry in its table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryKey {
     pub fields: Vec<MatchValue>,
@@ -110,7 +110,7 @@ pub fn action_call(
     call_of(&table.actions, given, is_default).map_err(place)
 }
 
-/// One of these actions, of a table or an action profile.
+/// Translates a call of one of `actions`, which are a table's or an action profile's.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` with the action and parameter, `PERMISSION_DENIED` when the scope forbids it.

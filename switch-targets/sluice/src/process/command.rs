@@ -66,7 +66,7 @@ pub enum Command {
 pub struct ProgramArgs {
     /// The program as p4c's bmv2 back end writes it
     pub json: PathBuf,
-    /// Its P4Info, in text form
+    /// The program's P4Info, in text form
     pub p4info: PathBuf,
 }
 
@@ -77,11 +77,11 @@ pub struct TraceArgs {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["json", "p4info", "entries", "packets"])]
     pub control: Option<PathBuf>,
 
-    /// How many packets of the running switch to wait for
+    /// Number of packets of the running switch to wait for
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=crate::process::trace_control::MAX_COUNT), conflicts_with = "json")]
     pub count: u64,
 
-    /// Only packets with these bytes at this offset, under a mask of the same length: 12:0800, 14:40/f0
+    /// Show only packets with these bytes at this offset, under a mask of the same length: 12:0800, 14:40/f0
     #[arg(
         long = "match",
         value_name = "OFFSET:HEX[/MASK]",
@@ -89,8 +89,8 @@ pub struct TraceArgs {
     )]
     pub pattern: Option<Pattern>,
 
-    /// Only packets with this value in a field that the parser extracts: ethernet.type=0x0800, ipv4.dst=10.0.0.0/8. Repeat it: all
-    /// must hold
+    /// Show only packets with this value in a field that the parser extracts: ethernet.type=0x0800, ipv4.dst=10.0.0.0/8. Repeat it:
+    /// all must hold
     #[arg(
         long = "where",
         value_name = "HEADER.FIELD=VALUE[/BITS]",
@@ -98,7 +98,7 @@ pub struct TraceArgs {
     )]
     pub fields: Vec<FieldTest>,
 
-    /// Only packets that are dropped, or of which a copy is
+    /// Show only packets that are dropped, or of which a copy is
     #[arg(long, help_heading = "Filters")]
     pub dropped: bool,
 
@@ -106,11 +106,11 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "control")]
     pub json: Option<PathBuf>,
 
-    /// Its P4Info, in text form
+    /// The program's P4Info, in text form
     #[arg(long, value_name = "FILE", required_unless_present = "control")]
     pub p4info: Option<PathBuf>,
 
-    /// What to write to it first: a p4.v1.WriteRequest in text form
+    /// Entries to write to the program first: a p4.v1.WriteRequest in text form
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,
 
@@ -118,7 +118,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "NUMBER", required_unless_present = "control")]
     pub port: Option<u16>,
 
-    /// How to tell it
+    /// Form of the output
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 

@@ -9,7 +9,7 @@ use crate::connections::admission::Prefix;
 use crate::connections::tls::{Identity, Names};
 use crate::dataplane::ports::{MAX_PORT, PortArg};
 
-/// What a switch needs to run.
+/// The arguments that a switch needs to run.
 // clap puts no argument into the group of a struct with a part, and takes the whole for absent then.
 #[derive(Debug, clap::Args)]
 #[group(args = ["device_id"])]
@@ -31,7 +31,7 @@ pub struct Args {
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// Where P4Runtime is served, on this address alone
+    /// Address that P4Runtime is served on, this one alone
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "P4Runtime")]
     pub grpc: SocketAddr,
 
@@ -69,7 +69,7 @@ pub struct Args {
     pub allowed_suites: Vec<Suite>,
 }
 
-/// What a gateway's switch and a developer's have in common.
+/// The arguments that a gateway's switch and a developer's have in common.
 #[derive(Debug, clap::Args)]
 pub struct ProcessArgs {
     /// The port that stands for the controller: packet-outs come in there, and what is sent there is a packet-in
@@ -85,11 +85,11 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Switch")]
     pub threads: u8,
 
-    /// Where `sluice trace --control` may ask for the ways of real packets: a Unix socket for root and this user alone
+    /// Unix socket on which `sluice trace --control` may ask for the ways of real packets, for root and this user alone
     #[arg(long, value_name = "PATH", help_heading = "Observing")]
     pub control: Option<PathBuf>,
 
-    /// Where Prometheus metrics are served, at /metrics: neither encrypted nor authenticated, so best on loopback
+    /// Address that Prometheus metrics are served on, at /metrics: neither encrypted nor authenticated, so best on loopback
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Observing")]
     pub metrics: Option<SocketAddr>,
 
@@ -99,7 +99,7 @@ pub struct ProcessArgs {
 }
 
 impl ProcessArgs {
-    /// What the parser can't say about a single argument.
+    /// Checks the arguments together, which the parser can't do.
     ///
     /// # Errors
     /// A text for the user.
@@ -125,7 +125,7 @@ impl ProcessArgs {
 }
 
 impl Args {
-    /// What the parser can't say about a single argument.
+    /// Checks the arguments together, which the parser can't do.
     ///
     /// # Errors
     /// A text for the user.

@@ -12,10 +12,10 @@ pub struct DevArgs {
     #[arg(requires = "p4info")]
     pub json: Option<PathBuf>,
 
-    /// Its P4Info, in text form
+    /// The program's P4Info, in text form
     pub p4info: Option<PathBuf>,
 
-    /// What to write to it at the start: a p4.v1.WriteRequest in text form
+    /// Entries to write to the program at the start: a p4.v1.WriteRequest in text form
     #[arg(long, value_name = "FILE", requires = "json")]
     pub entries: Option<PathBuf>,
 
@@ -30,17 +30,17 @@ pub struct DevArgs {
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// Where P4Runtime is served: a loopback address
+    /// Address that P4Runtime is served on: a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559", value_parser = loopback, help_heading = "P4Runtime")]
     pub grpc: SocketAddr,
 
-    /// What a gateway's switch has, to be refused with the reason.
+    /// Arguments of a gateway's switch, to be refused with the reason.
     #[arg(long = "cert", aliases = ["key", "client-ca", "client-name", "reader-name", "allow-from", "kek", "allow-suite"], hide = true)]
     pub of_gateway: Vec<String>,
 }
 
 impl DevArgs {
-    /// What the parser can't say about a single argument.
+    /// Checks the arguments together, which the parser can't do.
     ///
     /// # Errors
     /// A text for the user.

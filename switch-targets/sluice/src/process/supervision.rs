@@ -1,4 +1,4 @@
-//! What a service manager hears (sd_notify(3)): ready, alive, ending. Without one, nothing.
+//! Tells a service manager (sd_notify(3)) of the switch: ready, alive, ending. Without a manager it does nothing.
 
 use std::io;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use crate::dataplane::trace::{Filter, Format, render};
 const MAX_REQUEST: u64 = 16384;
 /// Packets that one request may ask for.
 pub const MAX_COUNT: u64 = 100_000;
-/// What a request that is served is answered with.
+/// The answer to a request that is served.
 pub const TAKEN: &str = "taken";
 /// Packets between the data plane and the client.
 const BACKLOG: usize = 64;
@@ -32,7 +32,7 @@ const BACKLOG: usize = 64;
 const CONNECTIONS: usize = 8;
 /// The pause after the operating system refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a client may take for its request.
+/// A client's request must arrive within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The socket, which goes when this does.
@@ -142,7 +142,7 @@ async fn answer(plane: &DataPlane, mut stream: UnixStream) -> io::Result<()> {
     told
 }
 
-/// What a client sends. Tests are sent as they are written on the command line.
+/// The request line of a client. Tests are sent as they are written on the command line.
 pub fn request(filter: &Filter, format: Format) -> String {
     let fields = filter.fields.iter().map(ToString::to_string);
     let line = json!({

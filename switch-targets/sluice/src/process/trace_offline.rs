@@ -54,12 +54,12 @@ pub enum OfflineError {
 /// A switch without ports, with a program.
 pub struct Bench(Saved);
 
-/// What a program has, for people.
+/// The contents of a program, for people.
 pub struct Contents {
     pub tables: Vec<String>,
     pub counters: usize,
     pub digests: usize,
-    /// What the P4Info has and the program lacks.
+    /// Objects of the P4Info that the program lacks.
     pub absent: Vec<String>,
 }
 

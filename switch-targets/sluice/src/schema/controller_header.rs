@@ -20,11 +20,11 @@ const MAX_BITS: u32 = 4096;
 /// The fields in the order of the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerHeader {
-    /// In the P4Info.
+    /// Id in the P4Info.
     pub id: u32,
     /// The role that it is annotated with.
     pub owner: Option<String>,
-    /// Why no packet can carry it: the program runs without.
+    /// The reason for which no packet can carry the header: the program runs without.
     unusable: Option<String>,
     fields: Vec<Field>,
 }
@@ -33,7 +33,7 @@ pub struct ControllerHeader {
 struct Field {
     id: u32,
     name: String,
-    /// In bits.
+    /// Width in bits.
     width: u32,
     /// Annotated `@padding`: a client may leave it out.
     padding: bool,
@@ -100,7 +100,7 @@ impl ControllerHeader {
         }))
     }
 
-    /// In whole bytes.
+    /// Length in whole bytes.
     fn byte_len(&self) -> usize {
         let bits: usize = self.fields.iter().map(|field| field.width as usize).sum();
         bits.div_ceil(8)

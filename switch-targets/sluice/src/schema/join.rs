@@ -178,7 +178,7 @@ impl Schema {
         lacks
     }
 
-    /// What a table of the P4Info lists as its own belongs to it.
+    /// Checks that the direct resources that a table of the P4Info lists belong to it.
     fn check_direct_resources(&self, p4info: &info::P4Info) -> Result<(), Fault> {
         let counters = p4info.direct_counters.iter();
         let counters = counters.map(|it| (&it.preamble, it.direct_table_id));

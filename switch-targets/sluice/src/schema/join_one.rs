@@ -1,4 +1,4 @@
-//! One table, action or counter of the P4Info beside the program's of the same name.
+//! Joins a table, action or counter of the P4Info with the program's of the same name.
 //!
 //! Sizes are the program's, as on bmv2: p4c writes the two files by different defaults.
 
@@ -301,7 +301,7 @@ pub fn join_meter(name: String, meter: &info::Meter, program: &Program) -> Resul
     })
 }
 
-/// What kind the meter of `table` is.
+/// The kind of the meter of `table`.
 pub fn join_direct_meter(
     meter: &info::DirectMeter,
     table: &Table,

@@ -32,7 +32,7 @@ pub use crate::proto::info::meter_spec::Type as MeterKind;
 pub use controller_header::ControllerHeader;
 pub use shape::DigestShape;
 
-/// Everything a request can name, by P4Runtime id.
+/// The objects that a request can name, by P4Runtime id.
 #[derive(Debug, Default)]
 pub struct Schema {
     pub tables: BTreeMap<u32, Table>,
@@ -44,15 +44,15 @@ pub struct Schema {
     pub meters: BTreeMap<u32, Meter>,
     pub profiles: BTreeMap<u32, Profile>,
     pub digests: BTreeMap<u32, Digest>,
-    /// For each of the pipeline's digests its P4Runtime id; `None` when the P4Info does not name it.
+    /// P4Runtime ids of the pipeline's digests; `None` when the P4Info does not name one.
     pub digest_ids: Vec<Option<u32>>,
-    /// Which of its types are translated.
+    /// The translated types.
     pub types: Types,
     /// The entities that only one role may write.
     pub owners: Owners,
     pub packet_in: Option<Arc<ControllerHeader>>,
     pub packet_out: Option<ControllerHeader>,
-    /// What the P4Info has and the program lacks, by id.
+    /// Objects of the P4Info that the program lacks, by id.
     pub absent: BTreeMap<u32, String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Schema {
 pub struct Table {
     pub name: String,
     pub index: TableId,
-    /// In the pipeline's order.
+    /// Match fields in the pipeline's order.
     pub fields: Vec<Field>,
     pub actions: BTreeMap<u32, Action>,
     pub is_const: bool,
@@ -79,7 +79,7 @@ pub struct Table {
 pub struct Field {
     pub id: u32,
     pub name: String,
-    /// In bits.
+    /// Width in bits.
     pub width: u32,
     pub kind: MatchKind,
     pub sdn: Sdn,
@@ -91,7 +91,7 @@ pub struct Action {
     pub name: String,
     pub index: ActionId,
     pub scope: Scope,
-    /// In the pipeline's order.
+    /// Parameters in the pipeline's order.
     pub params: Vec<Param>,
 }
 
@@ -99,7 +99,7 @@ pub struct Action {
 pub struct Param {
     pub id: u32,
     pub name: String,
-    /// In bits.
+    /// Width in bits.
     pub width: u32,
     pub sdn: Sdn,
 }
@@ -116,7 +116,7 @@ pub struct Register {
     pub name: String,
     pub index: RegisterId,
     pub size: usize,
-    /// Of a cell, in bits.
+    /// Width of a cell in bits.
     pub width: u32,
     pub cell: Scalar,
 }
@@ -126,7 +126,7 @@ pub struct ValueSet {
     pub name: String,
     pub index: ValueSetId,
     pub size: usize,
-    /// In the order in which the parser selects by them.
+    /// Key fields in the order in which the parser selects by them.
     pub fields: Vec<Field>,
 }
 
@@ -148,7 +148,7 @@ pub struct Meter {
 pub struct Profile {
     pub name: String,
     pub index: ProfileId,
-    /// What members may do.
+    /// Actions that members may have.
     pub actions: BTreeMap<u32, Action>,
     pub limits: ProfileLimits,
 }
@@ -238,10 +238,10 @@ impl Counter {
 }
 
 impl Register {
-    /// As [`Counter::cells`].
+    /// The cells of an index, as [`Counter::cells`].
     ///
     /// # Errors
-    /// As there.
+    /// As of [`Counter::cells`].
     pub fn cells(&self, index: Option<&p4rt::Index>) -> Result<Range<usize>, Fault> {
         cells(self.size, index).map_err(|fault| fault.at(&format!("register '{}'", self.name)))
     }

@@ -1,4 +1,4 @@
-//! What a role may do (section 5.2): P4Runtime leaves that to client and server, and this is what they agree upon here.
+//! Rights of a role (section 5.2): P4Runtime leaves them to client and server, which agree upon these.
 //!
 //! | who | writes, reads with its role, hears of |
 //! |---|---|
@@ -44,7 +44,7 @@ struct P4RoleConfig {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleConfig {
-    /// As a client gave it, which is how others are told of it.
+    /// The config as a client gave it: others are told of it so.
     pub given: Any,
     pub exclusive: BTreeSet<u32>,
     shared: BTreeSet<u32>,
@@ -91,13 +91,13 @@ impl RoleConfig {
     }
 }
 
-/// What one role may do, as long as no client bids.
+/// Rights of one role, as long as no client bids.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// Empty for the default role.
     pub role: String,
     pub config: Option<RoleConfig>,
-    /// What other roles have exclusively.
+    /// Ids that other roles have exclusively.
     pub taken: BTreeSet<u32>,
 }
 
@@ -180,7 +180,7 @@ fn p4_id(entity: &Entity) -> Option<u32> {
     })
 }
 
-/// Everything that the P4Info annotates with a role.
+/// The objects that the P4Info annotates with a role.
 pub fn owners(p4info: &P4Info) -> Owners {
     let mut owners = Owners::new();
     let mut note = |preamble: &Option<Preamble>| {

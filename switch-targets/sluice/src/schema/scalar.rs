@@ -1,4 +1,4 @@
-//! One value as `P4Data`: a register's cell, or a member of a digest (section 8.5).
+//! A value as `P4Data`: a register's cell, or a member of a digest (section 8.5).
 
 use sluice_pipeline::Bits;
 
@@ -61,7 +61,7 @@ impl Scalar {
         }
     }
 
-    /// Whether `width` bits of the data plane can be of this type.
+    /// Returns whether `width` bits of the data plane can be of this type.
     pub fn fits(&self, width: u32) -> bool {
         match self {
             Self::Bits(own) | Self::Enum(own) => *own == width,
@@ -70,7 +70,7 @@ impl Scalar {
         }
     }
 
-    /// As the P4Info has it; names have 0.
+    /// Width in the P4Info; names have 0.
     pub fn info_width(&self) -> u32 {
         match self {
             Self::Bits(width) | Self::Enum(width) => *width,

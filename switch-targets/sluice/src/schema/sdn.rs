@@ -28,23 +28,23 @@ const MAX_NAMES: usize = 1 << 17;
 /// Bytes of a name.
 const MAX_NAME: usize = 255;
 
-/// How values of a type travel between client and switch.
+/// The form of a type's values between client and switch.
 #[derive(Clone, Debug, Default)]
 pub enum Sdn {
-    /// As in the data plane.
+    /// The data plane's form.
     #[default]
     Plain,
-    /// As an unsigned number of so many bits.
+    /// An unsigned number of so many bits.
     Bits(u32),
     Name(Arc<Names>),
 }
 
-/// What becomes of a name that has no number yet.
+/// The treatment of a name that has no number yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// It gets one.
+    /// Give the name a number.
     Number,
-    /// `NOT_FOUND`: nothing holds it.
+    /// Refuse with `NOT_FOUND`: nothing holds the name.
     Refuse,
 }
 
@@ -93,7 +93,7 @@ impl Types {
         Ok(Self { translated })
     }
 
-    /// How a value of this type travels; `Plain` for every type that is not translated.
+    /// The form of this type's values; `Plain` for every type that is not translated.
     pub fn sdn(&self, type_name: Option<&P4NamedType>) -> Sdn {
         type_name
             .and_then(|named| self.translated.get(&named.name))
@@ -164,7 +164,7 @@ impl Names {
         let max = Bits::ones(width).low_u128();
         match assigned.numbers.get(name) {
             Some(number) if *number <= max => return Ok(*number),
-            // It is of a program that has more bits for the type.
+            // The number is of a program that has more bits for the type.
             Some(number) => {
                 let text = format!("its number {number} does not fit {width} bits");
                 return Err(Fault::out_of_range(text));
@@ -189,7 +189,7 @@ impl Names {
                 None => number,
             },
             None => {
-                // Neither 0 nor the highest number, which programs like to give a meaning.
+                // New numbers avoid 0 and the highest number, which programs like to give a meaning.
                 let mut next = assigned.last.unwrap_or(max).saturating_sub(1);
                 while assigned.names.contains_key(&next) {
                     next = next.saturating_sub(1);

@@ -24,12 +24,12 @@ impl DigestShape {
         }
     }
 
-    /// Of its members, in bits, as the P4Info has them.
+    /// Widths of the members in bits, as the P4Info has them.
     pub fn widths(&self) -> Vec<u32> {
         self.members().iter().map(Scalar::info_width).collect()
     }
 
-    /// Whether the program's fields, of so many bits, can be its members.
+    /// Returns whether the program's fields, of so many bits, can be its members.
     pub fn fits(&self, widths: &[u32]) -> bool {
         let members = self.members();
         members.len() == widths.len()

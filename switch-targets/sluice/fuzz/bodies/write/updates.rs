@@ -10,7 +10,7 @@ use super::super::input::Input;
 
 pub struct Client<'a> {
     info: &'a P4Info,
-    /// Of every kind.
+    /// Ids of objects of every kind.
     ids: Vec<u32>,
 }
 
@@ -362,7 +362,7 @@ fn signed(input: &mut Input) -> i64 {
     }
 }
 
-/// Of a type with so many bits, or a name of such a type.
+/// A value of a type with so many bits, or a name of such a type.
 fn value(input: &mut Input, width: u32) -> Bytes {
     let how = input.byte();
     let value = match how {

@@ -12,7 +12,7 @@ const PLACES: usize = 256;
 /// Room for the longest wrapped key, and the first block that RFC 5649 adds.
 const ROOM: usize = 88;
 
-/// What a key is for: `HashKey` in P4, and the first of the wrapped bytes.
+/// Purpose of a key: `HashKey` in P4, and the first of the wrapped bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HashKey {
@@ -40,7 +40,7 @@ impl HashKey {
 /// A key, ready for packets.
 pub enum Key {
     SipHash24(Zeroizing<[u8; 16]>),
-    /// With the states after the inner and the outer pad.
+    /// The HMAC states after the inner and the outer pad.
     Hmac(Box<hmac::Key>),
 }
 
@@ -64,7 +64,7 @@ impl Keys {
         Self { keks, places }
     }
 
-    /// What `work` makes of the key. `None`: damaged, or wrapped under another key-encryption key or for another purpose.
+    /// Returns the result of `work` on the key. `None`: damaged, or wrapped under another key-encryption key or for another purpose.
     pub fn with<R>(
         &self,
         kind: HashKey,

@@ -32,7 +32,7 @@ pub fn register(registry: &mut ExternRegistry, keks: Arc<KekRing>) -> Arc<Atomic
     refused
 }
 
-/// One extern object, with the keys that it has seen.
+/// An extern object, with the keys that it has seen.
 pub struct PacketHash {
     keys: Keys,
     refused: Arc<AtomicU64>,

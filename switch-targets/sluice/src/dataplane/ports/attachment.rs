@@ -10,7 +10,7 @@ use super::frames::{Intake, Outgoing};
 use super::socket::{PacketSocket, Sent};
 use super::xdp::XdpSocket;
 
-/// How an interface is opened.
+/// The way in which an interface is opened.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
     /// Beside the kernel's own stack.
@@ -19,7 +19,7 @@ pub(super) enum Way {
         offload: bool,
         share: Share,
     },
-    /// In its stead.
+    /// In place of the kernel's own stack.
     Xdp,
 }
 
@@ -40,7 +40,7 @@ impl Attachment {
         }
     }
 
-    /// What the user may want to know about it.
+    /// The shortcoming that the user may want to know about.
     pub fn shortcoming(&self, way: &Way) -> Option<&'static str> {
         match self {
             Self::Packet(socket) => (matches!(way, Way::Packet { offload: true, .. })
@@ -59,7 +59,7 @@ impl Attachment {
         }
     }
 
-    /// Nothing has come in.
+    /// Returns whether no frame has come in.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Packet(socket) => socket.is_empty(),

@@ -1,5 +1,5 @@
-//! One interface for several threads: each has a packet socket, and the kernel deals the frames out by flow (PACKET_FANOUT_HASH,
-//! packet(7)).
+//! Shares one interface among several threads: each has a packet socket, and the kernel deals the frames out by flow
+//! (PACKET_FANOUT_HASH, packet(7)).
 //!
 //! ```text
 //!               ┌─ hash of addresses and ports ─┬─► socket of thread 0
@@ -24,7 +24,7 @@ pub(super) enum Share {
     All,
     /// The flows that the kernel's fanout group deals to it.
     Flows(Group),
-    /// It sends only.
+    /// No frames: the socket sends only.
     Nothing,
 }
 

@@ -17,9 +17,9 @@ use super::{Outgoing, Port, open};
 
 const FLOWS: u16 = 64;
 const ROUNDS: u32 = 20;
-/// Of a row that may go out as a super-frame.
+/// Datagrams of a row that may go out as a super-frame.
 const ROW: u32 = 5;
-/// Where the payload is.
+/// The payload's offset in a frame.
 const PAYLOAD: usize = 42;
 
 /// False without the right to.
@@ -84,7 +84,7 @@ fn send(port: &mut Port, datagrams: impl Iterator<Item = (u16, u32)>) {
     port.send(&mut outgoing);
 }
 
-/// Sends all flows' datagrams. What came to each thread: of each flow its numbers.
+/// Sends all flows' datagrams. Returns the datagrams' numbers that came to each thread, by flow.
 fn dealt(near: &mut Port, far: &mut [Port]) -> Vec<BTreeMap<u16, Vec<u32>>> {
     let mut came = vec![BTreeMap::<u16, Vec<u32>>::new(); far.len()];
     for round in 0..ROUNDS {
@@ -127,7 +127,7 @@ fn a_flow_stays_with_its_thread_and_many_are_spread() {
     assert!(others.iter().all(|port| !port.is_empty()));
     others.clear();
 
-    // What a thread sends comes back to none.
+    // The frames that a thread sends come back to none.
     send(&mut far[0], [(7, 7)].into_iter());
     assert!(far.iter_mut().all(|port| received(port).is_empty()));
     assert_eq!(received(&mut near), [(7, 7)]);

@@ -5,18 +5,18 @@ use offload::{Link, Malformed, Merger, Vnet, packets};
 /// Room in front of a frame for the VLAN tag that the kernel took out.
 pub(super) const TAG: usize = 4;
 
-/// What the kernel says about a frame beside its bytes (`struct tpacket2_hdr`).
+/// The kernel's description of a frame (`struct tpacket2_hdr`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrived {
     pub status: u32,
     /// Bytes on the wire, and those of them that found room.
     pub length: usize,
     pub taken: usize,
-    /// Where the frame begins.
+    /// Offset of the frame's first byte.
     pub start: usize,
     pub tci: u16,
     pub tpid: u16,
-    /// With offloads.
+    /// The virtio header, if the socket has offloads.
     pub vnet: Option<Vnet>,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct Intake {
     pub missed: u64,
     /// Longer than the interface's MTU allows.
     pub oversize: u64,
-    /// Without offloads: with a checksum that the sender left to hardware.
+    /// Frames whose sender left the checksum to hardware, on a socket without offloads.
     pub unfinished: u64,
     /// Frames that stood for several packets.
     pub super_frames: u64,
-    /// Not what the header before them says, and why the last one was not.
+    /// Frames that contradict the header before them, and the contradiction of the last one.
     pub malformed: u64,
     pub fault: Option<Malformed>,
 }

@@ -111,7 +111,7 @@ enum State {
     Closed { since: Instant },
 }
 
-/// What a thread's part of a port has counted.
+/// Counts of a thread's part of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortStats {
     /// Packets; a super-frame is as many as it stands for.
@@ -125,11 +125,11 @@ pub struct PortStats {
     pub oversize: u64,
     pub unfinished: u64,
     pub sent: Sent,
-    /// Of all packets that there were to send.
+    /// Bytes of all packets that there were to send.
     pub sent_bytes: u64,
 }
 
-/// What has been warned of, once.
+/// The warnings that were given: each is given once.
 #[derive(Default)]
 struct Told {
     oversize: bool,
@@ -182,7 +182,7 @@ impl Port {
         }
     }
 
-    /// Nothing has come in.
+    /// Returns whether no frame has come in.
     pub fn is_empty(&self) -> bool {
         match &self.state {
             State::Open(socket) => socket.is_empty(),
@@ -310,7 +310,7 @@ impl Port {
         self.backlog = None;
     }
 
-    /// What has been counted since the last call, with what the kernel dropped before it reached us.
+    /// Takes the counts since the last call, with the frames that the kernel dropped before they reached us.
     pub fn take_stats(&mut self) -> PortStats {
         if let State::Open(socket) = &mut self.state {
             self.stats.missed += socket.missed();

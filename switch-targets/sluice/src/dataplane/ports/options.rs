@@ -1,4 +1,4 @@
-//! What the kernel is told and asked about sockets and interfaces.
+//! Socket options and interface requests to the kernel.
 
 #![allow(unsafe_code)]
 

@@ -42,7 +42,7 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// For frames of up to `mtu` bytes behind their link header. The socket must not be bound yet.
+    /// Opens a ring for frames of up to `mtu` bytes behind their link header. The socket must not be bound yet.
     pub(super) fn open(fd: BorrowedFd<'_>, mtu: usize, vnet: bool) -> io::Result<Self> {
         let slot = (mtu + AROUND).next_power_of_two().max(SMALLEST_SLOT);
         let block = BLOCK.max(slot);

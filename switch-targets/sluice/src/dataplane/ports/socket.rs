@@ -23,7 +23,7 @@ const QUEUE: c_int = 4 << 20;
 const LARGE: usize = 14 + 2 * TAG + 65535;
 
 pub struct PacketSocket {
-    /// None: it sends only.
+    /// The receive ring; none in a socket that only sends.
     ring: Option<Ring>,
     fd: OwnedFd,
     offload: Option<Offload>,
@@ -37,7 +37,7 @@ struct Offload {
     may: Mergeable,
 }
 
-/// What became of outgoing frames.
+/// The fate of outgoing frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Packets.
@@ -325,7 +325,7 @@ impl Offload {
                 error => return Err(error),
             },
         };
-        // What is too long for the ring is a super-frame, or longer than the MTU.
+        // A frame that is too long for the ring is a super-frame, or longer than the MTU.
         let whole = arrived.vnet.is_some_and(|vnet| vnet.is_super());
         Ok(Arrived {
             start: TAG,

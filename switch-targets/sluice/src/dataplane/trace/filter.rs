@@ -1,4 +1,4 @@
-//! Which packets a trace tells of: by port and bytes before they run through the program, by what happened to them behind it.
+//! The filter of a trace: by port and bytes before a packet runs through the program, by its steps afterwards.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,32 +6,32 @@ use std::str::FromStr;
 
 use sluice_pipeline::{Bits, Step};
 
-/// All of it must hold.
+/// Conditions for a packet; all must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Any port without.
+    /// The port; `None` stands for any.
     pub port: Option<u16>,
-    /// How many packets.
+    /// Number of packets to show.
     pub count: usize,
     pub pattern: Option<Pattern>,
     pub fields: Vec<FieldTest>,
-    /// Only packets of which something was dropped.
+    /// Only packets of which at least one copy was dropped.
     pub dropped: bool,
 }
 
 impl Filter {
-    /// Whether the packet may be one, as far as can be seen before it runs.
+    /// Returns whether the packet may match, as far as can be seen before it runs.
     pub fn takes(&self, port: u16, frame: &[u8]) -> bool {
         self.port.is_none_or(|asked| asked == port)
             && self.pattern.as_ref().is_none_or(|it| it.fits(frame))
     }
 
-    /// Whether [`Filter::wants`] can refuse a packet.
+    /// Returns whether [`Filter::wants`] can refuse a packet.
     pub fn looks_at_steps(&self) -> bool {
         self.dropped || !self.fields.is_empty()
     }
 
-    /// Whether what happened to the packet is what was asked for.
+    /// Returns whether the packet's steps match.
     pub fn wants(&self, steps: &[Step]) -> bool {
         let is_drop = |step: &Step| matches!(step, Step::Dropped { .. });
         (!self.dropped || steps.iter().any(is_drop))
@@ -44,7 +44,7 @@ impl Filter {
 pub struct Pattern {
     offset: usize,
     bytes: Vec<u8>,
-    /// As long as `bytes`.
+    /// Mask of the same length as `bytes`.
     mask: Vec<u8>,
 }
 
@@ -106,7 +106,7 @@ pub struct FieldTest {
     header: String,
     field: String,
     value: u128,
-    /// How many of the field's first bits count; all without.
+    /// Number of the field's first bits that count; `None` stands for all.
     prefix: Option<u32>,
 }
 

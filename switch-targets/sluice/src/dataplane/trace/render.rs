@@ -16,7 +16,7 @@ pub enum Format {
     /// A line for each step
     #[default]
     Text,
-    /// One object a packet, on one line
+    /// A JSON object a packet, on one line
     Json,
 }
 

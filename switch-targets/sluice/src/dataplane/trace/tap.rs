@@ -32,7 +32,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether it looks at this packet's way.
+    /// Returns whether to look at this packet's way.
     fn looks(&mut self, port: u16, frame: &[u8], now: Duration) -> bool {
         if !self.filter.takes(port, frame) {
             return false;
@@ -50,7 +50,7 @@ impl Open {
     }
 }
 
-/// One look into the data plane at a time. Shut, it costs a load a packet.
+/// A look into the data plane, one at a time. Shut, the tap costs a load a packet.
 #[derive(Default)]
 pub struct Tap {
     is_open: AtomicBool,
@@ -77,7 +77,7 @@ impl Tap {
         Some(ticket)
     }
 
-    /// Nothing is told any more, if that one is still open.
+    /// Shuts the look of that ticket, if it is still open.
     pub fn shut(&self, ticket: u64) {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.ticket == ticket) {

@@ -89,7 +89,7 @@ pub fn registers(
     Ok(())
 }
 
-/// What `read` makes of the cells. Packets pass between one piece and the next.
+/// Adds an entity for each cell that `read` gives one for. Packets pass between one piece and the next.
 ///
 /// # Errors
 /// `RESOURCE_EXHAUSTED` for more than one request may ask for.
@@ -117,7 +117,7 @@ pub fn in_pieces(
     Ok(())
 }
 
-/// Each array, or the one of that id. All of them have no index in common.
+/// The array of that id, or all arrays, which have no index in common.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for an index without an id, and as `find`.

@@ -48,7 +48,7 @@ pub fn direct_meters(
     Ok(())
 }
 
-/// What names the entry: nothing else of it is looked at.
+/// The entry's key: its other fields are ignored.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for a key without its table.

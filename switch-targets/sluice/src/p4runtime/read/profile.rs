@@ -65,7 +65,7 @@ pub fn groups(
     exists("group", asked.group_id, found.len() > before)
 }
 
-/// What an entry of `table` does; `None` for an action that the P4Info does not list for it.
+/// The action of an entry of `table`; `None` for an action that the P4Info does not list for it.
 pub fn shown_action(
     schema: &Schema,
     table: &Table,

@@ -15,7 +15,7 @@ use crate::proto::p4rt::{self, table_action};
 use crate::schema::Table;
 use crate::schema::sdn::Unknown;
 
-/// Whether a request asks for some entries only (section 9.1.6).
+/// Returns whether a request asks for some entries only (section 9.1.6).
 pub fn is_filtered(asked: &p4rt::TableEntry) -> bool {
     #[allow(deprecated, reason = "older clients use controller_metadata")]
     let cookie = asked.controller_metadata;
@@ -179,7 +179,7 @@ fn shown(table: &Table, mut view: EntryView) -> EntryView {
     view
 }
 
-/// Nothing can be written meanwhile, so that the order holds from one lock to the next.
+/// Reads all entries. No write can come meanwhile, so that the order holds from one lock to the next.
 fn all_entries(device: &Device, table: &Table) -> Result<Vec<EntryView>, Fault> {
     let mut entries = Vec::new();
     let mut from = 0;
@@ -229,7 +229,7 @@ fn default_entry(
     noted(installed, &(table_id, None), entry, asked)
 }
 
-/// What a table's default entry has counted, if it counts.
+/// The count of a table's default entry, if it counts.
 pub fn misses(device: &Device, installed: &Installed, table_id: u32) -> Option<p4rt::CounterData> {
     let table = installed.schema.table(table_id).ok()?;
     let running = device.plane.lock();

@@ -1,4 +1,4 @@
-//! The open streams: who is primary of what, and who hears of it.
+//! The open streams: their standing, and the messages for each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub const OUTBOX: usize = 256;
 /// Streams that are open at once, whatever they have asked for.
 pub const MAX_OPEN: usize = 64;
 
-/// Of these, streams of clients that only read: they take nobody else's place.
+/// Streams of clients that only read, of [`MAX_OPEN`]: they take nobody else's place.
 pub const MAX_READERS: usize = 8;
 
 /// The open streams and their standing.
@@ -62,12 +62,12 @@ impl Sessions {
         self.arbitration.highest(role)
     }
 
-    /// How many are open.
+    /// The number of open streams.
     pub fn streams(&self) -> usize {
         self.outboxes.len()
     }
 
-    /// Of any role.
+    /// Returns whether any role has a primary.
     pub fn has_primary(&self) -> bool {
         self.arbitration.primaries().next().is_some()
     }
@@ -86,14 +86,14 @@ impl Sessions {
         }
     }
 
-    /// As [`Sessions::notify`], but lost for a client that lags: what may be lost cuts nobody off.
+    /// Does as [`Sessions::notify`], but a client that lags loses the message instead of its stream.
     pub fn offer(&self, owners: &Owners, id: u32, update: Update) {
         for outbox in self.hearers(owners, id) {
             outbox.send_if_room(update.clone());
         }
     }
 
-    /// Whether a primary may hear of the object of the P4Info.
+    /// Returns whether a primary may hear of the object of the P4Info.
     pub fn is_heard(&self, owners: &Owners, id: u32) -> bool {
         self.hearers(owners, id).next().is_some()
     }
@@ -183,7 +183,7 @@ impl Sessions {
         }));
     }
 
-    /// As clients are told of a role: none for the default one (section 5.4).
+    /// A role as clients are told of it: none for the default one (section 5.4).
     #[allow(
         deprecated,
         reason = "a client that has a number for its role gets it back"
@@ -215,7 +215,7 @@ impl Outbox {
         }
     }
 
-    /// For messages that may be lost. False: this one is.
+    /// Sends a message that may be lost. Returns false when it is.
     pub fn send_if_room(&self, update: Update) -> bool {
         let room = self.messages.capacity() > OUTBOX / 4;
         if room {

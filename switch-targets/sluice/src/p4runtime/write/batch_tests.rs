@@ -18,7 +18,7 @@ const CELLS: i64 = 8;
 /// Entries of the table.
 const ROOM: usize = 64;
 
-/// What a client can name, and what it can say of it.
+/// An entity that a client can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Entry(u8),
@@ -37,7 +37,7 @@ struct Step {
 
 type Model = BTreeMap<Key, u8>;
 
-/// Of `exchange.p4`, as its P4Info has them.
+/// Ids in `exchange.p4`'s P4Info.
 struct Ids {
     table: u32,
     to_port: u32,
@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..12)
 }
 
-/// What the specification says of one update.
+/// The specification's answer to one update.
 fn expected(model: &mut Model, step: Step) -> Code {
     let Step { kind, key, value } = step;
     let is_there = model.contains_key(&key);
@@ -180,7 +180,7 @@ impl Bench {
         }
     }
 
-    /// All that a client can read.
+    /// The state that a client can read.
     fn state(&self) -> Model {
         let asked = [
             Entity::TableEntry(everything_of(p4rt::TableEntry::default())),

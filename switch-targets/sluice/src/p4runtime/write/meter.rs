@@ -9,7 +9,7 @@ use crate::p4runtime::translate::{EntryKey, entry_key};
 use crate::proto::p4rt::{self, update::Type};
 use crate::schema::{MeterKind, Table};
 
-/// What a request makes of a meter.
+/// The change that a request makes to a meter.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     config: Option<MeterConfig>,
@@ -102,7 +102,7 @@ pub fn direct_meter(
     .map_err(place)
 }
 
-/// What becomes of the meter of an entry; `None` when its table has no meter.
+/// The change for the meter of an entry; `None` when its table has no meter.
 ///
 /// # Errors
 /// As [`Setting::new`]; `INVALID_ARGUMENT` for a table without a meter, if there is something to set.
@@ -148,7 +148,7 @@ fn marker(kind: MeterKind, config: &p4rt::MeterConfig) -> Result<MeterConfig, Fa
             cburst,
             eburst,
         },
-        // With equal rates the two buckets hold the same, and nothing is yellow.
+        // Both buckets hold the same at equal rates, and nothing is yellow.
         MeterKind::TwoRateThreeColor | MeterKind::SingleRateTwoColor => MeterConfig::TwoRate {
             cir,
             cburst,

@@ -194,7 +194,7 @@ pub fn perform(
     }
 }
 
-/// As in the protobuf definition.
+/// The entity's name in the protobuf definition.
 pub fn entity_name(entity: &Entity) -> &'static str {
     match entity {
         Entity::ExternEntry(_) => "extern_entry",

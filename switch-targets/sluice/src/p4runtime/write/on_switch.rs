@@ -6,7 +6,7 @@ use tonic::Code;
 use crate::fault::Fault;
 use crate::p4runtime::state::{Device, no_program};
 
-/// Why the switch did not do it.
+/// The cause of a refused change.
 pub enum Refused {
     Table(TableError),
     Fault(Fault),

@@ -87,7 +87,7 @@ fn wanted(plane: &DataPlane, group: &p4rt::ActionProfileGroup) -> Result<Group, 
     })
 }
 
-/// What an entry of `table` is to do.
+/// Translates the action of an entry of `table`.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for an action of another form than the table's, and as [`action_call`].
@@ -146,7 +146,7 @@ fn one_shot(
     actions.map(weighted).collect()
 }
 
-/// What an action set may say beside its actions is what the profile does anyway.
+/// Checks that the modes of an action set are the profile's own.
 fn check_modes(set: &p4rt::ActionProfileActionSet, limits: ProfileLimits) -> Result<(), Fault> {
     let unknown = |name: &str, value| Fault::invalid(format!("{name} {value} is not known"));
     let mode = ActionSelectionMode::try_from(set.action_selection_mode)

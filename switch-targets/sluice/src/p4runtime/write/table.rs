@@ -150,7 +150,7 @@ pub fn default_entry(
     Ok(())
 }
 
-/// What an entry's direct counter is to be set to, if anything.
+/// The value to set an entry's direct counter to, if any.
 fn direct_resources(
     table: &Table,
     entry: &p4rt::TableEntry,
@@ -165,8 +165,8 @@ fn direct_resources(
     }
 }
 
-/// What an entry's idle timeout is to be set to, if anything: a modification that gives no action changes nothing that it
-/// does not give. Zero: none.
+/// The idle timeout to set, if any: a modification without an action changes no timeout that it does not give. A timeout of zero
+/// is none.
 fn idle_timeout(table: &Table, entry: &p4rt::TableEntry) -> Result<Option<Duration>, Fault> {
     if entry.time_since_last_hit.is_some() {
         return Err(Fault::invalid("time_since_last_hit can't be written"));

@@ -1,4 +1,4 @@
-//! How an update is undone: by the update that leads back to what `Read` gives before it (section 7.2, read-write symmetry).
+//! Undoes an update by the update that leads back to the result of `Read` before it (section 7.2, read-write symmetry).
 //!
 //! ```text
 //!   INSERT ◄──► DELETE of the key          DELETE ◄──► INSERT of what was read          MODIFY ◄──► MODIFY to what was read
@@ -68,7 +68,7 @@ fn before(device: &Device, installed: &Installed, key: Entity) -> Result<Vec<Ent
     }
 }
 
-/// Of an entry that the program fixes, what clients may write.
+/// The fields of an entry that clients may write, although the program fixes the entry.
 fn writable(entry: p4rt::TableEntry) -> p4rt::TableEntry {
     p4rt::TableEntry {
         action: entry.action.filter(|_| !entry.is_const),

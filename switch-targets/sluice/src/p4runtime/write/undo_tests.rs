@@ -20,12 +20,12 @@ const MEMBERS: u32 = 4;
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// All cells without an index. The last ones are beyond the array.
+    /// Writes a cell, or all without an index. The last indices are beyond the array.
     Register {
         index: Option<i64>,
         value: u8,
     },
-    /// As many as the set holds, and one more.
+    /// Members: up to as many as the set holds, and one more.
     Members(Vec<u8>),
     Entry {
         src: u8,
@@ -136,7 +136,7 @@ impl Bench {
         Self { device, installed }
     }
 
-    /// All that a client can read.
+    /// The state that a client can read.
     fn state(&self) -> Vec<Entity> {
         let of = |is_default_action| {
             Entity::TableEntry(everything_of(p4rt::TableEntry {
@@ -155,7 +155,7 @@ impl Bench {
         for asked in asked {
             read::one(&self.device, &self.installed, asked, &mut found).unwrap();
         }
-        // In no order.
+        // The entries have no order.
         let rank = |entity: &Entity| match entity {
             Entity::TableEntry(entry) => Some(format!("{:?}", entry.r#match)),
             _ => None,

@@ -27,7 +27,7 @@ const CONNECTIONS: ClientLimits = ClientLimits {
     address: 4,
     site: 8,
 };
-/// How long a connection may last.
+/// A connection ends after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs until the process ends.

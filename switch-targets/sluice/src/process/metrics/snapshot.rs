@@ -1,4 +1,4 @@
-//! One scrape: gathered first, then written.
+//! A scrape: gathered first, then written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::p4runtime::state::Device;
 /// Tables that are told one by one; a program with more has the rest left out.
 const MAX_TABLES: usize = 256;
 
-/// What a scrape reads.
+/// The state that a scrape reads.
 pub struct Source {
     pub device: Arc<Device>,
     pub ports: Vec<PortArg>,

@@ -36,7 +36,7 @@ const LINK_HEADER: usize = 14 + 8;
 const MAX_MTU: usize = LARGE_CHUNK - HEADROOM - LINK_HEADER;
 
 pub(super) struct XdpSocket {
-    // In the order in which they are let go.
+    // Fields are dropped in this order.
     program: Attached,
     fd: OwnedFd,
     rx: Ring<xdp_desc>,

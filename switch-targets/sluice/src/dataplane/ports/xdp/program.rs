@@ -22,7 +22,7 @@ const ATTACH_XDP: u32 = 37;
 const PSEUDO_MAP_FD: u8 = 1;
 const FUNC_REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
-/// Of `struct xdp_md`.
+/// Offset of the field in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 /// linux/if_link.h: by the kernel, for drivers without XDP of their own; and by the driver.
 const FLAGS_SKB_MODE: u32 = 2;
@@ -36,7 +36,7 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// For a socket that is bound to the interface's queue 0.
+    /// Attaches the program for a socket that is bound to the interface's queue 0.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_BPF and CAP_NET_ADMIN; `ResourceBusy` where another program is.
