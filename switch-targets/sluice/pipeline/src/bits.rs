@@ -54,7 +54,7 @@ pub(crate) const fn byte_len(width: u32) -> usize {
 }
 
 impl Bits {
-    /// From big-endian bytes of any length; leading zeros may be absent or superfluous, as P4Runtime allows.
+    /// Makes a value from big-endian bytes of any length; leading zeros may be absent or superfluous, as P4Runtime allows.
     pub fn new(width: u32, big_endian: &[u8]) -> Result<Bits, TooWide> {
         let zeros = big_endian.iter().take_while(|b| **b == 0).count();
         let significant = &big_endian[zeros..];
@@ -71,7 +71,7 @@ impl Bits {
         Bits::made(width, |bytes| write_low(bytes, value))
     }
 
-    /// From the low bits of big-endian bytes; what does not fit is cut off.
+    /// Makes a value from the low bits of big-endian bytes; bits that do not fit are cut off.
     pub(crate) fn cut(width: u32, big_endian: &[u8]) -> Bits {
         Bits::made(width, |bytes| copy_low(big_endian, bytes))
     }
@@ -80,7 +80,7 @@ impl Bits {
         Bits::made(width, |_| ())
     }
 
-    /// All bits set.
+    /// Makes a value with all bits set.
     pub fn ones(width: u32) -> Bits {
         Bits::made(width, |bytes| bytes.fill(0xff))
     }
@@ -96,7 +96,7 @@ impl Bits {
         Bits { width, bytes: own }
     }
 
-    /// In bits.
+    /// Width in bits.
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -129,7 +129,7 @@ impl Bits {
     }
 }
 
-/// Which bits of the first byte belong to a value of `width` bits.
+/// The bits of the first byte that belong to a value of `width` bits.
 pub(crate) const fn first_byte_mask(width: u32) -> u8 {
     match width % 8 {
         0 => 0xff,

@@ -60,7 +60,7 @@ pub struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
     /// Bits that are not in `bytes` yet, the first one highest.
     pending: u64,
-    /// How many: fewer than 64.
+    /// Number of pending bits: fewer than 64.
     count: u32,
 }
 

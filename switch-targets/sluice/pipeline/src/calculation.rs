@@ -8,7 +8,7 @@ use crate::layout::{HeaderIx, Home, Layout};
 use crate::packet_state::PacketState;
 use crate::phv::Phv;
 
-/// The result of a calculation for this packet. What belongs to an invalid header is left out.
+/// The result of a calculation for this packet. Parts of an invalid header are left out.
 pub fn run(ir: &Ir, calculation: usize, packet: &PacketState, scratch: &mut Vec<u8>) -> u64 {
     let calculation = &ir.calculations[calculation];
     if let Some(sum) = calculation
@@ -48,7 +48,7 @@ pub fn run(ir: &Ir, calculation: usize, packet: &PacketState, scratch: &mut Vec<
     calculation.algorithm.run(scratch)
 }
 
-/// Whether any of the program's checksums is wrong. One whose header is absent is not.
+/// Returns whether any of the program's checksums is wrong. A checksum whose header is absent is not.
 pub fn verify(ir: &Ir, packet: &PacketState, none: &Args, scratch: &mut Vec<u8>) -> bool {
     ir.verify
         .iter()

@@ -1,4 +1,4 @@
-//! What packets of several threads change at once: counters, and registers.
+//! Counters and registers: state that packets of several threads change at once.
 //!
 //! Counters are added to in any order. A cell of a register of up to 64 bits is read and written whole; a wider one under the
 //! lock of its array. An action that reads and writes one register is one step to the others: it holds the register's
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// What a counter has seen.
+/// The value of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterValue {
     pub packets: u64,
@@ -60,7 +60,7 @@ enum Cells {
 }
 
 impl Register {
-    /// All cells are 0. `in_steps`: an action reads and writes it.
+    /// Makes a register whose cells are 0. `in_steps`: an action reads and writes it.
     pub fn new(width: u32, size: usize, in_steps: bool) -> Register {
         let cells = match width {
             ..=64 => Cells::Narrow((0..size).map(|_| AtomicU64::new(0)).collect()),
@@ -106,7 +106,7 @@ impl Register {
         }
     }
 
-    /// For an action that reads and writes.
+    /// Begins the step of an action that reads and writes.
     pub fn step(&self) -> Option<MutexGuard<'_, ()>> {
         self.step.as_ref().map(Mutex::lock)
     }

@@ -17,7 +17,7 @@ pub enum CmpOp {
 }
 
 impl CmpOp {
-    /// What holds where this does not.
+    /// The comparison that holds where this one does not.
     pub fn opposite(self) -> CmpOp {
         match self {
             CmpOp::Eq => CmpOp::Ne,
@@ -29,7 +29,7 @@ impl CmpOp {
         }
     }
 
-    /// What holds of the sides in the other order.
+    /// The comparison that holds of the sides in the other order.
     pub fn mirrored(self) -> CmpOp {
         match self {
             CmpOp::Eq | CmpOp::Ne => self,
@@ -93,7 +93,7 @@ pub enum Cond {
 }
 
 impl Cond {
-    /// Whether a slot of `width` bits holds `value`.
+    /// The condition that a slot of `width` bits holds `value`.
     pub fn slot_is(slot: usize, width: u32, value: u128, negated: bool) -> Cond {
         match u64::try_from(value) {
             Ok(value) if width <= 64 => Cond::WordIs {

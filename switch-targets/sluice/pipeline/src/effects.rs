@@ -15,7 +15,7 @@ pub struct Objects {
     pub registers: Vec<Register>,
     pub meters: Vec<Mutex<Vec<Meter>>>,
     pub externs: Vec<Box<dyn Extern>>,
-    /// For each call site, the index of the method.
+    /// Indices of the methods, by call site.
     pub methods: Vec<usize>,
     pub value_sets: Vec<ValueSet>,
 }

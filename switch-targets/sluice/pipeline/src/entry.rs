@@ -7,7 +7,7 @@ use crate::cells::CounterValue;
 use crate::meter::Meter;
 use crate::spec::ActionId;
 
-/// One field of an entry's key. A field that the control plane leaves out is the form that matches everything:
+/// A field of an entry's key. A field that the control plane leaves out is the form that matches everything:
 /// `Lpm` of length 0, `Ternary` of mask 0, the full `Range`, `Optional(None)`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MatchValue {
@@ -37,7 +37,7 @@ pub struct ActionCall {
     pub args: Vec<Bits>,
 }
 
-/// What an entry has a packet do.
+/// The action of a hit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EntryAction {
     Run(ActionCall),
@@ -61,7 +61,7 @@ pub struct WeightedAction {
     pub action: ActionCall,
     /// 1 at least, or 0 where the profile has no weights.
     pub weight: u32,
-    /// Never taken while this port is down.
+    /// Port of a member that is never taken while the port is down.
     pub watch: Option<u16>,
 }
 
@@ -79,14 +79,14 @@ pub struct GroupMember {
     pub member: u32,
     /// 1 at least, or 0 where the profile has no weights.
     pub weight: u32,
-    /// Never taken while this port is down.
+    /// Port of a member that is never taken while the port is down.
     pub watch: Option<u16>,
 }
 
-/// A table entry. What identifies it is its key, and in a prioritised table its priority too.
+/// A table entry. Its key identifies it, and in a prioritised table its priority too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// One for each key field of the table, in its order.
+    /// Values of the table's key fields, in the table's order.
     pub key: Vec<MatchValue>,
     /// The larger wins (P4Runtime section 9.1). 1 at least in a table with ternary, range or optional fields, 0 elsewhere.
     pub priority: i32,
@@ -110,14 +110,14 @@ pub struct EntryView {
 pub struct IdleView {
     /// Zero: none.
     pub timeout: Duration,
-    /// Since the switch started; before the first hit, when the entry was inserted.
+    /// Time from the switch's start to the last hit; before the first hit, to the insertion.
     pub last_hit: Duration,
 }
 
-/// One copy that a multicast group or a clone session makes.
+/// A copy that a multicast group or a clone session makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replica {
     pub port: u16,
-    /// What the copy finds in `standard_metadata.egress_rid`.
+    /// The copy's value of `standard_metadata.egress_rid`.
     pub instance: u16,
 }

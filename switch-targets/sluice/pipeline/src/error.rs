@@ -1,10 +1,10 @@
-//! Why a program does not load, and why a table refuses an entry.
+//! Causes for which a program does not load, and for which a table refuses an entry.
 
 /// The program can't be run here: it is malformed, or it uses what this crate does not execute.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {cause}")]
 pub struct LoadError {
-    /// Where in the JSON, as a path: `actions[13].primitives[2].op`.
+    /// Place in the JSON, as a path: `actions[13].primitives[2].op`.
     pub place: String,
     pub cause: String,
 }

@@ -19,7 +19,7 @@ pub struct Args {
     pub wide: Box<[u8]>,
 }
 
-/// What an expression can see.
+/// The values that an expression can read.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     pub layout: &'a Layout,

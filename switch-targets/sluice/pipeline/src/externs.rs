@@ -16,7 +16,7 @@ pub trait Extern: Send + Sync {
     /// which makes the program unloadable.
     fn method(&self, name: &str, arity: usize) -> Option<usize>;
 
-    /// Whether a method may ask for [`Packet::whole`]. No trace holds such a call, because a trace keeps no headers.
+    /// Returns whether a method may ask for [`Packet::whole`]. No trace holds such a call, because a trace keeps no headers.
     fn sees_headers(&self) -> bool {
         false
     }
@@ -40,14 +40,14 @@ pub struct ExternArg {
 }
 
 impl ExternArg {
-    /// For an extern's own tests.
+    /// Makes an argument for an extern's own tests.
     pub fn new(value: &Bits) -> ExternArg {
         let mut arg = ExternArg::default();
         arg.fill_with(value.width(), |bytes| bytes.copy_from_slice(value.bytes()));
         arg
     }
 
-    /// In bits.
+    /// Width in bits.
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -151,7 +151,7 @@ struct Headers<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// For an extern's own tests: a packet without headers.
+    /// Makes a packet without headers for an extern's own tests.
     pub fn of(payload: &'a mut Payload) -> Packet<'a> {
         Packet {
             payload,

@@ -16,7 +16,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// By the name that bmv2 gives it.
+    /// Finds an algorithm by the name that bmv2 gives it.
     pub fn named(name: &str) -> Option<Algorithm> {
         Some(match name {
             "csum16" | "cksum16" => Algorithm::Csum16,
@@ -55,7 +55,7 @@ fn csum16(bytes: &[u8]) -> u16 {
     fold(words_sum(bytes))
 }
 
-/// What [`fold`] makes a checksum of. Words of any even size may be added before folding (RFC 1071 section 2).
+/// The sum of 16-bit words, for [`fold`]. Words of any even size may be added before folding (RFC 1071 section 2).
 pub fn words_sum(bytes: &[u8]) -> u64 {
     let fours = bytes.chunks_exact(4);
     let rest = words(fours.remainder()).map(u64::from).sum::<u64>();

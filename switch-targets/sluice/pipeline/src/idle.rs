@@ -1,4 +1,4 @@
-//! How long the entries of a table have not been hit (P4Runtime section 9.1.8).
+//! Idle times of a table's entries: the time without a hit (P4Runtime section 9.1.8).
 //!
 //! ```text
 //!   insert, another timeout ──► armed ── timeout without a hit ──► expired, told once ──► armed again, from now on
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::entry::IdleView;
 
-/// By row. Empty for a table without idle timeouts, so that a hit there costs a comparison.
+/// Idle times by row. Empty for a table without idle timeouts, so that a hit there costs a comparison.
 #[derive(Debug, Default)]
 pub struct Idle {
     rows: Vec<Row>,
@@ -24,7 +24,7 @@ pub struct Idle {
 struct Row {
     /// 0: just inserted.
     last_hit: AtomicU64,
-    /// When the timeout was set, or told last.
+    /// The time at which the timeout was set, or told last.
     armed: u64,
     timeout: u64,
 }

@@ -22,9 +22,9 @@ const MAX_LOOPS: usize = 1 << 16;
 /// Buffers of one lane.
 #[derive(Debug, Default)]
 pub struct LaneScratch {
-    /// For each call site.
+    /// Arguments by call site.
     pub args: Vec<Vec<ExternArg>>,
-    /// For each call site the recorded call whose constant arguments are there, or 0.
+    /// The recorded call whose constant arguments are there, or 0, by call site.
     pub args_of: Vec<u64>,
     pub scratch: Vec<u8>,
     pub key: KeyBuffer,
@@ -51,7 +51,7 @@ pub struct Interpreter<'a> {
     pub holds: &'a [usize],
     pub out: &'a mut Outcome,
     pub faults: &'a mut Faults,
-    /// Since the switch started.
+    /// Time since the switch started.
     pub now: Duration,
     pub log: &'a mut EffectLog,
     /// Records the program's steps for this packet; `None` records nothing.

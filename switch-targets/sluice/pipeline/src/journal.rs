@@ -18,7 +18,7 @@ const MAX_STEPS: usize = 4096;
 /// A named value: a field, a parameter.
 pub type Named = (String, Bits);
 
-/// What happened to a packet, in order.
+/// A step of a packet. Steps are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A pass begins in the parser: the packet has come, or comes again.
@@ -93,11 +93,11 @@ pub enum Step {
         port: u16,
         bytes: Vec<u8>,
     },
-    /// There is more than is kept.
+    /// The packet has more steps than are kept.
     CutOff,
 }
 
-/// Which pipeline runs.
+/// The pipeline that runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Half {
     Ingress,
@@ -248,7 +248,7 @@ impl<'a> Journal<'a> {
         self.note(step);
     }
 
-    /// What an action did to headers and fields.
+    /// Notes an action's changes of headers and fields.
     pub fn changes(&mut self, before: &Phv, after: &Phv) {
         let layout = &self.program.ir.layout;
         for (header, instance) in layout.headers.iter().enumerate() {

@@ -65,7 +65,7 @@ pub struct Shared<'a> {
     pub program: &'a Program,
     pub objects: &'a Objects,
     pub tables: &'a [Table],
-    /// Of all tables together.
+    /// Version of all tables together.
     pub version: u64,
     pub profiles: &'a [Profile],
     pub replication: &'a Replication,

@@ -1,4 +1,4 @@
-//! Where each field of each header instance lives while a packet is processed.
+//! The places of all fields of all header instances while a packet is processed.
 //!
 //! ```text
 //!  slots  [ scalars … │ standard_metadata … │ ethernet … │ ipv4 … ]   one u128 for a field of up to 128 bits
@@ -51,7 +51,7 @@ impl Home {
 #[derive(Clone, Debug)]
 pub struct FieldLayout {
     pub name: String,
-    /// In bits; for a varbit the most it can have.
+    /// Width in bits; for a varbit the most that it can have.
     pub width: u32,
     pub signed: bool,
     /// Relative to the header's ranges.

@@ -10,7 +10,7 @@ use crate::pattern::identify;
 use crate::spec::{KeySpec, MatchKind};
 use crate::tuple_space::TupleSpace;
 
-/// Few bits, so that entries collide and overlap.
+/// Bits of a key: few, so that entries collide and overlap.
 const WIDTH: u32 = 11;
 
 fn matches(value: &MatchValue, key: u128) -> bool {

@@ -1,4 +1,4 @@
-//! Meters: what colour a packet has, by the rate of those before it. Colour-blind.
+//! Meters: they colour a packet by the rate of those before it. Colour-blind.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::cells::CounterValue;
 /// Buckets are kept in billionths of a unit, so that a rate times nanoseconds is exact.
 const SCALE: u128 = 1_000_000_000;
 
-/// As v1model numbers them.
+/// Colours in v1model's numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Color {
     Green,
@@ -37,7 +37,7 @@ pub struct ColorCounts {
     pub red: CounterValue,
 }
 
-/// One meter. Without a configuration every packet is green.
+/// A meter. Without a configuration every packet is green.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
     marker: Option<Box<Marker>>,
@@ -82,7 +82,7 @@ struct Marker {
     committed: u128,
     /// Tp of RFC 2698, Te of RFC 2697.
     upper: u128,
-    /// When the buckets were filled, in nanoseconds. They are full at first, whenever that was.
+    /// The time of the last refill in nanoseconds. The buckets are full at first, so that the first time does not matter.
     filled: u64,
 }
 
@@ -153,7 +153,7 @@ fn filled(bucket: u128, earned: u128, burst: u64) -> u128 {
     bucket.saturating_add(earned).min(scaled(burst))
 }
 
-/// Whether the bucket held `need`, which is then gone.
+/// Takes `need` from the bucket. Returns false, and takes nothing, when the bucket holds less.
 fn take(bucket: &mut u128, need: u128) -> bool {
     match bucket.checked_sub(need) {
         Some(rest) => {

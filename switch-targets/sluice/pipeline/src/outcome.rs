@@ -1,4 +1,4 @@
-//! What one packet led to.
+//! The results of one packet.
 
 use crate::bits::Bits;
 use crate::spec::DigestId;
@@ -14,7 +14,7 @@ pub struct Sent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub digest: DigestId,
-    /// In the order of [`crate::DigestSpec::fields`].
+    /// Values in the order of [`crate::DigestSpec::fields`].
     pub values: Vec<Bits>,
 }
 
@@ -54,7 +54,7 @@ impl Outcome {
 pub struct Faults {
     /// Resubmitted or recirculated more often than a packet may be.
     pub too_many_passes: u64,
-    /// One packet asked for more copies than a packet may have.
+    /// Packets that asked for more copies than a packet may have.
     pub too_many_copies: u64,
     /// A loop in an action did not end in time.
     pub too_many_steps: u64,

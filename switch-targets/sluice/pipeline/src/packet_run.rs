@@ -32,7 +32,7 @@ use crate::trace_cache::{PassStart, Scratch, TraceCache};
 
 /// A packet passes the ingress pipeline this often at most.
 const MAX_PASSES: u32 = 8;
-/// One packet becomes this many at most.
+/// Copies of one packet at most.
 const MAX_COPIES: usize = 1024;
 
 /// The receivers of a packet's copies.
@@ -73,7 +73,7 @@ pub enum NextStage {
 pub struct PacketRun<'a> {
     pub interpreter: Interpreter<'a>,
     pub tables: &'a [Table],
-    /// Of all tables together.
+    /// Version of all tables together.
     pub version: u64,
     pub profiles: &'a [Profile],
     pub replication: &'a Replication,
@@ -251,7 +251,7 @@ impl<'a> PacketRun<'a> {
         self.replicate(&session.replicas, &copy);
     }
 
-    /// Only the listed metadata is left.
+    /// Leaves only the listed metadata.
     fn preserve(&self, to: &mut PacketState, from: &Phv, fields: usize, instance_type: u128) {
         let ir = self.interpreter.ir;
         to.phv.reset_metadata(&ir.layout);

@@ -10,7 +10,7 @@ pub struct PacketState {
     pub payload: Payload,
     /// Bytes of the packet when this pass began: what counters count.
     pub ingress_len: usize,
-    /// Where the packet came from when this pass began.
+    /// The port that the packet came from when this pass began.
     pub ingress_port: u128,
     /// Bytes of the packet as headers come and go: what egress finds in `packet_length`.
     pub len: usize,

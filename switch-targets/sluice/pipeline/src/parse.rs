@@ -35,7 +35,7 @@ struct ParserRun<'a, 'm> {
     interpreter: &'a mut Interpreter<'m>,
     none: &'a Args,
     packet: &'a mut PacketState,
-    /// In bytes.
+    /// Bytes that the parser has read.
     cursor: usize,
 }
 

@@ -6,7 +6,7 @@ use crate::error::TableError;
 use crate::spec::{KeySpec, MatchKind};
 use crate::tuple_space::{Pattern, RangeCheck, Rule};
 
-/// What identifies an entry: its pattern and its rank among those that match.
+/// The identity of an entry: its pattern and its rank among those that match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     pub pattern: Pattern,
@@ -68,8 +68,8 @@ pub fn pack(specs: &[KeySpec], key: &[MatchValue]) -> Result<(Pattern, i32), Tab
     Ok((pattern, packed.prefix))
 }
 
-/// What [`identify`] made the rule from, as far as the match kinds tell: a ternary field that was given as an optional
-/// one comes back as a ternary one.
+/// The key that [`identify`] made the rule from, as far as the match kinds tell: a ternary field that was given as an
+/// optional one comes back as a ternary one.
 pub fn key_of(specs: &[KeySpec], rule: &Rule) -> Vec<MatchValue> {
     let mut at = 0;
     let field = |spec: &KeySpec| {

@@ -11,7 +11,7 @@ const HEAD_ROOM: usize = 256;
 /// Room behind it: enough for an ESP trailer and ICV.
 const TAIL_ROOM: usize = 128;
 
-/// A packet's unparsed bytes. What is before them in the buffer is free: headers live in fields, not here.
+/// A packet's unparsed bytes. The room before them in the buffer is free: headers live in fields, not here.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     buffer: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// For an extern's own tests, and for the pipeline: `bytes` with room around them.
+    /// Makes a payload of `bytes` with room around them, for an extern's own tests and for the pipeline.
     pub fn from_bytes(bytes: &[u8]) -> Payload {
         let mut payload = Payload::default();
         payload.load(bytes);

@@ -12,7 +12,7 @@ pub struct Phv {
     states: Vec<HeaderState>,
     /// Bytes of each header's varbit.
     var_len: Vec<usize>,
-    /// For each stack, how many elements have been extracted: the index of `next`.
+    /// Elements that have been extracted, by stack: the index of `next`.
     pub next: Vec<usize>,
 }
 
@@ -25,7 +25,7 @@ enum HeaderState {
     Valid,
 }
 
-/// At the start of a pass.
+/// The state at the start of a pass.
 fn initial(header: &Header) -> HeaderState {
     match header.metadata {
         true => HeaderState::Valid,
@@ -44,7 +44,7 @@ impl Phv {
         }
     }
 
-    /// Everything zero, every header invalid but the metadata.
+    /// Sets all fields to zero, and makes every header invalid but the metadata.
     pub fn reset(&mut self, layout: &Layout) {
         for header in 0..layout.headers.len() {
             if self.states[header] != HeaderState::Blank {
@@ -52,7 +52,7 @@ impl Phv {
                 self.states[header] = initial(&layout.headers[header]);
             }
         }
-        // Nothing at a dangling address would still be a masked store there, which costs the processor a microcode assist.
+        // A store of nothing at a dangling address would still be a masked store, which costs the processor a microcode assist.
         if !self.next.is_empty() {
             self.next.fill(0);
         }
@@ -93,7 +93,7 @@ impl Phv {
         }
     }
 
-    /// To be told before a field of the header is written to.
+    /// Must be called before a field of the header is written to.
     #[inline]
     pub fn will_write(&mut self, header: HeaderIx) {
         if self.states[header] == HeaderState::Blank {

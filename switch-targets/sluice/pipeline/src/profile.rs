@@ -24,7 +24,7 @@ pub use limits::{GroupSize, ProfileLimits};
 /// Ids that a control plane gives are below; those of one-shots count on from here.
 pub const ONE_SHOTS: u64 = 1 << 32;
 
-/// What an entry points to.
+/// The target of an entry in its table's profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     Member(u64),
@@ -108,7 +108,7 @@ impl Profile {
         self.members.get(&member)
     }
 
-    /// In the order of their ids; without those of one-shots.
+    /// Members in the order of their ids; without those of one-shots.
     pub fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
         let mut members: Vec<_> = self
             .members
@@ -119,7 +119,7 @@ impl Profile {
         members.into_iter()
     }
 
-    /// In the order of their ids; without those of one-shots.
+    /// Groups in the order of their ids; without those of one-shots.
     pub fn groups(&self) -> impl Iterator<Item = (u32, Group)> {
         let mut groups: Vec<_> = self
             .groups

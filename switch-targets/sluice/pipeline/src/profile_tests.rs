@@ -135,7 +135,7 @@ impl Naive {
             })
     }
 
-    /// What it would be after the step; `None` when the step's object is not there.
+    /// The state after the step; `None` when the step's object is not there.
     fn after(&self, step: &Step) -> Option<Naive> {
         let mut after = self.clone();
         match step.clone() {

@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// From what p4c's bmv2 back end writes for v1model.
+    /// Loads the output of p4c's bmv2 back end for v1model.
     pub fn load(json: &[u8]) -> Result<Program, LoadError> {
         let load::Loaded {
             ir,

@@ -19,7 +19,7 @@ use crate::phv::Phv;
 pub struct Queue {
     /// Their number.
     pub depth: u32,
-    /// How long the first of them has waited.
+    /// The time that the first of them has waited.
     pub wait: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a loaded program offers to a control plane: tables, actions, counters, digests, by index and by name.
+//! The objects that a loaded program offers to a control plane: tables, actions, counters, digests, by index and by name.
 
 use crate::bits::Bits;
 
@@ -40,9 +40,9 @@ pub enum MatchKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// As in the P4Info.
+    /// Name in the P4Info.
     pub name: String,
-    /// In bits.
+    /// Width in bits.
     pub width: u32,
     pub kind: MatchKind,
 }
@@ -70,7 +70,7 @@ pub struct TableSpec {
     pub direct_counter: bool,
     /// Entries have an idle timeout, and the time of their last hit is kept.
     pub idle_timeout: bool,
-    /// Every hit is marked, see [`crate::Meter`].
+    /// Unit of the meter that marks each hit, see [`crate::Meter`].
     pub direct_meter: Option<MeterUnit>,
     /// Entries name members or groups of it instead of actions.
     pub profile: Option<ProfileId>,
@@ -83,7 +83,7 @@ pub struct TableSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamSpec {
     pub name: String,
-    /// In bits.
+    /// Width in bits.
     pub width: u32,
 }
 
@@ -101,7 +101,7 @@ pub struct CounterSpec {
     pub size: usize,
 }
 
-/// What rates and bursts of a meter are of.
+/// Unit of a meter's rates and bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterUnit {
     Packets,
@@ -109,7 +109,7 @@ pub enum MeterUnit {
 }
 
 impl MeterUnit {
-    /// What a packet of `bytes` takes.
+    /// Units of a packet of `bytes`.
     pub(crate) fn of(self, bytes: u64) -> u64 {
         match self {
             MeterUnit::Packets => 1,
@@ -130,18 +130,18 @@ pub struct MeterSpec {
 pub struct ProfileSpec {
     /// Fully qualified: `Ingress.balancer`.
     pub name: String,
-    /// As the program declares it, see [`crate::ProfileLimits`].
+    /// Size that the program declares, see [`crate::ProfileLimits`].
     pub size: u64,
-    /// It has groups.
+    /// The profile has groups.
     pub has_selector: bool,
-    /// What members may do. The tables that share the profile list the same actions under ids of their own.
+    /// Actions that members may have. The tables that share the profile list the same actions under ids of their own.
     pub actions: Vec<ActionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterSpec {
     pub name: String,
-    /// Of a cell, in bits.
+    /// Width of a cell in bits.
     pub width: u32,
     pub size: usize,
 }
@@ -159,14 +159,14 @@ pub struct ValueSetSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSpec {
     pub name: String,
-    /// In bits.
+    /// Width in bits.
     pub width: u32,
 }
 
 /// A digest call site. Several sites of one digest share the name and the widths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestSpec {
-    /// As in the P4Info: `bad_spi_t`.
+    /// Name in the P4Info: `bad_spi_t`.
     pub name: String,
     pub fields: Vec<FieldSpec>,
 }

@@ -14,7 +14,7 @@ pub mod instance {
     pub const REPLICATED: u128 = 5;
     pub const RESUBMITTED: u128 = 6;
 
-    /// How a packet comes to the parser.
+    /// The way in which a packet comes to the parser.
     pub fn name(instance_type: Option<&u128>) -> &'static str {
         match instance_type {
             Some(&INGRESS_CLONE) => "cloned",

@@ -23,7 +23,7 @@ use crate::program::Program;
 use crate::spec::ProfileSpec;
 use crate::table::Table;
 
-/// One in so many packets that match no trace is recorded: a recording costs as much as interpreting some tens of packets.
+/// Packets that match no trace for each one that is recorded: a recording costs as much as interpreting some tens of packets.
 const RECORD_EVERY: u32 = 16;
 
 /// Program, tables, counters, registers, extern objects, and a lane for each thread that runs packets.
@@ -81,7 +81,7 @@ impl Switch {
         &self.program
     }
 
-    /// Whether the program reads how many packets wait at a port, or how long. Its packets are interpreted.
+    /// Returns whether the program reads how many packets wait at a port, or how long. Its packets are interpreted.
     pub fn reads_queues(&self) -> bool {
         !self.program.ir.standard.queue.is_empty()
     }
@@ -138,7 +138,7 @@ impl Switch {
         };
     }
 
-    /// One for each thread that runs packets; at first there is one. What those before had recorded is forgotten.
+    /// Makes a lane for each thread that runs packets; at first there is one. The traces of the lanes before are forgotten.
     pub fn set_lanes(&mut self, count: usize) {
         self.settle();
         let faults = self.faults();
@@ -171,12 +171,12 @@ impl Switch {
         Lane::take(shared, &self.lanes[number % self.lanes.len()])
     }
 
-    /// As [`Lane::process`], in the first lane.
+    /// Runs a packet as [`Lane::process`] does, in the first lane.
     pub fn process(&self, ingress_port: u16, packet: &[u8], now: Duration, out: &mut Outcome) {
         self.lane(0).process(ingress_port, packet, now, out);
     }
 
-    /// As [`Lane::explain`], in the first lane.
+    /// Runs a packet as [`Lane::explain`] does, in the first lane.
     pub fn explain(
         &self,
         ingress_port: u16,

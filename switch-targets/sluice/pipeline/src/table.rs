@@ -18,7 +18,7 @@ use crate::profile::Reference;
 use crate::spec::{ActionId, ActionSpec, TableSpec};
 use crate::tuple_space::TupleSpace;
 
-/// What a lookup found.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
     Hit(usize),
@@ -30,19 +30,19 @@ pub struct Table {
     id: usize,
     /// The keys, which are kept nowhere else.
     index: TupleSpace,
-    /// By row, as the index numbers them.
+    /// Actions by row, as the index numbers them.
     rows: Vec<Option<Bound>>,
     free: Vec<usize>,
-    /// It has direct counters or idle timeouts.
+    /// The table has direct counters or idle timeouts.
     counts: bool,
-    /// By row; empty when the table does not count.
+    /// Counters by row; empty when the table does not count.
     counters: Vec<Counter>,
     /// Counts misses, as the default entry's direct counter.
     misses: Counter,
     idle: Idle,
-    /// By row; empty when the table has no meter.
+    /// Meters by row; empty when the table has no meter.
     meters: Mutex<Vec<Meter>>,
-    /// By row; empty when the table has no action profile.
+    /// References by row; empty when the table has no action profile.
     pointers: Vec<Option<(Reference, EntryAction)>>,
     default: Option<(ActionCall, Bound)>,
     miss: Next,
@@ -51,7 +51,7 @@ pub struct Table {
     version: u64,
 }
 
-/// What a lookup needs room for: the key of the last one, packed.
+/// Buffers of a lookup: the key of the last one, packed.
 #[derive(Debug, Default)]
 pub struct KeyBuffer {
     key: Vec<u8>,
@@ -123,12 +123,12 @@ impl Table {
         self.version
     }
 
-    /// Whether [`Table::count`] does anything.
+    /// Returns whether [`Table::count`] does anything.
     pub fn counts(&self) -> bool {
         self.counts
     }
 
-    /// So many packets and bytes have found this, the last one `now`.
+    /// Counts packets and bytes whose lookups had this result; the last one was at `now`.
     #[inline]
     pub fn count(&self, found: Found, packets: u64, bytes: u64, now: Duration) {
         let counter = match found {
@@ -143,7 +143,7 @@ impl Table {
         }
     }
 
-    /// What to run, if anything.
+    /// The action to run, if any.
     pub fn bound(&self, found: Found) -> Option<&Bound> {
         match found {
             Found::Hit(row) => self.rows.get(row)?.as_ref(),
@@ -151,7 +151,7 @@ impl Table {
         }
     }
 
-    /// Where a miss without a default action leads.
+    /// The next node after a miss without a default action.
     pub fn miss(&self) -> Next {
         self.miss
     }

@@ -1,4 +1,4 @@
-//! One index for every match kind: tuple space search.
+//! Tuple space search: one index for every match kind.
 //!
 //! ```text
 //!  packed key ─┬─ & mask 1 ─► hash map ─► rules, best first   rank 32 │ tuples in the order of the best
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-/// What an entry matches, over the packed key.
+/// The values that an entry matches, over the packed key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Zero outside the mask.
@@ -26,7 +26,7 @@ pub struct Pattern {
     pub ranges: Box<[RangeCheck]>,
 }
 
-/// Both ends belong to the range; big-endian bytes of one length compare as the numbers do.
+/// A range that includes both its ends; big-endian bytes of one length compare as the numbers do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RangeCheck {
     pub offset: usize,
@@ -41,7 +41,7 @@ impl RangeCheck {
     }
 }
 
-/// One entry's pattern as it is kept: the only copy of its key.
+/// The pattern of an entry as it is kept: the only copy of its key.
 #[derive(Debug)]
 pub struct Rule {
     pub value: Box<[u8]>,
@@ -65,10 +65,10 @@ struct Bucket {
 #[derive(Debug)]
 struct Tuple {
     mask: Arc<[u8]>,
-    /// Every bit of the key counts: no masking is needed.
+    /// The mask has all bits of the key: no masking is needed.
     full: bool,
     buckets: HashTable<Bucket>,
-    /// How many rules have each priority.
+    /// Number of rules by priority.
     priorities: BTreeMap<i32, usize>,
     /// The best priority.
     rank: i32,
@@ -76,9 +76,9 @@ struct Tuple {
 
 #[derive(Debug, Default)]
 pub struct TupleSpace {
-    /// By falling rank.
+    /// Tuples by falling rank.
     tuples: Vec<Tuple>,
-    /// By row.
+    /// Rules by row.
     rules: Vec<Option<Rule>>,
     hasher: RandomState,
     /// Bits of the key that a rule looks at, or that one has looked at since the space was last empty.
@@ -108,7 +108,7 @@ fn has_value(rules: &[Option<Rule>], bucket: &Bucket, value: &[u8]) -> bool {
 }
 
 impl TupleSpace {
-    /// The row of the best rule for `key`. What is in `masked` before and after is of no account.
+    /// Returns the row of the best rule for `key`. `masked` is a buffer; its content is of no account.
     #[inline]
     pub fn lookup(&self, key: &[u8], masked: &mut Vec<u8>) -> Option<usize> {
         let mut best: Option<(i32, u32)> = None;

@@ -6,7 +6,7 @@ use crate::pattern;
 use crate::spec::{KeySpec, MatchKind, ValueSetSpec};
 use crate::tuple_space::Pattern;
 
-/// One for each field of the key.
+/// Values of the key's fields.
 pub type Member = Vec<MatchValue>;
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl ValueSet {
         self.members
     }
 
-    /// Whether a member matches the packed key. With a mask, its bits alone count.
+    /// Returns whether a member matches the packed key. With a mask, its bits alone count.
     pub fn matches(&self, key: &[u8], mask: Option<&[u8]>) -> bool {
         self.patterns.iter().any(|pattern| {
             let pairs = key.iter().zip(&pattern.value).zip(&pattern.mask);

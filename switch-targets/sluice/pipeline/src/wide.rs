@@ -151,7 +151,7 @@ fn binary(op: BinOp, left: BigInt, right: BigInt) -> BigInt {
         BinOp::Xor => left ^ right,
         BinOp::Shl => shift().map_or(BigInt::ZERO, |by| left << by),
         BinOp::Shr => shift().map_or(BigInt::ZERO, |by| left >> by),
-        // As in the narrow case, division by zero gives 0.
+        // Division by zero gives 0, as in the narrow case.
         BinOp::Div => left.checked_div(&right).unwrap_or_default(),
         BinOp::Rem if right == BigInt::ZERO => BigInt::ZERO,
         BinOp::Rem => left % right,

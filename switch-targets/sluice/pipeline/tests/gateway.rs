@@ -140,7 +140,7 @@ fn every_drop_is_counted_under_its_cause() {
         (12, WAN, opened(0, &ipv4(INNER + 1, WEB, 6, 64, &tcp()))),
         (12, WAN, opened(0, &ipv4(INNER, WEB + 1, 6, 64, &tcp()))),
         (13, LAN, from_web(INNER + 1, 64, &tcp())),
-        // In clear from the WAN: what a tunnel may carry is nothing without the tunnel.
+        // This packet comes in clear from the WAN: a tunnel's policy permits it only out of the tunnel.
         (
             13,
             WAN,

@@ -1,4 +1,4 @@
-//! What an invalid header's fields hold: the packet's own earlier values, interpreted or on a recorded path.
+//! Fields of an invalid header hold the packet's own earlier values, whether it is interpreted or replayed.
 
 #![allow(clippy::unwrap_used)]
 

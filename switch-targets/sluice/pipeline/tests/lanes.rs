@@ -15,7 +15,7 @@ const THREADS: usize = 4;
 const PACKETS: u64 = 20_000;
 /// Bytes of a frame.
 const BYTES: u64 = 100;
-/// What threads run before the control plane may come in between.
+/// Packets that a thread runs before the control plane may come in between.
 const BATCH: u64 = 50;
 
 fn switch(json: &[u8]) -> Switch {

@@ -32,7 +32,7 @@ fn samples_forward_as_their_authors_say() {
         .iter()
         .filter(|file| file.extension().is_some_and(|extension| extension == "stf"))
     {
-        // Once as written; and with every packet three times, which finds a difference between interpreter and traces.
+        // The first run is as written; the second has each packet three times, which finds a difference between interpreter and traces.
         let json = stf.with_extension("json");
         match run(&json, stf, 1).and_then(|()| run(&json, stf, 3)) {
             Ok(()) => passed += 1,

@@ -36,7 +36,7 @@ fn switch(action: &str, args: &[(u32, u128)]) -> Switch {
     switch
 }
 
-/// What is sent for a frame of 100 bytes, in order.
+/// The packets that are sent for a frame of 100 bytes, in order.
 fn sent(switch: &mut Switch) -> Vec<(u16, Vec<u8>)> {
     let mut frame: Vec<u8> = (0..100).collect();
     frame[..6].copy_from_slice(&[0, 0, 0, 0, 0, 1]);

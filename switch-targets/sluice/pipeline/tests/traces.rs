@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use sluice_pipeline::Switch;
 use twins::Twins;
 
-/// Each begins with a new gateway, and has some hundred packets.
+/// Cases of a test: each begins with a new gateway, and has some hundred packets.
 const CASES: u32 = 40;
 
 type Step = (

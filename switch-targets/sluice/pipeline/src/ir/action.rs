@@ -15,7 +15,7 @@ pub struct Place {
     pub width: u32,
 }
 
-/// Where a value goes.
+/// The destination of a value.
 #[derive(Clone, Debug)]
 pub enum Target {
     Field(Place),
@@ -30,7 +30,7 @@ pub enum Target {
 /// A value to move.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Not negative.
+    /// A number that is not negative.
     Num(Num),
     Wide(Wide),
     Field {
@@ -158,7 +158,7 @@ pub struct Param {
     pub home: ParamHome,
 }
 
-/// Where a parameter is in [`Args`].
+/// The place of a parameter in [`Args`].
 #[derive(Clone, Copy, Debug)]
 pub enum ParamHome {
     Narrow(usize),

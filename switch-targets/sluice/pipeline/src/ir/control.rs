@@ -5,14 +5,14 @@ use crate::expr::Args;
 use crate::ir::{Source, Target};
 use crate::spec::MeterUnit;
 
-/// Where control goes: an index, or the end.
+/// The next node of the control flow: an index, or the end.
 pub type Next = Option<usize>;
 
 #[derive(Clone, Debug, Default)]
 pub struct FlowGraph {
     pub start: Next,
     pub nodes: Vec<FlowNode>,
-    /// For each node, which step of the pipeline in the JSON it is part of: tables first, then conditions, then calls.
+    /// Index of each node's step of the pipeline in the JSON: tables first, then conditions, then calls.
     pub origins: Vec<usize>,
 }
 
@@ -42,10 +42,10 @@ pub enum FlowNode {
 pub struct Table {
     pub key: Vec<Key>,
     pub key_len: usize,
-    /// As in the table's list of actions.
+    /// Actions in the order of the table's list.
     pub actions: Vec<usize>,
     pub next: AfterTable,
-    /// Where to go when there is no default action.
+    /// The next node when there is no default action.
     pub base_next: Next,
     pub meter: Option<DirectMeter>,
     pub profile: Option<Indirect>,
@@ -61,7 +61,7 @@ pub struct DirectMeter {
 pub struct Key {
     pub source: Source,
     pub width: u32,
-    /// In the packed key.
+    /// Offset in the packed key.
     pub offset: usize,
     pub len: usize,
     pub mask: Option<Box<[u8]>>,
@@ -71,7 +71,7 @@ pub struct Key {
 #[derive(Clone, Debug)]
 pub struct Indirect {
     pub profile: usize,
-    /// What the profile's actions are called here.
+    /// The profile's actions, each with the table's own for it.
     pub actions: Vec<(usize, usize)>,
 }
 
@@ -89,12 +89,12 @@ pub enum AfterTable {
         hit: Next,
         miss: Next,
     },
-    /// As in the table's list of actions.
+    /// Next nodes in the order of the table's list of actions.
     ByAction(Vec<Next>),
 }
 
 impl Table {
-    /// Where control goes after a hit that ran `action`.
+    /// The next node after a hit that ran `action`.
     pub fn after_hit(&self, action: usize) -> Next {
         match &self.next {
             AfterTable::HitMiss { hit, .. } => *hit,
@@ -102,7 +102,7 @@ impl Table {
         }
     }
 
-    /// Where control goes after a miss that ran `action`, the default, if there is one.
+    /// The next node after a miss that ran `action`, the default, if there is one.
     pub fn after_miss(&self, action: Option<usize>) -> Next {
         match (&self.next, action) {
             (AfterTable::HitMiss { miss, .. }, _) => *miss,

@@ -38,9 +38,9 @@ pub struct Ir {
     pub tables: Vec<Table>,
     pub calculations: Vec<Calculation>,
     pub registers: Vec<RegisterSpec>,
-    /// What the arrays of meters count.
+    /// Units of the arrays of meters.
     pub meters: Vec<MeterUnit>,
-    /// For each action profile the calculation that chooses within groups, if it has groups.
+    /// The calculation that chooses within groups, by action profile, if the profile has groups.
     pub selectors: Vec<Option<usize>>,
     pub digests: Vec<Vec<Value>>,
     pub field_lists: Vec<Vec<Place>>,
@@ -76,7 +76,7 @@ impl Default for ErrorCodes {
     }
 }
 
-/// An extern method call in an action. Which index the method has is known once the object exists.
+/// An extern method call in an action. The method's index is known once the object exists.
 #[derive(Clone, Debug)]
 pub struct CallSite {
     pub place: String,
@@ -120,7 +120,7 @@ pub enum CalcInput {
         width: u32,
     },
     Header(HeaderIx),
-    /// Everything behind the headers named so far.
+    /// The bytes behind the headers named so far.
     Payload,
 }
 

@@ -66,7 +66,7 @@ pub struct KeyPart {
 #[derive(Clone, Debug)]
 pub enum KeySource {
     Value(Source),
-    /// So many bits from the cursor.
+    /// Bits of the packet at an offset, in bits from the cursor.
     Lookahead {
         at: usize,
     },
@@ -86,7 +86,7 @@ pub enum Accepts {
         value: u128,
         mask: u128,
     },
-    /// Both as long as the key.
+    /// A longer key, as bytes; value and mask have its length.
     Wide {
         value: Box<[u8]>,
         mask: Box<[u8]>,

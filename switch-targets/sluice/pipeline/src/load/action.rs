@@ -202,7 +202,7 @@ impl Primitives<'_> {
                 high: num(2)?,
             },
             "no_op" => return Ok(()),
-            // What is logged has no effect on packets.
+            // Logging has no effect on packets.
             "log_msg" => return Ok(()),
             _ => match (arithmetic(name), args.as_slice()) {
                 (Some(op), [to, left, right]) | (Some(op), [to @ left, right]) => {
@@ -235,7 +235,7 @@ impl Primitives<'_> {
         }
     }
 
-    /// What `_jump_if_zero` looks at.
+    /// The number that `_jump_if_zero` tests.
     fn test(&self, node: &Node) -> Result<Num, LoadError> {
         Ok(match self.context.num(node)? {
             Number { low, range, .. } if range.bits <= 127 => low,

@@ -18,7 +18,7 @@ use crate::load::reference::constant_bytes;
 use crate::spec::{ActionId, KeySpec, MatchKind, ProfileId, TableSpec};
 use crate::table::bind_args;
 
-/// What the pipelines define for the control plane.
+/// The pipelines' definitions for the control plane.
 #[derive(Debug, Default)]
 pub struct Tables {
     pub specs: Vec<TableSpec>,

@@ -53,7 +53,7 @@ impl Pipeline<'_> {
                 MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
             )
         });
-        // In the JSON the smaller number wins.
+        // The smaller number wins in the JSON.
         let priority = match node.find("priority").filter(|_| prioritised) {
             Some(priority) => i32::MAX - priority.number(i32::MAX as u64 - 1)? as i32,
             None => i32::from(prioritised),

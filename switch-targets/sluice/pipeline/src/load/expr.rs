@@ -10,7 +10,7 @@ use crate::load::layout::Names;
 use crate::load::number::Number;
 use crate::load::range::Range;
 
-/// What names in an expression mean.
+/// The meaning of names in an expression.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub names: &'a Names,

@@ -85,12 +85,12 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.error(format!("{key} is missing")))
     }
 
-    /// As it stands in the JSON.
+    /// The value as it stands in the JSON.
     pub fn shown(&self) -> String {
         self.value.to_string()
     }
 
-    /// Whether it contains an array of exactly these two strings.
+    /// Returns whether it contains an array of exactly these two strings.
     pub fn has(&self, pair: [&str; 2]) -> bool {
         fn has(value: &Value, pair: [&str; 2]) -> bool {
             match value {

@@ -1,4 +1,4 @@
-//! What the program calls its parts, for telling a packet's way in the program's own words.
+//! Names of the program's parts, for telling a packet's way in the program's own words.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use crate::error::LoadError;
 use crate::ir::Next;
 use crate::load::json::Node;
 
-/// By the same indices as [`crate::ir::Ir`].
+/// Labels by the same indices as in [`crate::ir::Ir`].
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     pub headers: Vec<String>,
@@ -20,9 +20,9 @@ pub struct Labels {
 /// A step of a pipeline, as [`crate::ir::FlowGraph::origins`] numbers them.
 #[derive(Clone, Debug)]
 pub struct Label {
-    /// Where in the source, and what stands there.
+    /// Place in the source, and the text there.
     pub source: String,
-    /// Of a condition: where it leads when it holds.
+    /// The next node of a condition that holds.
     pub yes: Next,
 }
 

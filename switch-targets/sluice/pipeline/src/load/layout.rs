@@ -11,7 +11,7 @@ use crate::load::json::Node;
 
 /// The widest field, in bits.
 const MAX_WIDTH: u64 = 1 << 16;
-/// All fields of all headers, in slots and in bytes of wide fields: far more than a program has.
+/// Fields of all headers together, in slots and in bytes of wide fields: far more than a program has.
 const MAX_FIELDS: usize = 1 << 18;
 const MAX_WIDE: usize = 1 << 22;
 
@@ -153,7 +153,7 @@ fn header_type(node: &Node) -> Result<HeaderType, LoadError> {
     Ok(header_type)
 }
 
-/// What the varbit of a header can hold, in bytes. `before` is what the fields before it take; those behind it count too.
+/// Bytes that the varbit of a header can hold. `before`: the bits of the fields before it; those behind it count too.
 fn var_max(node: &Node, before: u64) -> Result<usize, LoadError> {
     let max = node.get("max_length")?.number(MAX_WIDTH / 8)?;
     let mut behind = 0;

@@ -164,7 +164,7 @@ fn check_distinct(root: &Node) -> Result<(), LoadError> {
         }
     }
     for pipeline in root.list("pipelines")? {
-        // One is the other's next step.
+        // A table's next step can be a condition, and the reverse: their names must differ.
         let mut steps = HashSet::new();
         distinct(pipeline.list("tables")?, "name", &mut steps)?;
         distinct(pipeline.list("conditionals")?, "name", &mut steps)?;

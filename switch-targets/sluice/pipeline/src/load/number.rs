@@ -268,7 +268,7 @@ impl Number {
         }
     }
 
-    /// How to move it to a place of `width` bits.
+    /// The source that moves the number to a place of `width` bits.
     pub fn source(self, width: u32) -> Source {
         if width <= 128 {
             return Source::Num(without_mask(self.low, width));

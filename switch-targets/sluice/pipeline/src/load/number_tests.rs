@@ -1,4 +1,4 @@
-//! What is recognised while numbers are compiled.
+//! Simplifications while numbers are compiled.
 
 use num_bigint::BigInt;
 

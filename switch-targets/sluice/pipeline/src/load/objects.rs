@@ -1,4 +1,4 @@
-//! What actions refer to by name or id: counters, registers, calculations, digests, field lists, extern objects.
+//! Objects that actions refer to by name or id: counters, registers, calculations, digests, field lists, extern objects.
 
 use std::collections::HashMap;
 
@@ -43,9 +43,9 @@ pub struct Objects {
     pub counters: HashMap<String, usize>,
     pub registers: HashMap<String, usize>,
     pub calculations: HashMap<String, usize>,
-    /// By learn list id.
+    /// Digests by learn list id.
     pub digests: HashMap<u64, usize>,
-    /// By field list id.
+    /// Field lists by their id.
     pub field_lists: HashMap<u64, usize>,
     pub instances: HashMap<String, usize>,
     pub counter_specs: Vec<CounterSpec>,

@@ -242,7 +242,7 @@ impl States<'_> {
             };
             constant_bytes(&mask, &mask.hex()?, len).map(Some)
         };
-        // Without a type it is a number, as p4c wrote until 2020, or the word default in its place.
+        // A case without a type is a number, as p4c wrote until 2020, or the word default in its place.
         let kind = node.find("type").map_or(Ok("hexstr"), |it| it.str())?;
         Ok(match kind {
             "default" => Accepts::All,

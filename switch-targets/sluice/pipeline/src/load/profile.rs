@@ -17,7 +17,7 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// Those of one pipeline.
+    /// Loads the profiles of one pipeline.
     pub fn load(
         &mut self,
         pipeline: &Node,
@@ -46,7 +46,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// What a table of these actions takes from the profile that it names, if it names one.
+    /// The actions that a table takes from the profile that it names, if it names one.
     pub fn of_table(
         &mut self,
         node: &Node,

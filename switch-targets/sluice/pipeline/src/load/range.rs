@@ -1,4 +1,4 @@
-//! What values an expression can have, worked out when it is compiled.
+//! Ranges of an expression's values, worked out when it is compiled.
 
 use crate::bitstream::mask;
 use crate::expr::BinOp;
@@ -23,7 +23,7 @@ impl Range {
         Range { signed: true, bits }
     }
 
-    /// All its values are told apart, and ordered, by their residue modulo 2¹²⁸ read as signed or unsigned.
+    /// Returns whether the values are distinguished and ordered by their residue modulo 2¹²⁸, read as signed or unsigned.
     pub fn fits(self, as_signed: bool) -> bool {
         if as_signed {
             self.bits <= 127

@@ -130,7 +130,7 @@ impl Context<'_> {
         Ok((header, layout))
     }
 
-    /// Which member of a union stack's elements has this name.
+    /// The member of this name in a union stack's elements.
     pub fn member_of(&self, stack: StackIx, name: &Node) -> Result<usize, LoadError> {
         let layout = &self.names.layout;
         let union = layout.stacks[stack]
@@ -196,7 +196,7 @@ impl Context<'_> {
         })
     }
 
-    /// Where a value may be written to; `None` when `node` is a value only.
+    /// The place that a value may be written to; `None` when `node` is a value only.
     pub fn find_target(&self, node: &Node) -> Result<Option<Target>, LoadError> {
         let (kind, value) = node.typed()?;
         Ok(match kind {

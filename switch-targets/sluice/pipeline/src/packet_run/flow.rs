@@ -84,7 +84,7 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// What the table's action profile has a hit do.
+    /// The action of a hit's member in the table's action profile.
     fn member(
         &mut self,
         table: usize,
@@ -108,7 +108,7 @@ impl<'a> PacketRun<'a> {
         Some((indirect.own(member.call.action.0)?, &member.args))
     }
 
-    /// As `Apply`, with the entry's meter before its action, which may be a member's.
+    /// Applies a table as `Apply` does, with the entry's meter before its action, which may be a member's.
     fn extended(&mut self, table: usize, packet: &mut PacketState) -> Next {
         let ir = self.interpreter.ir;
         let scope = Scope {

@@ -1,8 +1,8 @@
-//! How much a profile holds, and what a member counts for.
+//! Capacity of a profile, and a member's part of it.
 
 use crate::error::ProfileError;
 
-/// How much a profile holds (P4Runtime section 6.4.3).
+/// Capacity of a profile (P4Runtime section 6.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileLimits {
     /// Members; of all groups together the sum that `measure` says, and groups.
@@ -10,16 +10,16 @@ pub struct ProfileLimits {
     /// The sum for one group; 0 means `size`.
     pub max_group_size: u32,
     pub measure: GroupSize,
-    /// Whether members carry weights. Otherwise each has weight 0, and all are as likely.
+    /// Members carry weights. Otherwise each has weight 0, and all are as likely.
     pub weights: bool,
 }
 
-/// What the size of a group is.
+/// Measure of a group's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupSize {
     SumOfWeights,
     SumOfMembers {
-        /// Of one member; 0 is any.
+        /// Weight of one member at most; 0 is any.
         max_weight: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What entries take from a profile: members and groups by id, or a group of their own.
+//! References of entries to a profile: to members and groups by id, or to a group of their own.
 
 use crate::entry::{ActionCall, EntryAction, WeightedAction};
 use crate::error::ProfileError;
@@ -6,7 +6,7 @@ use crate::expr::Args;
 use crate::profile::{Choice, Member, ONE_SHOTS, Profile, Reference, Weighted, live};
 
 impl Profile {
-    /// What `action` points to from now on, in place of what the entry pointed to before. `bind` readies an action.
+    /// The new reference of an entry with `action`, in place of `before`. `bind` readies an action.
     pub fn acquire<E: From<ProfileError>>(
         &mut self,
         action: &EntryAction,
@@ -67,7 +67,7 @@ impl Profile {
         if !self.has_selector {
             return Err(ProfileError::NoSelector);
         }
-        // What is not a one-shot's has been written by itself.
+        // Members and groups that belong to no one-shot were written by themselves.
         if self.one_shots == 0 && !(self.members.is_empty() && self.groups.is_empty()) {
             return Err(ProfileError::NotOneShots);
         }

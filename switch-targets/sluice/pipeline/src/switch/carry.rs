@@ -1,4 +1,4 @@
-//! What packets have left behind, taken over from the program that ran before: of objects of the same name and shape.
+//! Takes over packets' state from the program that ran before: of objects of the same name and shape.
 
 use crate::switch::Switch;
 
@@ -43,7 +43,7 @@ impl Switch {
             }
             for (row, view) in old.entries_from(from, 0) {
                 let (key, priority) = (&view.entry.key, view.entry.priority);
-                // What an entry has that is not here, nothing takes over.
+                // State of an entry that is not here is lost.
                 if let Some(counter) = view.counter {
                     let _ = self.tables[id].set_counter(spec, key, priority, counter);
                 }

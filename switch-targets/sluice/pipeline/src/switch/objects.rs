@@ -62,7 +62,7 @@ impl Switch {
             .ok_or(TableError::BadIndex { index, size })
     }
 
-    /// To configure it, or to set its counts.
+    /// A meter, to configure it or to set its counts.
     pub fn meter_mut(&mut self, meter: MeterId, index: usize) -> Result<&mut Meter, TableError> {
         let cells = self
             .objects

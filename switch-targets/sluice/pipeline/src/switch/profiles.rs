@@ -10,7 +10,7 @@ use crate::switch::Switch;
 use crate::table::bind_args;
 
 impl Switch {
-    /// What the profile holds at most, before anything is in it. The program itself says its size only.
+    /// Limits an empty profile. The program itself declares its size only.
     pub fn limit_profile(
         &mut self,
         profile: ProfileId,
@@ -70,7 +70,7 @@ impl Switch {
         Ok(self.profile_mut(profile)?.delete_group(id)?)
     }
 
-    /// In the order of their ids, without what one-shots bring. An unknown profile has none.
+    /// Members in the order of their ids, without those of one-shots. An unknown profile has none.
     pub fn members(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &ActionCall)> {
         self.profiles
             .get(profile.0)
@@ -78,7 +78,7 @@ impl Switch {
             .flat_map(Profile::members)
     }
 
-    /// In the order of their ids, without what one-shots bring. An unknown profile has none.
+    /// Groups in the order of their ids, without those of one-shots. An unknown profile has none.
     pub fn groups(&self, profile: ProfileId) -> impl Iterator<Item = (u32, Group)> {
         self.profiles
             .get(profile.0)
@@ -100,7 +100,7 @@ impl Switch {
     }
 }
 
-/// What `action` points to, if `spec` is of a table with an action profile, in place of `before`.
+/// The new reference of an entry with `action` in place of `before`, if `spec` is of a table with an action profile.
 pub fn acquire(
     profiles: &mut [Profile],
     program: &Program,

@@ -32,7 +32,7 @@ impl Switch {
             None => None,
         };
         let reference = profiles::acquire(profiles, program, spec, &entry.action, before)?;
-        // What is not refused by now is not refused at all in a table with a profile.
+        // The table refuses nothing from here on if it has a profile.
         table.modify(spec, program.actions(), &program.ir, entry, reference)
     }
 
@@ -53,20 +53,20 @@ impl Switch {
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         match &spec.default {
             Some(default) if default.is_const => Err(TableError::ConstDefault),
-            // It is NoAction (P4Runtime section 9.1.3).
+            // The default action is NoAction (P4Runtime section 9.1.3).
             _ if spec.profile.is_some() => Err(TableError::ConstDefault),
             _ => table.set_default(spec, program.actions(), &program.ir, action),
         }
     }
 
-    /// Back to what the program says.
+    /// Restores the program's default action.
     pub fn reset_default(&mut self, table: TableId) -> Result<(), TableError> {
         self.changes();
         let (table, spec, program) = parts(&mut self.tables, &self.program, table)?;
         table.reset_default(spec, program.actions(), &program.ir)
     }
 
-    /// How many entries each table holds.
+    /// Numbers of the tables' entries.
     pub fn table_sizes(&self) -> impl Iterator<Item = usize> {
         self.tables.iter().map(Table::len)
     }
@@ -80,12 +80,12 @@ impl Switch {
             .default_call())
     }
 
-    /// In no particular order. An unknown table has none.
+    /// Entries in no particular order. An unknown table has none.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView> {
         self.entries_from(table, 0).map(|(_, entry)| entry)
     }
 
-    /// Those from row `from` on, each with its row: a table can be read in pieces while nothing is written.
+    /// Entries from row `from` on, each with its row: a table can be read in pieces while nothing is written.
     pub fn entries_from(
         &self,
         table: TableId,
@@ -138,7 +138,7 @@ impl Switch {
         table.set_counter(spec, key, priority, value)
     }
 
-    /// What the default entry has counted: misses.
+    /// The counter of the default entry, which counts misses.
     pub fn default_counter_read(&self, table: TableId) -> Result<CounterValue, TableError> {
         self.settle();
         let parts = (self.tables.get(table.0)).zip(self.program.tables().get(table.0));

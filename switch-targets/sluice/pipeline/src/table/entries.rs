@@ -151,7 +151,7 @@ impl Table {
         self.default.as_ref().map(|(call, _)| call)
     }
 
-    /// From row `from` on, each with its row. Rows keep their order while nothing is written.
+    /// Entries from row `from` on, each with its row. Rows keep their order while nothing is written.
     pub fn entries<'a>(
         &'a self,
         spec: &'a TableSpec,
@@ -227,7 +227,7 @@ impl Table {
         Ok(())
     }
 
-    /// What the default entry has counted.
+    /// The counter of the default entry.
     pub fn default_counter(&self, spec: &TableSpec) -> Result<CounterValue, TableError> {
         match spec.direct_counter {
             true => Ok(self.misses.value()),
@@ -273,7 +273,7 @@ impl Table {
         }
     }
 
-    /// As [`Idle::sweep`].
+    /// Finds expired entries as [`Idle::sweep`] does.
     pub fn expired(
         &mut self,
         spec: &TableSpec,
@@ -289,7 +289,7 @@ impl Table {
         next
     }
 
-    /// What an entry points to in the table's action profile.
+    /// The reference of an entry to the table's action profile.
     pub fn reference_of(
         &self,
         spec: &TableSpec,
@@ -334,7 +334,7 @@ impl Table {
         let call = match action {
             EntryAction::Run(call) if spec.profile.is_none() => call,
             _ if spec.profile.is_none() => return Err(TableError::NoProfile),
-            // For packets that find no member.
+            // Packets that find no member run this action.
             _ => {
                 return Ok(Bound {
                     action: ir.nothing,

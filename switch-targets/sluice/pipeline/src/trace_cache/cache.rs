@@ -16,11 +16,11 @@ use super::entry_state::{Input, PassStart};
 use super::trace::{MatchMask, Trace};
 use crate::table::Table;
 
-/// Most traces in the cache. Beyond it the cache is emptied; traces in use are recorded again soon.
+/// Traces in the cache at most. Beyond it the cache is emptied; traces in use are recorded again soon.
 const MAX_TRACES: usize = 4096;
-/// Most masks of one start: a search may have to try each.
+/// Masks of one start at most: a search may have to try each.
 const MAX_MASKS: usize = 32;
-/// Most traces with the same bits, which differ in their requirements.
+/// Traces with the same bits at most; they differ in their requirements.
 const MAX_ALIKE: usize = 8;
 /// Guard failures after which a trace is removed; it may be recorded again.
 const MAX_EXITS: u32 = 64;
@@ -61,7 +61,7 @@ impl CachedTrace {
         }
     }
 
-    /// Whether the packet's bits under the mask equal the trace's.
+    /// Returns whether the packet's bits under the mask equal the trace's.
     #[inline]
     fn fits(&self, start: &PassStart, input: &Input, len: usize) -> bool {
         let word = |it: &Word| load(input, it.at.into()) & it.mask == it.value;
@@ -103,7 +103,7 @@ pub struct TraceRef {
 
 #[derive(Debug, Default)]
 pub struct TraceCache {
-    /// By [`PassStart::index`].
+    /// Traces by [`PassStart::index`].
     starts: Vec<StartTraces>,
     cached: Vec<Option<CachedTrace>>,
     free: Vec<u32>,
@@ -126,7 +126,7 @@ impl TraceCache {
         self.every > 0
     }
 
-    /// Whether to record this packet, which matches no trace.
+    /// Returns whether to record this packet, which matches no trace.
     pub fn is_due(&mut self) -> bool {
         self.missed += 1;
         let due = self.missed >= self.every;

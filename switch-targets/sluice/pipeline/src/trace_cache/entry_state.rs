@@ -10,7 +10,7 @@ pub const INPUT: usize = 256;
 /// A packet's first bytes. Bytes behind its end are arbitrary. Eight bytes can be read from any offset below [`INPUT`].
 pub type Input = [u8; INPUT + 8];
 
-/// Where a pass starts: a packet from a port, or a recirculated packet.
+/// The start of a pass: a packet from a port, or a recirculated packet.
 #[derive(Debug, Default)]
 pub struct PassStart {
     /// The field list that a recirculation kept; `None` for a packet from a port.
@@ -20,7 +20,7 @@ pub struct PassStart {
 }
 
 impl PassStart {
-    /// Whether a recirculation with this field list can start a trace: all its fields must be narrow metadata.
+    /// Returns whether a recirculation with this field list can start a trace: all its fields must be narrow metadata.
     pub fn takes(ir: &Ir, list: usize) -> bool {
         ir.field_lists[list].iter().all(|place| {
             matches!(place.home, Home::Slot(_)) && ir.layout.headers[place.header].metadata

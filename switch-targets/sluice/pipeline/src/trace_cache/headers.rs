@@ -10,15 +10,15 @@ use crate::layout::Home;
 /// The headers at the end of the pass.
 #[derive(Default)]
 pub struct Headers {
-    /// As they were for this packet.
+    /// The template: the headers of the recorded packet.
     pub bytes: Vec<u8>,
     pub copies: Vec<Copied>,
-    /// What is not copied: node, first bit, bits.
+    /// Fields that are not copied: node, first bit, bits.
     pub puts: Vec<(NodeId, usize, u32)>,
 }
 
 impl Recorder<'_> {
-    /// What the deparser writes: runs of the packet's own bytes as copies, constants into the template, the rest by itself.
+    /// The deparser's output: runs of the packet's own bytes as copies, constants in the template, the rest by itself.
     pub fn headers(&mut self) -> Recorded<Headers> {
         let ir = self.ir;
         let layout = &ir.layout;

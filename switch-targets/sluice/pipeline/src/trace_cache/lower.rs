@@ -1,4 +1,4 @@
-//! From what was recorded to what is replayed: nodes get places, and only those that something needs are computed.
+//! Lowers a recorded pass to a trace: nodes get places, and only those that something needs are computed.
 
 mod select;
 
@@ -24,7 +24,7 @@ struct Lowering<'a> {
     places: HashMap<NodeId, ValueIx>,
     computed: usize,
     wide_computed: usize,
-    /// From the last place back.
+    /// Constants from the last place back.
     constants: Vec<u64>,
     wide_constants: Vec<u128>,
     code: Vec<Instr>,
@@ -146,7 +146,7 @@ pub fn lower(recorder: Recorder, end: SymbolicEnd, next_call: &mut u64) -> Optio
 }
 
 impl Lowering<'_> {
-    /// What is known of operands is known of what is computed of them.
+    /// Marks a node as known when all its operands are.
     fn infer(&mut self) {
         for (id, node) in self.graph.nodes().enumerate() {
             let mut operands = node.operands().peekable();
@@ -213,13 +213,13 @@ impl Lowering<'_> {
                 if op == equal && self.constant(left).or(self.constant(right)).is_some() {
                     self.known[left as usize] = true;
                     self.known[right as usize] = true;
-                    // What requirements tell is inferred once, behind the last.
+                    // Knowledge from requirements is inferred once, behind the last.
                     if exit.is_some() {
                         self.infer();
                     }
                 }
             }
-            // Of a condition that is a number other than 0, more values than the recorded one hold.
+            // A condition that is a number holds for more values than the recorded one.
             _ => self.known[cond as usize] = !holds,
         }
     }

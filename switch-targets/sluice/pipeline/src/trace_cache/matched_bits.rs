@@ -138,11 +138,11 @@ impl MatchedBits {
         }
     }
 
-    /// Whether the matched bits alone decide a value.
+    /// Returns whether the matched bits alone decide a value.
     fn decides(&self, graph: &Graph, id: NodeId) -> bool {
         let node = graph.node(id);
         let mut operands = node.operands().peekable();
-        // That the length is fixed is a requirement itself.
+        // A fixed length is a requirement itself.
         self.is_fixed(id) && node != Node::Len
             || self.decides_leaf(node, graph.bits(id))
             || operands.peek().is_some() && operands.all(|operand| self.decides(graph, operand))

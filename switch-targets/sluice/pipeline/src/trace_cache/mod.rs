@@ -39,7 +39,7 @@ use record::Recorder;
 use record_pass::SymbolicEnd;
 use trace::{MatchMask, Trace};
 
-/// How the interpreter ended a pass.
+/// The interpreter's end of a pass.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PassEnd<'a> {
     Dropped,

@@ -24,7 +24,7 @@ pub enum Node {
     Initial(u32),
     /// Bytes of the packet as the pass began with it.
     Len,
-    /// What a register, an extern or chance gave.
+    /// The result of a register, an extern or chance.
     Effect(u32),
     Bin {
         op: BinOp,
@@ -62,7 +62,7 @@ pub enum Node {
     Fold(NodeId),
 }
 
-/// What nodes without operands read.
+/// The values that nodes without operands read.
 pub struct Ground<'a> {
     pub input: &'a [u8],
     pub initial: &'a [u128],
@@ -71,7 +71,7 @@ pub struct Ground<'a> {
 }
 
 impl Node {
-    /// Its value; `of` gives its operands'.
+    /// The node's value; `of` gives its operands'.
     #[inline(always)]
     pub fn eval(&self, ground: &Ground, of: impl Fn(NodeId) -> u128) -> u128 {
         match *self {
@@ -134,7 +134,7 @@ pub fn compare(op: CmpOp, signed: bool, left: u128, right: u128) -> bool {
 struct Known {
     node: Node,
     value: u128,
-    /// Its value has this many bits at most.
+    /// Bits that the value has at most.
     bits: u32,
     /// The first effect after which it can be computed: 0 for what the packet alone decides.
     after: u32,
@@ -151,7 +151,7 @@ impl Graph {
         self.known[id as usize].node
     }
 
-    /// When it was recorded.
+    /// The node's value when it was recorded.
     pub fn value(&self, id: NodeId) -> u128 {
         self.known[id as usize].value
     }
@@ -164,7 +164,7 @@ impl Graph {
         }
     }
 
-    /// Its value never has more bits.
+    /// Bits that the value has at most.
     pub fn bits(&self, id: NodeId) -> u32 {
         self.known[id as usize].bits
     }
@@ -281,7 +281,7 @@ impl Graph {
         self.compute(node, bits)
     }
 
-    /// What a sum adds a constant to, and the constant.
+    /// The addend and the constant of a sum.
     fn added_constant(&self, id: NodeId) -> Option<(NodeId, NodeId)> {
         match self.node(id) {
             Node::Bin {

@@ -24,7 +24,7 @@ pub struct Unrecorded;
 
 pub type Recorded<T> = Result<T, Unrecorded>;
 
-/// One step with a side effect or a guard, in program order; node ids are the graph's.
+/// A step with a side effect or a guard, in program order; node ids are the graph's.
 #[derive(Debug)]
 pub enum TraceStep {
     Guard {
@@ -99,7 +99,7 @@ pub struct Recorder<'a> {
     pub len: NodeId,
     pub recirculate: Option<usize>,
     pub(super) exit: bool,
-    /// Where the interpreter continues if a decision on an effect's result fails.
+    /// The place from which the interpreter continues if a decision on an effect's result fails.
     pub resume: Option<Resume>,
     pub steps: Vec<TraceStep>,
     /// Lookups in tables with direct counters, and the entries found.
@@ -193,7 +193,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether a condition holds; the trace depends on it from here on.
+    /// Decides a condition; the trace depends on it from here on.
     pub fn decide(&mut self, cond: NodeId) -> Recorded<bool> {
         let holds = self.graph.value(cond) != 0;
         if self.graph.constant(cond).is_some() {
@@ -266,7 +266,7 @@ impl<'a> Recorder<'a> {
         Ok((index, node))
     }
 
-    /// Whether all logged effects have been read.
+    /// Returns whether all logged effects have been read.
     pub fn is_complete(&self) -> bool {
         self.taken == self.log.len()
     }

@@ -12,7 +12,7 @@ use crate::ir::{CalcInput, Checksum, FlowGraph, FlowNode, Place};
 use crate::layout::Home;
 use crate::standard::{DROP_PORT, instance};
 
-/// How the pass ends.
+/// The end of a recorded pass, with its nodes.
 pub enum SymbolicEnd {
     Drop,
     Send {
@@ -125,7 +125,7 @@ impl Recorder<'_> {
                     next = *after;
                 }
                 FlowNode::Apply { table } => next = self.apply(*table)?,
-                // What a profile or a meter does differs from packet to packet.
+                // The effect of a profile or a meter differs from packet to packet.
                 FlowNode::ApplyExtended { .. } => return Err(Unrecorded),
             }
         }

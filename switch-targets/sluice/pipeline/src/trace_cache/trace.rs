@@ -6,7 +6,7 @@ use crate::externs::ExternArg;
 use crate::layout::HeaderIx;
 use crate::table::Found;
 
-/// Most values of a replay, of at most 64 bits and of more each; a power of two.
+/// Values of a replay at most, of at most 64 bits and of more each; a power of two.
 pub const VALUES: usize = 1024;
 
 /// A value's index in a replay: computed values from the first on, in order; constants from the last back.
@@ -15,8 +15,8 @@ pub type ValueIx = u16;
 /// Marks the index of a value that may have more than 64 bits: these have an array of their own.
 pub const WIDE: ValueIx = 1 << 15;
 
-/// One instruction. Comparisons are unsigned. From [`Instr::Input`] on, each computes a value, from values of at most 64 bits
-/// unless it says otherwise. `by` is a constant.
+/// An instruction. Comparisons are unsigned. From [`Instr::Input`] on, each computes a value, from values of at most 64 bits
+/// unless its comment says otherwise. `by` is a constant.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Instr {
@@ -118,9 +118,9 @@ pub enum Instr {
 pub struct ExternCall {
     /// Unique among all calls: if the previous call had the same id, its constant arguments are still in place.
     pub id: u64,
-    /// In [`crate::ir::Ir::calls`].
+    /// Index in [`crate::ir::Ir::calls`].
     pub site: usize,
-    /// Each argument's index and value.
+    /// Index and value of each argument that is computed.
     pub numbers: Box<[(u32, Number)]>,
     pub constants: Box<[Option<ExternArg>]>,
     /// Argument and effect: the extern's result in the argument becomes the effect's value.
@@ -135,7 +135,7 @@ pub struct Number {
     pub width: u32,
 }
 
-/// How a pass ends.
+/// The end of a pass.
 #[derive(Debug)]
 pub enum End {
     Drop,
@@ -159,7 +159,7 @@ pub struct Emit {
     pub puts: Box<[Put]>,
 }
 
-/// In bytes.
+/// A run of the packet's bytes, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied {
     pub from: u32,
@@ -167,7 +167,7 @@ pub struct Copied {
     pub len: u32,
 }
 
-/// In bits, but for the sizes that most fields have.
+/// A computed field, in bits, but for the sizes that most fields have.
 #[derive(Clone, Copy, Debug)]
 pub enum Put {
     Byte { value: ValueIx, at: u32 },
@@ -176,7 +176,7 @@ pub enum Put {
     Bits { value: ValueIx, at: u32, width: u32 },
 }
 
-/// Where the interpreter continues.
+/// The place from which the interpreter continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     Ingress(usize),
@@ -234,7 +234,7 @@ pub struct Trace {
     pub calls: Box<[ExternCall]>,
     pub end: End,
     pub exits: Box<[Exit]>,
-    /// All nodes, operands first; for exits.
+    /// The graph's nodes for exits, operands first.
     pub graph: Box<[Node]>,
     pub effects: usize,
     /// The tables that were looked up, and their versions.

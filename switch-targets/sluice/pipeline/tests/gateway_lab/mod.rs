@@ -69,7 +69,7 @@ impl Extern for ToyEngine {
     }
 }
 
-/// As p4/gateway/payload_tail.p4 has it.
+/// The extern of p4/gateway/payload_tail.p4.
 struct PayloadTail;
 
 impl Extern for PayloadTail {
@@ -120,7 +120,7 @@ pub struct Gateway {
     pub switch: Switch,
 }
 
-/// With the static entries of a gateway and both directions of one tunnel.
+/// A gateway with its static entries and both directions of one tunnel.
 pub fn gateway() -> Gateway {
     let mut gateway = empty_gateway();
     gateway.fill();
@@ -343,7 +343,7 @@ pub fn udp(sport: u16, dport: u16, payload: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// What the toy engine opens to `inner`, with the verdict that it is to give.
+/// A packet that the toy engine opens to `inner`, with the verdict that it is to give.
 pub fn esp(spi: u32, verdict: u8, inner: &[u8]) -> Vec<u8> {
     [&spi.to_be_bytes()[..], &[0, 0, 0, 1, verdict], inner].concat()
 }

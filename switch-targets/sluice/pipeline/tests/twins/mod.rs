@@ -1,5 +1,5 @@
-//! Two switches of one program: one interprets every packet, the other records every way and replays it. Whatever comes,
-//! nobody can tell them apart.
+//! Two switches of one program: one interprets every packet, the other records every way and replays it. Their results are
+//! the same for all packets.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -20,7 +20,7 @@ impl Twins {
         Ok(Twins::of([switch()?, switch()?]))
     }
 
-    /// Two that are equal and share no extern object.
+    /// Makes twins of two switches that are equal and share no extern object.
     pub fn of([mut plain, mut recorded]: [Switch; 2]) -> Twins {
         plain.record_paths(0);
         recorded.record_paths(1);

@@ -1,4 +1,4 @@
-//! Which instruction computes a node, and where its value is then.
+//! Selects the instruction that computes a node, and the place of its value.
 
 use super::{Lowering, MAX_TERMS};
 use crate::cond::CmpOp;
@@ -65,12 +65,12 @@ impl Lowering<'_> {
         self.known[id as usize].then(|| self.graph.value(id))
     }
 
-    /// Its value never has more than 64 bits.
+    /// Returns whether the node's value never has more than 64 bits.
     pub(super) fn is_narrow(&self, id: NodeId) -> bool {
         self.graph.bits(id) <= 64
     }
 
-    /// What computes a number of at most 64 bits.
+    /// The instruction that computes a number of at most 64 bits.
     fn instr(&mut self, node: Node) -> Instr {
         match node {
             Node::Input { at, width } => {
@@ -152,14 +152,14 @@ impl Lowering<'_> {
         Instr::Compute(self.node(node))
     }
 
-    /// Its index in [`Trace::nodes`].
+    /// Adds a node to [`Trace::nodes`]. Returns its index.
     fn node(&mut self, node: Node) -> u32 {
         let node = self.placed(node);
         self.nodes.push(node);
         self.nodes.len() as u32 - 1
     }
 
-    /// What a sum that nothing else has needed adds a small constant to, of at most 64 bits, and the constant.
+    /// The addend and the small constant of a sum that no other node has needed, of at most 64 bits.
     fn added(&self, sum: NodeId) -> Option<(NodeId, i32)> {
         match self.graph.node(sum) {
             Node::Bin {
