@@ -34,7 +34,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def target(
     kind: type[Target], authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
-    """With the legacy suites allowed."""
+    """A switch with the legacy suites allowed."""
     with wired_switch():
         suites = [suite.name for suite in LEGACY]
         target = kind(Launch(SWITCH, PORTS, KEK, suites, tmp_path_factory.mktemp("switch"), authority))

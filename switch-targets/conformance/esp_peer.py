@@ -64,7 +64,7 @@ class Association:
         return bytes(self._scapy(sequence).encrypt(inner)[ESP])
 
     def seal_bytes(self, content: bytes, next_header: int, sequence: int) -> bytes:
-        """As `seal`, for what need not be a packet. A dummy's next header is 59 (RFC 4303 section 2.6)."""
+        """Seal bytes that need not be a packet. A dummy's next header is 59 (RFC 4303 section 2.6)."""
         scapy = self._scapy(sequence)
         iv = scapy.crypt_algo.generate_iv()
         plain = _ESPPlain(spi=self.spi, seq=scapy.seq_num, iv=iv, nh=next_header, data=content)

@@ -56,7 +56,7 @@ class Drop(IntEnum):
 
 
 def new_tunnel(**changes: Any) -> Tunnel:
-    """With fresh keys."""
+    """A tunnel with fresh keys."""
     size = changes.get("suite", AES_GCM_256).key_len
     return Tunnel(os.urandom(size), os.urandom(size), **changes)
 
@@ -110,7 +110,7 @@ class Gateway:
         return [entity async for entity in answers]
 
     async def drops(self) -> dict[Drop, int]:
-        """Every cause that has been counted."""
+        """The causes that have been counted."""
         cells = await self.read(fy.P4CounterEntry("drops"))
         return {Drop(it.index): it.packet_count for it in cells if it.packet_count}
 
@@ -130,13 +130,13 @@ class Gateway:
         assert {it: count for it, count in changed.items() if count} == expected
 
     def on_wan(self, packet: Packet, **ether: Any) -> Packet:
-        """From the router."""
+        """A frame from the router."""
         return _frame(
             {"src": entries.ROUTER_MAC, "dst": entries.WAN_MAC, **ether}, self.site.wan_vlan, packet
         )
 
     def on_lan(self, packet: Packet, **ether: Any) -> Packet:
-        """From the server."""
+        """A frame from the server."""
         return _frame(
             {"src": entries.SERVER_MAC, "dst": entries.LAN_MAC, **ether}, self.site.lan_vlan, packet
         )

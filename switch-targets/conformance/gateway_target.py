@@ -22,8 +22,8 @@ CLIENT_NAME = "culvert-controller"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a switch is started with. `folder` is its own: certificates, key-encryption key, log. With `plain_frames` it
-    takes and makes no super-frames, where it otherwise would."""
+    """The settings that a switch is started with. `folder` is its own: certificates, key-encryption key, log. With
+    `plain_frames` it takes and makes no super-frames, where it otherwise would."""
 
     namespace: str
     ports: Mapping[int, str]
@@ -48,7 +48,7 @@ class Target(ABC):
     @classmethod
     @abstractmethod
     def absent(cls) -> str | None:
-        """Why this machine cannot run such a switch, if the issue allows to skip its tests for that."""
+        """The reason why this machine cannot run such a switch, if its tests may be skipped for it."""
 
     @abstractmethod
     def __init__(self, launch: Launch) -> None:

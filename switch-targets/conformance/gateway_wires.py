@@ -127,7 +127,7 @@ class Wire:
         return None
 
     def drain(self, quiet: float = 0.1) -> list[Packet]:
-        """Every frame until none has come for `quiet` seconds."""
+        """Receive frames until none has come for `quiet` seconds."""
         found: list[Packet] = []
         while (frame := self.receive(quiet)) is not None:
             found.append(frame)

@@ -115,7 +115,7 @@ def statements(path: Path) -> Iterator[Statement]:
 
 
 def number(text: str) -> int:
-    """In decimal, or with 0x, 0b, 0o."""
+    """Read a number in decimal, or with 0x, 0b, 0o."""
     return int(text, 0) if text[:2].lower() in ("0x", "0b", "0o") else int(text)
 
 

@@ -15,7 +15,7 @@ MODULE = ROOT / "build/bmv2/culvert_bmv2.so"
 
 
 class Bmv2Target(Target):
-    """Its own tests bend `modules` and `environment`."""
+    """The target's own tests change `modules` and `environment`."""
 
     modules = ("--load-modules", str(MODULE))
 
@@ -36,7 +36,7 @@ class Bmv2Target(Target):
             raise RuntimeError(f"{MODULE} is not built: make setup")
         self._log = launch.folder / "bmv2.log"
         keys = launch.authority.folder
-        # Without stdbuf its words stay in a buffer until it ends.
+        # Without stdbuf the log stays in a buffer until bmv2 ends.
         command = ["ip", "netns", "exec", launch.namespace, "stdbuf", "-oL", "simple_switch_grpc", "--no-p4"]
         command += ["--device-id", "1"]
         command += [word for number, name in launch.ports.items() for word in ("-i", f"{number}@{name}")]

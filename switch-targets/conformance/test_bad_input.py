@@ -196,7 +196,7 @@ def answers(frame: Packet) -> bool:
 
 
 async def test_on_the_lan(gateway: Gateway) -> None:
-    """All that the policy protects is sealed; no clear packet leaves."""
+    """Packets that the policy protects are sealed; no clear packet leaves."""
     tunnel = new_tunnel(inner_mtu=1400)
     protect = policy(LAN, fy.Action("protect", sa_id=tunnel.sa_out, inner_mtu=1400), priority=1)
     await gateway.insert(tunnel.sad_out(), protect)

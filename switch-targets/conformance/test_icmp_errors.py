@@ -135,7 +135,7 @@ class TestAboutPacketsFromTheTunnel:
 
 
 def unanswerable(family: Family) -> list[Packet]:
-    """To the tunnel's inner address, with a spent TTL."""
+    """Packets to the tunnel's inner address, with a spent TTL."""
 
     def spent(**fields: Any) -> Packet:
         return ip_header(family, family.server, family.inner, ttl=1, **fields)

@@ -50,7 +50,7 @@ async def test_limits_in_seconds(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("limits", [Limits(soft_packets=2), Limits(soft_bytes=70)], ids=["packets", "bytes"])
 async def test_soft_limits_are_told_again_after_256_packets(gateway: Gateway, limits: Limits) -> None:
-    """And no packet is lost for it."""
+    """No packet is lost for the digests."""
     tunnel = new_tunnel(limits_in=limits, limits_out=limits)
     await gateway.insert(tunnel.entries())
     told: set[tuple[int, int, int]] = set()

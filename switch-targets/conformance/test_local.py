@@ -37,7 +37,7 @@ def ask(**changes: Any) -> Packet:
 
 
 def solicitation(target: str = V6.gateway, source: str = V6.router, **changes: Any) -> Packet:
-    """To the solicited-node group, with the sender's address as an option unless it has none."""
+    """A solicitation to the solicited-node group, with the sender's address as an option unless it has none."""
     fields = {"dst": group(target), "hlim": 255, "code": 0, "option": True, **changes}
     packet = IPv6(src=source, dst=fields["dst"], hlim=fields["hlim"]) / ICMPv6ND_NS(
         tgt=target, code=fields["code"]

@@ -124,7 +124,7 @@ class Wires:
         self._made: dict[str, Wire] = {}
 
     def of(self, test: list[Statement]) -> dict[int, tuple[str, Wire]]:
-        """By port: the switch's interface, and its far end."""
+        """The switch's interface and its far end, by port."""
         frames = [it.data for it in test if isinstance(it, Packet)]
         expected = [it.pattern.rstrip("$") for it in test if isinstance(it, Expect) and it.pattern]
         short = any(len(it) < ETHERNET_HEADER for it in frames)

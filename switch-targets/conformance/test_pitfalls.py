@@ -41,7 +41,7 @@ async def test_pitfall_01_forged_packets_do_not_pass(gateway: Gateway) -> None:
 
 
 async def test_pitfall_02_no_sa_no_packet(gateway: Gateway) -> None:
-    """Never the clear packet on the WAN, although there is a route for it."""
+    """The clear packet never leaves on the WAN, although there is a route for it."""
     tunnel = new_tunnel()
     await gateway.insert(tunnel.spd_out())
     async with gateway.dropping(Drop.NO_SA):
@@ -125,7 +125,7 @@ async def test_pitfall_07_the_soft_limit_eats_nothing(gateway: Gateway) -> None:
 async def test_pitfall_11_only_the_controller_is_heard(
     gateway: Gateway, address: str, authority: Authority
 ) -> None:
-    """Without a certificate of the authority there is no P4Runtime, and so no pipeline to push."""
+    """A client without a certificate of the authority gets no P4Runtime, and so no pipeline to push."""
     stranger = grpc.ssl_channel_credentials(authority.certificate.read_bytes())
     for credentials in (stranger, None):
         channel = (

@@ -76,7 +76,7 @@ MARTIANS = [
 
 @pytest.mark.parametrize(("source", "destination"), MARTIANS)
 async def test_martians(gateway: Gateway, source: str, destination: str) -> None:
-    """From the wire, and out of a tunnel whose policy lets everything through."""
+    """Martians come from the wire, and out of a tunnel whose policy lets everything through."""
     everything = policy(LAN, fy.Action("bypass"))
     tunnel = new_tunnel()
     permit = fy.P4TableEntry(

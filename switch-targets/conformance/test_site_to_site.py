@@ -164,7 +164,7 @@ class Sites:
             await self.switches[at.name].insert(entries(at))
 
     async def drops(self) -> dict[str, dict[int, int]]:
-        """Each gateway's, by cause."""
+        """The drops of each gateway, by cause."""
         found: dict[str, dict[int, int]] = {}
         for name, switch in self.switches.items():
             cells = [it async for it in cast(AsyncIterator[Any], switch.read([fy.P4CounterEntry("drops")]))]
@@ -244,7 +244,7 @@ class Echoes:
 
     @classmethod
     def between(cls, source: int, port: int) -> Echoes:
-        """From A to B; `source` is the index of their addresses, `port` is free on both."""
+        """Echoes from A to B; `source` is the index of their addresses, `port` is free on both."""
         family = (socket.AF_INET, socket.AF_INET6)[source]
 
         def end(at: Side) -> socket.socket:
@@ -274,7 +274,7 @@ class Echoes:
                     self._changed.notify_all()
 
     async def drained(self) -> None:
-        """Until what is on its way now has arrived."""
+        """Wait until the packets that are on their way now have arrived."""
         async with self._changed:
             last = self._round
             await self._changed.wait_for(lambda: self._round > last)
@@ -319,7 +319,7 @@ async def test_hosts_talk(sites: Sites) -> None:
     await sites.both(lambda at: spd_out(at, keys))
     for at in (A, B):
         for address in other(at).host:
-            # Not three of one ping: it waits for the last one twice as long as for the slowest before.
+            # One ping of three packets would wait for the last one twice as long as for the slowest before.
             for _ in range(3):
                 said = await ping(at, address, "-c", "1", "-W", "2")
                 assert "1 received" in said, (said, await sites.drops())

@@ -19,7 +19,7 @@ ROOT = "p4/v1/p4runtime.proto"
 
 
 def serialized_in(source: str) -> Iterator[bytes]:
-    """Every bytes literal that a generated module registers as its file's descriptor."""
+    """Find the bytes literals that a generated module registers as its file's descriptor."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""

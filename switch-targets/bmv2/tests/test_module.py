@@ -1,4 +1,4 @@
-"""The extern module inside a real bmv2. What the program does is tested in switch-targets/conformance."""
+"""The extern module inside a real bmv2. Tests of the program are in switch-targets/conformance."""
 
 from __future__ import annotations
 

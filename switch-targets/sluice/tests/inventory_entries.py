@@ -23,7 +23,7 @@ FLOWS, RULES, ROUTES, MEMBERS, GROUPS, SESSIONS, CELLS = 1500, 300, 1000, 256, 6
 HOUR = 3600 * 10**9
 
 State = dict[bytes, p4r.Entity]
-"""By what names the entity in the switch."""
+"""Entities by their keys in the switch."""
 
 
 def named(info: p4i.P4Info) -> Iterator[tuple[str, int]]:
@@ -166,7 +166,7 @@ def cells(at: int, generation: int) -> Iterator[p4r.Entity]:
 
 
 def generation(n: int) -> State:
-    """What a controller wants: some entries of each kind are missing in each generation."""
+    """The state that a controller wants: some entries of each kind are missing in each generation."""
 
     def present(count: int) -> Iterable[int]:
         return (at for at in range(count) if (at + n) % 7)
@@ -235,12 +235,12 @@ EVERYTHING = [
 
 
 async def observed(client: RawClient) -> State:
-    """In one request, so that no write comes between."""
+    """Read everything in one request, so that no write comes between."""
     return {key(it): it for it in await client.read(*EVERYTHING)}
 
 
 def generation_of(state: State) -> int:
-    """As the first register says."""
+    """The generation that the first register holds."""
     cells = (it.register_entry for it in state.values() if it.HasField("register_entry"))
     return next(int.from_bytes(it.data.bitstring) >> 16 for it in cells if it.index.index == 0)
 
@@ -270,7 +270,7 @@ ALWAYS_THERE = ("counter_entry", "meter_entry", "register_entry", "value_set_ent
 
 
 def updates(have: State, want: State) -> list[p4r.Update]:
-    """What makes one of the other, in an order in which nothing refers to what is missing."""
+    """The updates from one state to the other, in an order in which nothing refers to what is missing."""
     insert = [(p4r.Update.INSERT, want[it]) for it in want if it not in have]
     modify = [(p4r.Update.MODIFY, want[it]) for it in want if it in have and have[it] != want[it]]
     delete = [(p4r.Update.DELETE, have[it]) for it in have if it not in want and not standing(have[it])]
@@ -282,7 +282,7 @@ def updates(have: State, want: State) -> list[p4r.Update]:
 
 
 def standing(entity: p4r.Entity) -> bool:
-    """What is there as long as the program, and is but modified."""
+    """Whether the entity is there as long as the program, and is but modified."""
     return entity.WhichOneof("entity") in ALWAYS_THERE or entity.table_entry.is_default_action
 
 

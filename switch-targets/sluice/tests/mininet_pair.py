@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-"""Two hosts on one `SluiceSwitch`, by the system's Python: SLUICE LOG. Prints what their pings lost."""
+"""Two hosts on one `SluiceSwitch`, by the system's Python: SLUICE LOG. Prints the loss of their pings."""
 
 from __future__ import annotations
 

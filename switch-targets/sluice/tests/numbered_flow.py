@@ -49,7 +49,7 @@ class NumberedFlow:
 
     @property
     def is_whole(self) -> bool:
-        """None is lost, none is doubled, none overtook another."""
+        """Whether no packet is lost, none is doubled, none overtook another."""
         return self.numbers == list(range(1, self.sent + 1))
 
     def fault(self) -> str:

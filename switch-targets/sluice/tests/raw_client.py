@@ -30,7 +30,7 @@ class Credentials:
 
 
 class RawClient:
-    """One stream, and the calls beside it."""
+    """A stream, and the calls beside it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class RawClient:
                     return message
 
     async def refused(self, call: Any) -> tuple[Code, str]:
-        """What a call is refused with."""
+        """The code and text that a call is refused with."""
         try:
             await call
         except grpc.aio.AioRpcError as error:
@@ -113,7 +113,7 @@ class RawClient:
         await self.stub.SetForwardingPipelineConfig(self.mine(request))
 
     async def write(self, *updates: p4r.Update, atomicity: str = "CONTINUE_ON_ERROR") -> list[Code]:
-        """What became of each update."""
+        """The code of each update."""
         number = p4r.WriteRequest.Atomicity.Value(atomicity)
         request = p4r.WriteRequest(updates=updates, atomicity=number)
         try:
@@ -130,7 +130,7 @@ class RawClient:
 
 
 def details(error: grpc.aio.AioRpcError) -> list[p4r.Error]:
-    """One for each update of a batch."""
+    """The errors of a batch, one for each update."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             status = status_pb2.Status.FromString(cast(bytes, value))

@@ -1,4 +1,4 @@
-"""What a process holds in memory, as the kernel counts it (proc_pid_status(5))."""
+"""Resident memory of a process, as the kernel counts it (proc_pid_status(5))."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Resident:
-    """MiB everywhere."""
+    """Resident memory in MiB."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}")
@@ -23,7 +23,7 @@ class Resident:
 
     @contextmanager
     def growing_at_most(self, bound: int) -> Generator[None]:
-        """At no time within."""
+        """Assert that the peak within grows by at most `bound`."""
         (self._folder / "clear_refs").write_text("5")  # the peak begins anew
         before = self.now
         yield

@@ -20,7 +20,7 @@ _PROMPT = re.compile(r"(P4Runtime sh >>> |\s+\.\.\.: )+")
 
 
 class ShellSession:
-    """One shell. What it connects to and pushes first is on its command line."""
+    """A shell. Its command line says where it connects to and which program it pushes first."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ShellSession:
         self.greeting = self("pass")
 
     def __call__(self, line: str) -> str:
-        """What the shell shows for a line.
+        """Return the shell's output for a line.
 
         # Errors
         RuntimeError, with what it showed, when it ends or does not answer."""

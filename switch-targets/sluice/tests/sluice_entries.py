@@ -12,7 +12,7 @@ TUNNEL = Tunnel(bytes(range(36)), bytes(range(36, 72)))
 
 
 async def read(switch: fy.Switch, *asked: Any) -> list[Any]:
-    """Everything that the switch answers."""
+    """The entities that the switch answers."""
     answers = cast(AsyncIterator[Any], switch.read(asked))
     return [entity async for entity in answers]
 

@@ -48,7 +48,7 @@ async def test_a_new_authority_is_taken_and_the_primary_stays(
     fresh.issue("controller", CLIENT_NAME, CLIENT)
     async with controller() as switch:
         assert not await admitted(address, fresh)
-        # One after the other: for a moment the key is not the certificate's.
+        # The files are replaced one after the other: for a moment the key is not the certificate's.
         shutil.copy(fresh.folder / "gateway.pem", files)
         await says(sluice, "new connections go on with the certificates of before")
         assert await admitted(address, infrastructure)

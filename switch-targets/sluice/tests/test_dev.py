@@ -134,7 +134,7 @@ def test_files_that_do_not_fit_end_it_with_their_fault(
 
 
 def test_no_other_host_reaches_it(program: Path, wires: tuple[Wire, Wire], tmp_path: Path) -> None:
-    """Not even where the kernel takes packets for 127.0.0.1 from the network."""
+    """No other host reaches it even if the kernel takes packets for 127.0.0.1 from the network."""
     wan, _ = wires
     inside = ("ip", "netns", "exec", SWITCH)
     run(*inside, "sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1", "net.ipv4.conf.wan.route_localnet=1")

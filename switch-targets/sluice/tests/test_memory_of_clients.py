@@ -175,7 +175,7 @@ class TestReaders:
         request = p4r.ReadRequest(device_id=1, entities=EVERYTHING * 10)
 
         def reader() -> RawClient:
-            # Or gRPC would take many MiB ahead of its application.
+            # With the probe, gRPC would take many MiB ahead of its application.
             options = [*_OWN_CONNECTION, ("grpc.http2.bdp_probe", 0)]
             return RawClient(address, infrastructure, options=options, certificate="reader")
 
@@ -185,14 +185,14 @@ class TestReaders:
                 calls = [one.stub.Read(request) for one in greedy for _ in range(16)]
                 for call in calls:
                     stack.callback(call.cancel)
-                # Of an answer the first message is taken, and all of it is held until the client has taken the last.
+                # The first message of an answer is taken, and all of it is held until the client has taken the last.
                 answers = [asyncio.ensure_future(call.read()) for call in calls]
                 answered, _ = await asyncio.wait(answers, timeout=30, return_when=asyncio.FIRST_EXCEPTION)
                 refusals = [it.exception() for it in answered if it.exception()]
                 assert "requests and answers of readers that are under way" in str(refusals)
                 assert texts(await observed(client)) == texts(want)
         async with reader() as last, asyncio.timeout(10):
-            # Those that are gone have given their part back.
+            # The clients that are gone have given their part back.
             assert texts(await observed(last)) == texts(want)
 
 

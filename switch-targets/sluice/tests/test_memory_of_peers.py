@@ -32,7 +32,7 @@ def resident(sluice: Sluice) -> Resident:
 
 
 def frames(gateway: Gateway) -> list[tuple[str, Packet]]:
-    """One of each kind, by the wire that it comes on."""
+    """A frame of each kind, by the wire that it comes on."""
     tunnel = new_tunnel()
     fragment = to_server(V4, bytes(600))
     fragment.setfieldval("flags", 1)

@@ -51,7 +51,7 @@ def direct(of: fy.P4TableEntry, **meter: Any) -> fy.P4DirectMeterEntry:
 
 
 def colors(wan: Wire, lan: Wire, count: int, *, index: int = 0, flow: int = 7) -> list[tuple[int, int]]:
-    """What the array's cell and the entry's meter say of packets in a row."""
+    """The colours of packets in a row by the array's cell and by the entry's meter."""
     for _ in range(count):
         wan.send(index.to_bytes(4) + flow.to_bytes(2) + bytes([0xEE, 0xEE]) + bytes(SIZE - 8))
     found = [bytes(packet) for packet in lan.drain()]

@@ -28,7 +28,7 @@ def test_two_hosts_ping_through_a_switch(program: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def said(tmp_path: Path) -> Path:
-    """Where a `sluice` that is first on the PATH writes its arguments."""
+    """The file that a `sluice`, first on the PATH, writes its arguments to."""
     stand_in = tmp_path / "bin/sluice"
     stand_in.parent.mkdir()
     stand_in.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path / "said"}\n')

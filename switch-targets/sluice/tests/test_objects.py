@@ -35,7 +35,7 @@ class Objects:
         self.ids = {it.preamble.alias: it.preamble.id for it in named}
 
     async def write(self, *entities: tuple[int, Any]) -> list[tuple[int, str]]:
-        """One code and text for each update."""
+        """The code and text of each update."""
         updates = [p4r.Update(type=cast(Any, kind), entity=entity) for kind, entity in entities]
         try:
             await self.switch.write(updates)

@@ -47,7 +47,7 @@ def hosts(rig: None) -> Iterator[None]:
             run("ip", "-n", host, "address", "add", f"10.9.0.{number}/24", "dev", "eth0")
             run("ip", "-n", host, "address", "add", f"fd09::{number}/64", "dev", "eth0", "nodad")
         yield
-        # With a namespace its interfaces go some time later.
+        # The interfaces of a namespace go some time after it.
         for interface in ("left", "right"):
             run("ip", "-n", SWITCH, "link", "delete", interface)
 
@@ -59,7 +59,7 @@ def extra() -> list[str]:
 
 @pytest.fixture
 def ports() -> tuple[int, int]:
-    """Of left and right: three together, as wires.p4 has it."""
+    """Ports of left and right: three together, as wires.p4 has it."""
     return 1, 2
 
 
@@ -89,7 +89,7 @@ async def forwarding(controller: Controller) -> AsyncIterator[None]:
 
 
 def counted(sluice: Sluice, port: int | None = None) -> dict[str, int]:
-    """Ends the switch. What it has counted at a port, or at none."""
+    """End the switch. Return its counts at a port, or those at none."""
     assert sluice.stop() == 0
     what = "data plane ended " if port is None else f"port closed port={port} "
     line = next(line for line in sluice.log.read_text().splitlines() if what in line)
@@ -152,12 +152,12 @@ def segment(payload: bytes, **fields: int) -> Packet:
 
 
 def datagrams(wire: Wire) -> list[Packet]:
-    """What comes to the wire that is the tests' own."""
+    """Receive the tests' own frames."""
     return [frame for frame in wire.drain(QUIET) if IP in frame and frame[IP].dst == "192.0.2.9"]
 
 
 def right_sums(frame: Packet) -> bool:
-    """Its checksums are those that scapy would make."""
+    """Whether the checksums are those that scapy would make."""
     fresh = frame.copy()
     del fresh[IP].chksum
     del fresh[IP].payload.chksum

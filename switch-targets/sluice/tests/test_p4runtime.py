@@ -27,7 +27,7 @@ async def raw(switch: fy.Switch, request: Any) -> Any:
 
 
 async def refused(switch: fy.Switch, *updates: Any) -> list[tuple[PROTO, str]]:
-    """What a batch's updates were refused with, `OK` for those that were not."""
+    """The refusals of a batch's updates, `OK` for those that were not refused."""
     with pytest.raises(fy.P4ClientError) as refusal:
         await switch.write(updates)
     assert refusal.value.code == PROTO.UNKNOWN

@@ -59,7 +59,7 @@ def frame(dst: str = DST) -> Packet:
 
 
 def each(shell: ShellSession, *lines: str) -> str:
-    """What the last one shows. The others are not refused."""
+    """Run lines. Return the output of the last one; the others must not be refused."""
     for line in lines[:-1]:
         shown = shell(line)
         assert "Traceback" not in shown, f"{line}: {shown}"

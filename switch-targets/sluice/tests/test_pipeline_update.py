@@ -50,7 +50,7 @@ async def client(address: str, infrastructure: Authority) -> AsyncIterator[RawCl
 
 @pytest.fixture
 async def primary(client: RawClient) -> RawClient:
-    """It has pushed the program."""
+    """A primary that has pushed the program."""
     await client.push("VERIFY_AND_COMMIT", config())
     return client
 
@@ -68,7 +68,7 @@ def other(*changes: Change) -> p4r.ForwardingPipelineConfig:
 
 
 def other_ids(info: p4i.P4Info, program: Any) -> None:
-    """As if the ids had been chosen anew."""
+    """Change the ids as if they had been chosen anew."""
     for objects in (info.tables, info.actions, info.digests):
         for it in objects:
             it.preamble.id += 1000
@@ -335,7 +335,7 @@ class TestConcurrency:
     async def test_batches_of_many_clients_do_not_mix(
         self, primary: RawClient, address: str, infrastructure: Authority
     ) -> None:
-        """Each client's batch fights for the same keys: one whole batch is there, whoever was last."""
+        """Batches of all clients write the same keys: one whole batch is there in the end."""
         async with AsyncExitStack() as stack:
             clients = [
                 await stack.enter_async_context(RawClient(address, infrastructure, name=f"r{n}"))

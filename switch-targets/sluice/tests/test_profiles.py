@@ -58,7 +58,7 @@ GROUP_1 = fy.P4IndirectAction(group_id=1)
 
 
 async def refused(switch: fy.Switch, update: Any) -> tuple[CODE, str]:
-    """What an update is refused with; it has changed nothing."""
+    """The code and text that an update is refused with; it has changed nothing."""
     before = await everything(switch)
     with pytest.raises(fy.P4ClientError) as refusal:
         await switch.write([update])
@@ -68,7 +68,7 @@ async def refused(switch: fy.Switch, update: Any) -> tuple[CODE, str]:
 
 
 async def atomic(switch: fy.Switch, *updates: Any) -> None:
-    """All updates or none."""
+    """Write all updates or none."""
     encoded: Any = encode_updates(updates, switch.p4info)
     atomicity = p4r.WriteRequest.ROLLBACK_ON_ERROR
     await raw(switch, p4r.WriteRequest(device_id=1, updates=encoded, atomicity=atomicity))
@@ -83,7 +83,7 @@ def probe(key: int, flow: int) -> bytes:
 
 
 def taken(wan: Wire, lan: Wire, key: int, flows: int = 200) -> Counter[int]:
-    """Which members the flows took."""
+    """Count the flows by the member that they took."""
     for flow in range(flows):
         wan.send(probe(key, flow))
     return Counter(bytes(packet)[6] for packet in lan.drain() if bytes(packet)[:2] == key.to_bytes(2))
@@ -162,7 +162,7 @@ class TestGroups:
     async def test_members_whose_watch_port_is_closed_are_passed_over(
         self, switch: fy.Switch, wan: Wire, lan: Wire
     ) -> None:
-        # What takes member 1 goes nowhere, so that its port need not be the one that is watched.
+        # Packets that take member 1 go nowhere, so that its port need not be the one that is watched.
         await switch.insert([member(1), member(2), group(1, (1, (1, LAN)), (2, (1, WAN)))])
         await switch.insert([entry(7, GROUP_1)])
         watching = group(1, (1, (1, LAN)), (2, (1, WAN)))

@@ -16,7 +16,7 @@ from sluice_rig import Controller, credentials
 pytestmark = pytest.mark.slow
 
 READER_NAME = "culvert-reader"
-# As many streams as readers may have, and as many as they might take from the controllers of one role.
+# Streams that readers may have, and streams that they might take from the controllers of one role.
 READERS, STREAMS = 8, 16
 
 
@@ -70,7 +70,7 @@ async def test_a_higher_election_id_and_another_role_help_nobody(
         assert writer.is_primary
         assert (await other.bid(2**40)).status.code == Code.NOT_FOUND.value[0]
         assert (await same.bid(2**40)).status.code == Code.ALREADY_EXISTS.value[0]
-        # As the primary itself: who it is says the certificate.
+        # The reader claims the primary's election id, but its certificate says who it is.
         same.election_id = writer.election_id
         assert (await same.refused(same.write()))[0] is Code.PERMISSION_DENIED
         await same.stream.write(p4r.StreamMessageRequest(packet=p4r.PacketOut(payload=bytes(60))))

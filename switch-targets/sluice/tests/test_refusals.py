@@ -1,4 +1,4 @@
-"""What the specification has a switch refuse: with which code, with a text that says why, and nothing changed by it."""
+"""Refusals that the specification asks for: the code, a text that says why, and no change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def client(address: str, infrastructure: Authority) -> AsyncIterator[RawCl
 
 @pytest.fixture
 async def primary(client: RawClient) -> RawClient:
-    """It has pushed `exchange.p4`."""
+    """A primary that has pushed `exchange.p4`."""
     await client.push("VERIFY_AND_COMMIT", config())
     return client
 
@@ -52,7 +52,7 @@ def direct_counter(**fields: Any) -> p4r.Entity:
 
 
 async def refusals(client: RawClient, *entities: p4r.Entity) -> list[tuple[Code, str]]:
-    """One code and text for each element of a read."""
+    """The code and text of each element of a read."""
     with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await client.read(*entities)
     assert refusal.value.code() == Code.UNKNOWN
@@ -60,7 +60,7 @@ async def refusals(client: RawClient, *entities: p4r.Entity) -> list[tuple[Code,
 
 
 async def refused(client: RawClient, *updates: p4r.Update) -> list[tuple[Code, str]]:
-    """As `refusals`, for a write that changes nothing."""
+    """The code and text of each update of a write, which changes nothing."""
     before = await client.read(every_table(), counter())
     with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await client.stub.Write(client.mine(p4r.WriteRequest(updates=updates)))
@@ -249,7 +249,7 @@ class TestPipelineConfig:
                     assert f"'{names[kind]}' is in the P4Info, but not in the program" in said[1]
 
     async def test_a_program_may_have_lost_all_its_tables(self, client: RawClient) -> None:
-        """As p4c's sample gauntlet_nested_switch, whose one table has no key."""
+        """p4c's sample gauntlet_nested_switch is such a program: its only table has no key."""
         pushed = loaded("wires")
         table = pushed.p4info.tables.add(size=1024)
         table.preamble.id, table.preamble.name = _REMOVED_TABLE, "removed"

@@ -155,7 +155,7 @@ async def test_a_role_may_be_a_number(default: RawClient, connect: Any) -> None:
 
 async def test_streams_are_bounded(connect: Any) -> None:
     clients = list[RawClient]()
-    # One after the other: 64 handshakes at once are more than an unknown address may have.
+    # Clients connect one after the other: 64 handshakes at once are more than an unknown address may have.
     for n in range(64):
         clients.append(await connect(name=f"r{n % 8}"))
         await clients[-1].bid(n + 1)

@@ -36,7 +36,7 @@ def in_turn() -> list[tuple[int, int]]:
 
 
 def threads_that_ran(sluice: Sluice) -> list[str]:
-    """Those data-plane threads that were woken more often than by their clocks."""
+    """The data-plane threads that were woken more often than by their clocks."""
     tasks = list(Path(f"/proc/{sluice.process.pid}/task").iterdir())
     woken = {
         (task / "comm").read_text().strip(): int(line.split()[1])

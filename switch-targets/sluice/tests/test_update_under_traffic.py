@@ -136,7 +136,7 @@ def numbered() -> Packet:
 
 
 def answers(site: Gateway) -> Callable[[int], bytes]:
-    """What the server sends into the tunnel."""
+    """Packets of the server into the tunnel, by number."""
     template = bytes(site.on_lan(to_inner(V4, numbered())))
     at = template.index(_MARK) + len(_MARK)
     return lambda number: template[:at] + number.to_bytes(8) + template[at + 8 :]
@@ -153,7 +153,7 @@ def sequence_of(tunnel: Tunnel) -> Callable[[bytes], int | None]:
 
 
 def sealed(site: Gateway, tunnel: Tunnel) -> Callable[[int], bytes]:
-    """What the peer sends: AES-GCM-256 in ESP with extended sequence numbers (RFC 4106), numbered as it is sealed."""
+    """Packets of the peer: AES-GCM-256 in ESP with extended sequence numbers (RFC 4106), numbered as they are sealed."""
     inner = bytes(to_server(V4, numbered()))
     inner += bytes(range(1, 1 + -(len(inner) + 2) % 4)) + bytes([-(len(inner) + 2) % 4, 4])
     at = inner.index(_MARK) + len(_MARK)

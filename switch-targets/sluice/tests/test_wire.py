@@ -1,4 +1,4 @@
-"""What sluice does with wires, whatever the program; the program's own behaviour is in switch-targets/conformance."""
+"""Behaviour of sluice on wires, whatever the program; the program's own is in switch-targets/conformance."""
 
 from __future__ import annotations
 

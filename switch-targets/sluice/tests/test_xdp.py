@@ -30,7 +30,7 @@ def words(arguments: dict[str, str]) -> list[str]:
 
 @pytest.fixture
 def ports() -> tuple[int, int]:
-    """Of wan and lan: three together, as wires.p4 has it."""
+    """Ports of wan and lan: three together, as wires.p4 has it."""
     return 1, 2
 
 
