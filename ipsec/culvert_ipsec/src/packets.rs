@@ -13,7 +13,7 @@ use crate::python::{checked_spi, invalid, material};
 
 create_exception!(culvert_ipsec._native, EspError, PyException);
 
-/// One outbound SA without a datapath around it.
+/// An outbound SA without a datapath around it.
 #[pyclass(module = "culvert_ipsec._native")]
 pub(crate) struct Outbound(OutboundSa);
 
@@ -58,7 +58,7 @@ impl Outbound {
     }
 }
 
-/// One inbound SA without a datapath around it.
+/// An inbound SA without a datapath around it.
 #[pyclass(module = "culvert_ipsec._native")]
 pub(crate) struct Inbound(InboundSa);
 

@@ -1,4 +1,4 @@
-/* What a C caller sees: packets sealed and opened in every suite, and every misuse answered with a status.
+/* Seals and opens packets in every suite as a C caller does, and checks that every misuse is answered with a status.
  *
  *   caller DIRECTORY < keys       keys: for each suite its number and its wrapped key, 73 bytes, under the KEK of 32 sevens
  */

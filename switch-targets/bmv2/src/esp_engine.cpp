@@ -2,7 +2,7 @@
 //
 //   P4 arguments ─► CulvertEspSa ─► culvert_esp_open / _seal ─► verdict, and the payload rewritten
 //
-// Whatever goes wrong, no packet leaves as it came: not opened, nothing is left of it; not sealed, the clear packet is gone.
+// A packet that fails to open or to seal becomes empty, so that it never leaves as it came.
 #include <bm/bm_sim/extern.h>
 
 #include <algorithm>

@@ -31,7 +31,7 @@ pub(super) fn get<T: Copy>(
 }
 
 /// # Errors
-/// What has happened to the socket since the last call.
+/// The socket's fault since the last call.
 pub(super) fn fault(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut error: c_int = 0;
     get(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
