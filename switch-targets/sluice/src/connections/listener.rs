@@ -18,7 +18,9 @@ use tonic::transport::server::Connected;
 use tracing::debug;
 
 use crate::condition::{Condition, Conditions};
-use crate::connections::admission::{Admission, Admitted, Arrived, Full, Prefix, Refused};
+use crate::connections::admission::{Admission, Admitted, Arrived, Refused};
+use crate::connections::crowd::Full;
+use crate::connections::prefix::Prefix;
 use crate::connections::tls::{Caller, Names};
 
 /// A client's connection, until it ends or [`Admission`] drops its handle.

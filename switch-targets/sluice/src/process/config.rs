@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use esp::{AllowedSuites, SUITES, Suite};
 
-use crate::connections::admission::Prefix;
+use crate::connections::prefix::Prefix;
 use crate::connections::tls::{Identity, Names};
 use crate::dataplane::ports::{MAX_PORT, PortArg};
 

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::Source;
 use crate::condition::{Condition, Conditions};
-use crate::connections::admission::{ClientLimits, Crowd};
+use crate::connections::crowd::{ClientLimits, Crowd};
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
