@@ -1,51 +1,34 @@
 //! sluice: reads the command line, opens the ports, serves P4Runtime until told to end.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::{AllowedSuites, Kek, KekRing};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
-use sluice::condition::Conditions;
-use sluice::connections::listener::{Connection, Port, accept_local};
-use sluice::dataplane::cpu_port::{PacketIo, Punted};
-use sluice::dataplane::forwarder::Forwarder;
-use sluice::dataplane::plane::{DataPlane, Learned};
-use sluice::dataplane::ports::{self, PortArg};
+use sluice::connections::listener::{Port, accept_local};
 use sluice::dataplane::trace::{render, unhex};
 use sluice::dataplane::{esp_engine, packet_hash, payload_tail};
 use sluice::p4runtime::kek::{self, KEK_LEN, read_kek};
-use sluice::p4runtime::state::Device;
-use sluice::p4runtime::{digest_pump, idle_pump, packet_io, pipeline_config, server};
+use sluice::p4runtime::pipeline_config;
 use sluice::process::command::{Command, CommandLine, ProgramArgs, TraceArgs};
-use sluice::process::config::{Args, ProcessArgs};
+use sluice::process::config::Args;
 use sluice::process::dev::DevArgs;
-use sluice::process::metrics::{self, Source};
-use sluice::process::supervision;
-use sluice::process::trace_control::{self, Control};
+use sluice::process::serve::{BoxError, Setup, SwitchProcess};
+use sluice::process::trace_control;
 use sluice::process::trace_offline::{self, Bench, packets};
 use sluice_pipeline::ExternRegistry;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio_stream::wrappers::ReceiverStream;
-use tracing::{info, warn};
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 use zeroize::Zeroizing;
 
 /// TLS connections that wait to be served.
 const CONNECTIONS: usize = 16;
-/// TCP connections that wait to be accepted by a developer's switch.
-const BACKLOG: u32 = 64;
-
-type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
@@ -96,7 +79,7 @@ fn usage(checked: Result<(), String>) {
     }
 }
 
-fn ended(result: Result<(), Fault>) -> ExitCode {
+fn ended(result: Result<(), BoxError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
@@ -112,7 +95,7 @@ fn broken_pipe(fault: &(dyn std::error::Error + Send + Sync + 'static)) -> bool 
 }
 
 /// The externs of a switch without keys: what needs one says so in its verdict. Their key-encryption key is random and not kept.
-fn externs_without_keys() -> Result<(ExternRegistry, Arc<AtomicU64>), Fault> {
+fn externs_without_keys() -> Result<(ExternRegistry, Arc<AtomicU64>), BoxError> {
     let mut externs = ExternRegistry::new();
     let mut kek = Zeroizing::new([0; KEK_LEN]);
     aws_lc_rs::rand::fill(kek.as_mut()).map_err(|_| "the system gives no random bytes")?;
@@ -123,7 +106,7 @@ fn externs_without_keys() -> Result<(ExternRegistry, Arc<AtomicU64>), Fault> {
     Ok((externs, refused))
 }
 
-fn check(args: &ProgramArgs) -> Result<(), Fault> {
+fn check(args: &ProgramArgs) -> Result<(), BoxError> {
     let bench = Bench::load(&args.json, &args.p4info, externs_without_keys()?.0)?;
     let contents = bench.contents();
     let mut out = std::io::stdout().lock();
@@ -144,7 +127,7 @@ fn check(args: &ProgramArgs) -> Result<(), Fault> {
     Ok(())
 }
 
-fn trace(args: &TraceArgs) -> Result<(), Fault> {
+fn trace(args: &TraceArgs) -> Result<(), BoxError> {
     let mut out = std::io::stdout().lock();
     if let Some(control) = &args.control {
         let mut stream = UnixStream::connect(control).map_err(|error| {
@@ -238,20 +221,8 @@ fn lock_memory() -> std::io::Result<bool> {
     Ok(locked)
 }
 
-/// The parts that a switch is started with, a gateway's or a developer's.
-struct Setup<'a> {
-    device_id: u64,
-    ports: &'a [PortArg],
-    process: &'a ProcessArgs,
-    grpc: SocketAddr,
-    externs: ExternRegistry,
-    /// The key-encryption keys; none in a developer's switch.
-    keks: Option<Arc<KekRing>>,
-    hash_keys_refused: Arc<AtomicU64>,
-}
-
 #[tokio::main(worker_threads = 2)]
-async fn run(args: &Args) -> Result<(), Fault> {
+async fn run(args: &Args) -> Result<(), BoxError> {
     keep_memory_private()?;
     let mut externs = ExternRegistry::new();
     let keks: Arc<KekRing> = Arc::new(Kek::from_bytes(&*read_kek(&args.kek)?).into());
@@ -263,7 +234,7 @@ async fn run(args: &Args) -> Result<(), Fault> {
     }
     let identity = args.identity();
     let (serving, tls) = watch::channel(Arc::new(identity.server_config()?));
-    let switch = Switch::open(Setup {
+    let switch = SwitchProcess::open(Setup {
         device_id: args.device_id,
         ports: &args.ports,
         process: &args.process,
@@ -293,13 +264,13 @@ async fn run(args: &Args) -> Result<(), Fault> {
 }
 
 #[tokio::main(worker_threads = 2)]
-async fn dev(args: &DevArgs) -> Result<(), Fault> {
+async fn dev(args: &DevArgs) -> Result<(), BoxError> {
     warn!(
         "DEVELOPMENT ONLY: no certificates and no keys. Every program and user of this computer may change this switch at {}",
         args.grpc
     );
     let (externs, hash_keys_refused) = externs_without_keys()?;
-    let switch = Switch::open(Setup {
+    let switch = SwitchProcess::open(Setup {
         device_id: args.device_id,
         ports: &args.ports,
         process: &args.process,
@@ -325,164 +296,4 @@ async fn dev(args: &DevArgs) -> Result<(), Fault> {
             connections
         })
         .await
-}
-
-/// A switch with everything opened, before packets run.
-struct Switch {
-    device: Arc<Device>,
-    grpc: TcpListener,
-    metrics: Option<TcpListener>,
-    control: Option<Control>,
-    port_args: Vec<PortArg>,
-    ports: Vec<Vec<ports::Port>>,
-    punted: mpsc::Receiver<Punted>,
-    learned: mpsc::Receiver<Learned>,
-    hash_keys_refused: Arc<AtomicU64>,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Switch {
-    async fn open(setup: Setup<'_>) -> Result<Self, Fault> {
-        let process = setup.process;
-        let threads = usize::from(process.threads);
-        let ports = ports::open(setup.ports, !process.no_offload, threads)?;
-        let grpc = match setup.keks {
-            Some(_) => listen("--grpc", setup.grpc).await?,
-            None => listen_locally("--grpc", setup.grpc)?,
-        };
-        let metrics = match (process.metrics, &setup.keks) {
-            (Some(address), Some(_)) => Some(listen("--metrics", address).await?),
-            (Some(address), None) => Some(listen_locally("--metrics", address)?),
-            (None, _) => None,
-        };
-        let (terminate, interrupt) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
-        let control = process
-            .control
-            .as_deref()
-            .map(|path| Control::bind(path).map_err(|error| cannot_control(path, &error)))
-            .transpose()?;
-        let (digests, learned) = mpsc::channel(digest_pump::BACKLOG);
-        let (packet_io, punted) = PacketIo::new(process.cpu_port)?;
-        let plane = Arc::new(DataPlane::new(digests, Arc::new(packet_io), threads));
-        let device = Device {
-            keks: setup.keks,
-            ..Device::new(setup.device_id, plane, setup.externs)
-        };
-        Ok(Self {
-            device: Arc::new(device),
-            grpc,
-            metrics,
-            control,
-            port_args: setup.ports.to_vec(),
-            ports,
-            punted,
-            learned,
-            hash_keys_refused: setup.hash_keys_refused,
-            terminate,
-            interrupt,
-        })
-    }
-
-    /// Moves packets and serves what `accept` takes from the listener, until told to end.
-    async fn serve<S>(
-        mut self,
-        accept: impl FnOnce(
-            TcpListener,
-            Arc<Conditions>,
-        ) -> mpsc::Receiver<std::io::Result<Connection<S>>>,
-    ) -> Result<(), Fault>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let device = self.device;
-        let plane = Arc::clone(&device.plane);
-        let (alive, mut data_plane_ended) = mpsc::unbounded_channel();
-        let conditions = Arc::new(Conditions::default());
-        let controlled = self
-            .control
-            .map(|control| tokio::spawn(control.run(Arc::clone(&plane), Arc::clone(&conditions))));
-        let forwarder = Forwarder::start(&plane, self.ports, &alive)?;
-        tokio::spawn(digest_pump::run(Arc::clone(&device), self.learned));
-        tokio::spawn(idle_pump::run(Arc::clone(&device)));
-        tokio::spawn(packet_io::run(Arc::clone(&device), self.punted));
-        let (device_id, grpc, ports) = (device.id, self.grpc.local_addr()?, self.port_args.len());
-        let connections = accept(self.grpc, Arc::clone(&conditions));
-        if let Some(listener) = self.metrics {
-            let source = Source {
-                device: Arc::clone(&device),
-                ports: self.port_args,
-                hash_keys_refused: self.hash_keys_refused,
-                started: Instant::now(),
-            };
-            tokio::spawn(metrics::serve(
-                listener,
-                Arc::new(source),
-                Arc::clone(&conditions),
-            ));
-        }
-        tokio::spawn(async move { conditions.sum_up().await });
-        tokio::spawn(supervision::watch(plane));
-        let serve = server::router(device)?.serve_with_incoming(ReceiverStream::new(connections));
-
-        info!(device_id, %grpc, ports, "ready");
-        supervision::ready();
-        tokio::select! {
-            served = serve => served?,
-            ended = data_plane_ended.recv() => return Err(ended.map_or_else(|| "the data plane has crashed".into(), Fault::from)),
-            _ = self.terminate.recv() => info!("ending: SIGTERM"),
-            _ = self.interrupt.recv() => info!("ending: SIGINT"),
-        }
-        supervision::ending();
-        drop(forwarder);
-        if let Some(controlled) = controlled {
-            controlled.abort();
-            let _ = controlled.await;
-        }
-        Ok(())
-    }
-}
-
-fn cannot_control(path: &std::path::Path, error: &std::io::Error) -> Fault {
-    format!(
-        "cannot make the control socket {}: {error}. Remedy: change --control to a path in a folder of root's that nothing else has",
-        path.display()
-    )
-    .into()
-}
-
-async fn listen(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(cannot_listen(option, address))
-}
-
-/// Listens on the loopback interface, so that no setting of the kernel (`route_localnet`) lets other hosts in.
-fn listen_locally(option: &str, address: SocketAddr) -> Result<TcpListener, Fault> {
-    let listener = || {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4(),
-            SocketAddr::V6(_) => TcpSocket::new_v6(),
-        }?;
-        socket.bind_device(Some(b"lo"))?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    listener().map_err(cannot_listen(option, address))
-}
-
-fn cannot_listen(option: &str, address: SocketAddr) -> impl Fn(std::io::Error) -> Fault {
-    move |error| {
-        let remedy = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another process listens there: end it, or change",
-            std::io::ErrorKind::AddrNotAvailable => {
-                "this host does not have the address: add it, or change"
-            }
-            _ => "change",
-        };
-        format!("cannot listen on {address}: {error}. Remedy: {remedy} {option}").into()
-    }
 }

@@ -1,9 +1,10 @@
-//! The process around the switch: command line, metrics, supervision, tracing.
+//! The process around the switch: command line, start and end, metrics, supervision, tracing.
 
 pub mod command;
 pub mod config;
 pub mod dev;
 pub mod metrics;
+pub mod serve;
 pub mod supervision;
 pub mod trace_control;
 pub mod trace_offline;
