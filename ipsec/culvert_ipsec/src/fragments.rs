@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::selector::{Datagram, Flow, Part, Ports};
+use crate::selector::{DatagramId, Flow, Part, Ports};
 
 /// Datagrams remembered at once; one more displaces the oldest.
 const DATAGRAMS: usize = 256;
@@ -18,8 +18,8 @@ const KEPT_SECONDS: f64 = 2.0;
 
 #[derive(Default)]
 pub struct Fragments {
-    ports: HashMap<Datagram, (Ports, f64)>,
-    oldest: VecDeque<(Datagram, f64)>,
+    ports: HashMap<DatagramId, (Ports, f64)>,
+    oldest: VecDeque<(DatagramId, f64)>,
 }
 
 impl Fragments {

@@ -43,7 +43,7 @@ pub type Ports = (u16, u16);
 
 /// The fields that all fragments of a datagram share (RFC 791 section 2.3, RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Datagram {
+pub struct DatagramId {
     source: Address,
     destination: Address,
     protocol: u8,
@@ -53,9 +53,9 @@ pub struct Datagram {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    FirstFragment(Datagram),
+    FirstFragment(DatagramId),
     /// A fragment without a transport header.
-    LaterFragment(Datagram),
+    LaterFragment(DatagramId),
 }
 
 /// The fields of a packet that selectors compare.
@@ -95,7 +95,7 @@ impl Flow {
             },
         };
         let part = fragment.map_or(Part::Whole, |(offset, identification)| {
-            let datagram = Datagram {
+            let datagram = DatagramId {
                 source,
                 destination,
                 protocol,
@@ -190,7 +190,7 @@ mod tests {
             Flow::of(&packet).unwrap().part
         };
         assert_eq!([part(1, 0), part(1, 0x4000)], [Part::Whole; 2]);
-        let datagram = Datagram {
+        let datagram = DatagramId {
             source: Address::from(IpAddr::from([0, 0, 0, 0])),
             destination: Address::from(IpAddr::from([0, 0, 0, 0])),
             protocol: UDP,

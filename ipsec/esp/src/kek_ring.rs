@@ -22,16 +22,16 @@ pub enum ForgetError {
 }
 
 /// Key-encryption keys, at least one, newest first. Threads share the ring.
-pub struct KekRing(RwLock<Held>);
+pub struct KekRing(RwLock<HeldKeks>);
 
-struct Held {
+struct HeldKeks {
     keks: Vec<Kek>,
     changes: u64,
 }
 
 impl KekRing {
     pub fn new(kek: Kek) -> Self {
-        Self(RwLock::new(Held {
+        Self(RwLock::new(HeldKeks {
             keks: vec![kek],
             changes: 0,
         }))

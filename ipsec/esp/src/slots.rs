@@ -54,16 +54,16 @@ const PAGE: usize = 256;
 pub(crate) struct Slots<S> {
     /// Made when they are first used.
     pages: Box<[OnceLock<Page<S>>]>,
-    keys: Mutex<Keys>,
+    keys: Mutex<KeyIndex>,
     hasher: RandomState,
 }
 
 /// Boxed: a slot that is not used costs a pointer, and neighbours share no cache line.
 type Page<S> = Box<[OnceLock<Box<Slot<S>>>]>;
-type Slot<S> = Mutex<Option<Held<S>>>;
+type Slot<S> = Mutex<Option<HeldSa<S>>>;
 
 /// The place of each key. Slots change what they hold under its lock only.
-struct Keys {
+struct KeyIndex {
     live: HashTable<Live>,
     retired: Retired<WrappedKey>,
 }
@@ -74,7 +74,7 @@ struct Live {
     slot: u32,
 }
 
-struct Held<S> {
+struct HeldSa<S> {
     identity: Identity,
     sa: S,
 }
@@ -84,7 +84,7 @@ impl<S: Resumable> Slots<S> {
         let pages = (capacity as usize).div_ceil(PAGE);
         Self {
             pages: (0..pages).map(|_| OnceLock::new()).collect(),
-            keys: Mutex::new(Keys {
+            keys: Mutex::new(KeyIndex {
                 live: HashTable::new(),
                 retired: Retired::new(capacity as usize),
             }),
@@ -108,12 +108,12 @@ impl<S: Resumable> Slots<S> {
             return Some(work(&mut held.sa));
         }
         let (identity, sa) = make()?;
-        let mut held = self.install(entry.slot, Held { identity, sa })?;
+        let mut held = self.install(entry.slot, HeldSa { identity, sa })?;
         held.as_mut().map(|held| work(&mut held.sa))
     }
 
     /// The slot, locked, with `new` in it.
-    fn install(&self, slot: u32, mut new: Held<S>) -> Option<MutexGuard<'_, Option<Held<S>>>> {
+    fn install(&self, slot: u32, mut new: HeldSa<S>) -> Option<MutexGuard<'_, Option<HeldSa<S>>>> {
         let place = self.place_for(slot)?;
         let wrapped = new.identity.wrapped;
         let mut keys = self.keys.lock();
@@ -141,7 +141,7 @@ impl<S: Resumable> Slots<S> {
     }
 
     /// Takes a key out of whatever holds it: a slot, or the memory of retired keys.
-    fn forget(&self, keys: &mut Keys, wrapped: &WrappedKey) -> Option<Spent> {
+    fn forget(&self, keys: &mut KeyIndex, wrapped: &WrappedKey) -> Option<Spent> {
         let hash = self.hasher.hash_one(wrapped);
         let is_there = |live: &Live| {
             let held = self.place(live.slot).map(Mutex::lock);

@@ -43,18 +43,18 @@ struct DeviceTable {
     rates: Buckets<Fingerprint>,
     next: u64,
     connections: usize,
-    devices: HashMap<Fingerprint, Device>,
+    devices: HashMap<Fingerprint, ConnectedDevice>,
     denied: Denials<Fingerprint>,
     limited: HashMap<Fingerprint, (IpAddr, u64)>,
 }
 
 impl std::fmt::Debug for DeviceTable {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("State").finish_non_exhaustive()
+        to.debug_struct("DeviceTable").finish_non_exhaustive()
     }
 }
 
-struct Device {
+struct ConnectedDevice {
     /// The oldest first.
     connections: VecDeque<(u64, oneshot::Sender<()>)>,
     calls: usize,
@@ -123,11 +123,14 @@ impl Devices {
         let mut state = self.state();
         let full = state.connections >= self.most;
         let number = state.next;
-        let device = state.devices.entry(fingerprint).or_insert_with(|| Device {
-            connections: VecDeque::new(),
-            calls: 0,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
-        });
+        let device = state
+            .devices
+            .entry(fingerprint)
+            .or_insert_with(|| ConnectedDevice {
+                connections: VecDeque::new(),
+                calls: 0,
+                turns: Arc::new(Semaphore::new(AT_ONCE)),
+            });
         if full || device.connections.len() >= CONNECTIONS {
             if device.connections.is_empty() {
                 if device.calls == 0 {

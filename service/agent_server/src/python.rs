@@ -20,7 +20,7 @@ use crate::call::{self, Called, Refusal};
 use crate::devices::{Devices, Fingerprint};
 use crate::news::{Asked, Board, News, Reply, Told};
 use crate::port::{self, Port};
-use crate::rest::{self, Front, Problems, Times};
+use crate::rest::{self, Front, Problems, RestNews, Times};
 use crate::{listener, tls};
 
 /// The rate of strangers' connections from one IPv4 address or IPv6 /64.
@@ -44,7 +44,7 @@ struct Server {
 /// The REST API's port, likewise.
 #[pyclass(frozen, module = "culvert_agent_server._native")]
 struct RestServer {
-    board: Arc<Board<rest::News>>,
+    board: Arc<Board<RestNews>>,
     shown: watch::Sender<Arc<ServerConfig>>,
     running: Running,
     port: u16,
@@ -207,7 +207,7 @@ impl RestServer {
         let (port, telling) = (socket.local_addr()?.port(), Arc::clone(&board));
         let running = Running::start("rest", socket, |listener, ending| async move {
             rest::serve(listener, showing, front, Arc::new(connections), ending).await;
-            telling.tell(rest::News::Ended);
+            telling.tell(RestNews::Ended);
         })?;
         Ok(Self {
             board,
@@ -235,12 +235,12 @@ impl RestServer {
     fn take(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let told = |one| {
             Ok(match one {
-                rest::News::Request(socket, source) => (socket.into_raw_fd(), source.to_string())
+                RestNews::Request(socket, source) => (socket.into_raw_fd(), source.to_string())
                     .into_pyobject(py)?
                     .into_any()
                     .unbind(),
-                rest::News::Told(told) => Py::new(py, Condition::from(told))?.into_any(),
-                rest::News::Ended => py.None(),
+                RestNews::Told(told) => Py::new(py, Condition::from(told))?.into_any(),
+                RestNews::Ended => py.None(),
             })
         };
         self.board.take().into_iter().map(told).collect()

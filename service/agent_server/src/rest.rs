@@ -58,14 +58,14 @@ const ANSWER: Duration = Duration::from_secs(60);
 const PROBE: &str = "/healthz";
 
 /// Events for Python, in their order.
-pub enum News {
+pub enum RestNews {
     /// An end of a socket pair, on which one request arrives, and the request's source address.
     Request(OwnedFd, IpAddr),
     Told(Told),
     Ended,
 }
 
-impl From<Told> for News {
+impl From<Told> for RestNews {
     fn from(told: Told) -> Self {
         Self::Told(told)
     }
@@ -87,7 +87,7 @@ pub struct Times {
 }
 
 pub struct Front {
-    board: Arc<Board<News>>,
+    board: Arc<Board<RestNews>>,
     problems: Problems,
     malformed: Bytes,
     times: Times,
@@ -98,7 +98,7 @@ type Answer = Either<Streamed, Full<Bytes>>;
 
 impl Front {
     /// `rate` limits the requests without good credentials from each IPv4 address or IPv6 /64.
-    pub fn new(board: Arc<Board<News>>, problems: Problems, times: Times, rate: Rate) -> Self {
+    pub fn new(board: Arc<Board<RestNews>>, problems: Problems, times: Times, rate: Rate) -> Self {
         let malformed = whole("400 Bad Request", &problems.malformed);
         Self {
             board,
@@ -125,7 +125,7 @@ pub async fn serve(
     listener: TcpListener,
     shown: watch::Receiver<Arc<ServerConfig>>,
     front: Arc<Front>,
-    port: Arc<Port<News>>,
+    port: Arc<Port<RestNews>>,
     ending: oneshot::Receiver<()>,
 ) {
     let connections = GracefulShutdown::new();
@@ -143,7 +143,7 @@ async fn connection(
     acceptor: TlsAcceptor,
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place<News>,
+    place: Place<RestNews>,
     front: Arc<Front>,
     watcher: Watcher,
 ) {
@@ -183,7 +183,7 @@ async fn connection(
 
 async fn answer(
     front: &Front,
-    place: &Arc<Place<News>>,
+    place: &Arc<Place<RestNews>>,
     peer: IpAddr,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Cut> {
@@ -197,7 +197,7 @@ async fn answer(
         .port()
         .forwarded()
         .source(peer, said.collect::<Vec<_>>().into_iter());
-    let shown = front.callers.shown(request.headers());
+    let shown = front.callers.hash_credentials(request.headers());
     let known = front.callers.knows(shown);
     let probes = target.path() == PROBE;
     if !known && !front.callers.may_ask(source, probes) {
@@ -216,7 +216,7 @@ async fn answer(
     );
     let turn = match known || probes {
         true => None,
-        false => match front.callers.turn(source).await {
+        false => match front.callers.wait_for_turn(source).await {
             None => return Ok(too_often(front)),
             turn => turn,
         },
@@ -239,12 +239,12 @@ async fn answer(
     match asked {
         Ok((response, connection)) => {
             if matches!(response.status().as_u16(), 401 | 429) {
-                shown.inspect(|shown| front.callers.forgets(*shown));
+                shown.inspect(|shown| front.callers.forget(*shown));
                 if !known {
-                    front.callers.was_refused(source);
+                    front.callers.charge_refusal(source);
                 }
             } else if response.headers().contains_key(ADMITTED) {
-                shown.inspect(|shown| front.callers.meets(*shown));
+                shown.inspect(|shown| front.callers.remember(*shown));
                 place.known();
             }
             Ok(back(front, response, connection, place))
@@ -278,7 +278,7 @@ where
         .max_buf_size(BUFFER)
         .handshake(ours);
     let (mut sender, connection) = handshake.await?;
-    front.board.tell(News::Request(theirs.into(), source));
+    front.board.tell(RestNews::Request(theirs.into(), source));
     let connection = tokio::spawn(async move {
         let _ = connection.await;
     });
@@ -291,7 +291,7 @@ fn back(
     front: &Front,
     response: Response<Incoming>,
     connection: Connection,
-    place: &Arc<Place<News>>,
+    place: &Arc<Place<RestNews>>,
 ) -> Response<Answer> {
     let (mut head, body) = response.into_parts();
     let plain = head.headers.get(header::CONTENT_TYPE);
@@ -356,7 +356,7 @@ impl Drop for Connection {
 pub struct Streamed {
     body: Incoming,
     _connection: Connection,
-    place: Arc<Place<News>>,
+    place: Arc<Place<RestNews>>,
 }
 
 impl Body for Streamed {

@@ -10,7 +10,7 @@ use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::{AllowedSuites, Kek, KekRing};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
-use sluice::connections::listener::{Port, accept_local};
+use sluice::connections::listener::{P4RuntimePort, accept_local};
 use sluice::dataplane::trace::{render, unhex};
 use sluice::dataplane::{esp_engine, packet_hash, payload_tail};
 use sluice::p4runtime::kek::{self, KEK_LEN, read_kek};
@@ -250,7 +250,7 @@ async fn run(args: &Args) -> Result<(), BoxError> {
     switch
         .serve(|listener, conditions| {
             let (accepted, connections) = mpsc::channel(CONNECTIONS);
-            let port = Port {
+            let port = P4RuntimePort {
                 listener,
                 config: tls,
                 names,

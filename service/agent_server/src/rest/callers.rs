@@ -50,7 +50,7 @@ impl Callers {
             .all(|key| buckets.take(*key, weight(key), now))
     }
 
-    pub fn was_refused(&self, source: IpAddr) {
+    pub fn charge_refusal(&self, source: IpAddr) {
         let (now, mut asking) = (Instant::now(), locked(&self.asking));
         for key in keys(source).iter() {
             asking.charge(*key, REFUSED * weight(key), now);
@@ -58,7 +58,7 @@ impl Callers {
     }
 
     /// A keyed hash of the request's credentials; none when the request has none.
-    pub fn shown(&self, headers: &HeaderMap) -> Option<u64> {
+    pub fn hash_credentials(&self, headers: &HeaderMap) -> Option<u64> {
         let shown = headers.get(header::AUTHORIZATION);
         let shown = shown.or_else(|| headers.get(header::COOKIE))?;
         Some(self.hasher.hash_one(shown.as_bytes()))
@@ -69,7 +69,7 @@ impl Callers {
         until.is_some_and(|until| until > Instant::now())
     }
 
-    pub fn meets(&self, shown: u64) {
+    pub fn remember(&self, shown: u64) {
         let (now, mut known) = (Instant::now(), locked(&self.known));
         if known.len() >= KNOWN {
             known.retain(|_, until| *until > now);
@@ -79,12 +79,12 @@ impl Callers {
         }
     }
 
-    pub fn forgets(&self, shown: u64) {
+    pub fn forget(&self, shown: u64) {
         locked(&self.known).remove(&shown);
     }
 
     /// Waits until Python may handle a stranger's request. None after [`TURN`].
-    pub async fn turn(&self, source: IpAddr) -> Option<[OwnedSemaphorePermit; 2]> {
+    pub async fn wait_for_turn(&self, source: IpAddr) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = {
             let mut each = locked(&self.each);
             each.retain(|_, turns| Arc::strong_count(turns) > 1);

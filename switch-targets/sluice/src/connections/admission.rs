@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::connections::crowd::{ClientLimits, Crowd, Full};
+use crate::connections::crowd::{Crowd, CrowdLimits, Full};
 use crate::connections::tls::Caller;
 
 /// The calls of one connection.
@@ -61,13 +61,13 @@ impl Drop for OpenCall {
 }
 
 /// Connections of strangers, before the end of their handshake.
-const STRANGERS: ClientLimits = ClientLimits {
+const STRANGERS: CrowdLimits = CrowdLimits {
     all: 384,
     address: 48,
     site: 192,
 };
 /// Connections from known addresses, before the end of their handshake.
-const KNOWN: ClientLimits = ClientLimits {
+const KNOWN: CrowdLimits = CrowdLimits {
     all: 96,
     address: 48,
     site: 96,

@@ -7,7 +7,7 @@ use super::prefix::network;
 
 /// Limits of a [`Crowd`]'s connections.
 #[derive(Clone, Copy, Debug)]
-pub struct ClientLimits {
+pub struct CrowdLimits {
     pub all: usize,
     /// Connections of each IPv4 address or IPv6 /64.
     pub address: usize,
@@ -18,7 +18,7 @@ pub struct ClientLimits {
 /// Connections in the order of arrival. `H` closes its connection when it is dropped.
 #[derive(Debug)]
 pub struct Crowd<H> {
-    limits: ClientLimits,
+    limits: CrowdLimits,
     members: BTreeMap<u64, Member<H>>,
     arrived: u64,
 }
@@ -40,7 +40,7 @@ pub enum Full {
 }
 
 impl<H> Crowd<H> {
-    pub fn new(limits: ClientLimits) -> Self {
+    pub fn new(limits: CrowdLimits) -> Self {
         Self {
             limits,
             members: BTreeMap::new(),
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn at_each_limit_the_oldest_of_the_network_goes() {
-        let mut crowd = Crowd::new(ClientLimits {
+        let mut crowd = Crowd::new(CrowdLimits {
             all: 6,
             address: 2,
             site: 4,
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn neither_silent_nor_speaking_connections_crowd_the_others_out() {
-        let mut crowd = Crowd::new(ClientLimits {
+        let mut crowd = Crowd::new(CrowdLimits {
             all: 4,
             address: 4,
             site: 4,

@@ -21,7 +21,7 @@ use crate::condition::{Condition, Conditions};
 use crate::connections::admission::{Admission, Admitted, Arrived, Refused};
 use crate::connections::crowd::Full;
 use crate::connections::prefix::Prefix;
-use crate::connections::tls::{Caller, Names};
+use crate::connections::tls::{Caller, ClientNames};
 
 /// A client's connection, until it ends or [`Admission`] drops its handle.
 pub struct Connection<S = TlsStream<TcpStream>> {
@@ -32,10 +32,10 @@ pub struct Connection<S = TlsStream<TcpStream>> {
 }
 
 /// The P4Runtime port: which clients may connect, and with which TLS settings.
-pub struct Port {
+pub struct P4RuntimePort {
     pub listener: TcpListener,
     pub config: watch::Receiver<Arc<ServerConfig>>,
-    pub names: Names,
+    pub names: ClientNames,
     /// Networks that clients may come from; when there is none, every address is allowed.
     pub allowed: Vec<Prefix>,
     pub conditions: Arc<Conditions>,
@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 type Shared = Arc<Mutex<Admission<oneshot::Sender<()>>>>;
 
-impl Port {
+impl P4RuntimePort {
     /// Runs until the receiver of `ready` is dropped.
     pub async fn accept(self, ready: mpsc::Sender<io::Result<Connection>>) {
         let names = Arc::new(self.names);
@@ -158,7 +158,7 @@ impl Newcomer {
     async fn shake_hands(
         self,
         acceptor: &TlsAcceptor,
-        names: &Names,
+        names: &ClientNames,
         stream: TcpStream,
         mut dropped: oneshot::Receiver<()>,
     ) -> Option<Connection> {

@@ -33,12 +33,12 @@ pub struct Identity {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub client_ca: PathBuf,
-    pub names: Names,
+    pub names: ClientNames,
 }
 
 /// dNSNames in a client's subject alternative name, compared exactly.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct ClientNames {
     pub controller: String,
     /// Name of clients that only read; without it no such client may connect.
     pub reader: Option<String>,
@@ -181,10 +181,10 @@ struct NotAdmitted(String);
 #[derive(Debug)]
 struct NamedOnly {
     chain: Arc<dyn ClientCertVerifier>,
-    names: Names,
+    names: ClientNames,
 }
 
-impl Names {
+impl ClientNames {
     /// # Errors
     /// Why it is nobody's who may come.
     pub fn caller(&self, certificate: &CertificateDer<'_>) -> Result<Caller, String> {

@@ -38,7 +38,7 @@ pub const MAX_BUFFERED: usize = 1024;
 pub const MAX_UNACKNOWLEDGED: usize = 4096;
 
 #[derive(Default)]
-pub struct Queue {
+pub struct DigestQueue {
     learners: BTreeMap<u32, Learner>,
     last_list_id: u64,
     lost: u64,
@@ -48,18 +48,18 @@ struct Learner {
     config: Config,
     buffer: Vec<Arc<Message>>,
     oldest: Option<Instant>,
-    unacknowledged: VecDeque<Sent>,
+    unacknowledged: VecDeque<SentList>,
     /// The messages in `buffer` and `unacknowledged`.
     outstanding: HashSet<Arc<Message>>,
 }
 
-struct Sent {
+struct SentList {
     list_id: u64,
     expires: Instant,
     messages: Vec<Arc<Message>>,
 }
 
-impl Queue {
+impl DigestQueue {
     /// Enable a digest, or change its configuration.
     pub fn configure(&mut self, digest_id: u32, config: Config) {
         let learner = self
@@ -114,7 +114,7 @@ impl Queue {
         })
     }
 
-    /// The time at which [`Queue::poll`] next has something, if nothing else happens.
+    /// The time at which [`DigestQueue::poll`] next has something, if nothing else happens.
     pub fn deadline(&self) -> Option<Instant> {
         self.learners
             .values()
@@ -195,7 +195,7 @@ impl Learner {
             }
         } else {
             let expires = now + self.config.ack_timeout;
-            self.unacknowledged.push_back(Sent {
+            self.unacknowledged.push_back(SentList {
                 list_id,
                 expires,
                 messages: messages.clone(),
@@ -214,7 +214,7 @@ impl Learner {
         }
     }
 
-    fn forget(&mut self, which: impl Fn(&Sent) -> bool) {
+    fn forget(&mut self, which: impl Fn(&SentList) -> bool) {
         let outstanding = &mut self.outstanding;
         self.unacknowledged.retain(|sent| {
             let gone = which(sent);
@@ -239,8 +239,8 @@ mod tests {
         max_list_size: usize,
         max_timeout: Duration,
         ack_timeout: Duration,
-    ) -> (Queue, Instant) {
-        let mut queue = Queue::default();
+    ) -> (DigestQueue, Instant) {
+        let mut queue = DigestQueue::default();
         queue.configure(
             7,
             Config {
@@ -256,7 +256,7 @@ mod tests {
         vec![vec![n], vec![0]]
     }
 
-    fn sizes(queue: &mut Queue, now: Instant) -> Vec<usize> {
+    fn sizes(queue: &mut DigestQueue, now: Instant) -> Vec<usize> {
         std::iter::from_fn(|| queue.poll(now))
             .map(|list| list.messages.len())
             .collect()

@@ -44,7 +44,7 @@ pub struct Budget {
 }
 
 /// A part of the budget, given back when it goes.
-pub struct Share {
+pub struct MemoryShare {
     budget: Arc<Budget>,
     caller: Caller,
     bytes: usize,
@@ -61,8 +61,8 @@ impl Default for Budget {
 
 impl Budget {
     /// Makes a share of no bytes yet.
-    pub fn share(self: &Arc<Self>, caller: Caller) -> Share {
-        Share {
+    pub fn share(self: &Arc<Self>, caller: Caller) -> MemoryShare {
+        MemoryShare {
             budget: Arc::clone(self),
             caller,
             bytes: 0,
@@ -77,7 +77,7 @@ fn take(left: &AtomicUsize, bytes: usize) -> bool {
         .is_ok()
 }
 
-impl Share {
+impl MemoryShare {
     /// # Errors
     /// `RESOURCE_EXHAUSTED`: so much is not left.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
@@ -103,7 +103,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.budget.all.fetch_add(self.bytes, Ordering::Relaxed);
         if self.caller == Caller::Reader {
@@ -216,7 +216,7 @@ where
             let body = Body::new(Whole(Some(gathered)));
             let mut answer = service.call(http::Request::from_parts(parts, body)).await?;
             drop(share);
-            let share = answer.extensions_mut().remove::<Arc<Share>>();
+            let share = answer.extensions_mut().remove::<Arc<MemoryShare>>();
             Ok(held(answer, (share, call)))
         })
     }
@@ -238,7 +238,7 @@ async fn drain(body: &mut Body) {
 }
 
 /// Gathers a whole body.
-async fn gather(body: &mut Body, longest: usize, share: &mut Share) -> Result<Bytes, Status> {
+async fn gather(body: &mut Body, longest: usize, share: &mut MemoryShare) -> Result<Bytes, Status> {
     let mut gathered = Vec::new();
     while let Some(frame) = next(body).await {
         let Ok(data) = frame?.into_data() else {

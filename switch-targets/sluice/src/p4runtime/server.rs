@@ -15,7 +15,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::connections::admission::Admitted;
 use crate::connections::tls::Caller;
-use crate::p4runtime::intake::{Intake, Longest, Share};
+use crate::p4runtime::intake::{Intake, Longest, MemoryShare};
 use crate::p4runtime::state::Device;
 use crate::p4runtime::{pipeline_config, read, session, write};
 use crate::proto::DESCRIPTORS;
@@ -73,7 +73,7 @@ pub fn router(device: Arc<Device>) -> Result<Router, DescriptorError> {
 }
 
 /// An answer that takes its share of memory until the client has it.
-fn holding<T>(share: Share, answer: T) -> Response<T> {
+fn holding<T>(share: MemoryShare, answer: T) -> Response<T> {
     let mut response = Response::new(answer);
     response.extensions_mut().insert(Arc::new(share));
     response

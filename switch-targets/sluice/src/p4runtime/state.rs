@@ -30,7 +30,7 @@ pub struct Device {
     /// A program that is to be committed: what is written and read meanwhile is its.
     pub saved: Mutex<Option<Box<Saved>>>,
     pub sessions: Mutex<Sessions>,
-    pub digests: Mutex<digest::Queue>,
+    pub digests: Mutex<digest::DigestQueue>,
     /// Digests, their configuration or the primary have changed.
     pub digests_changed: Notify,
     pub requests: Requests,

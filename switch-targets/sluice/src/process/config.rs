@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use esp::{AllowedSuites, SUITES, Suite};
 
 use crate::connections::prefix::Prefix;
-use crate::connections::tls::{Identity, Names};
+use crate::connections::tls::{ClientNames, Identity};
 use crate::dataplane::ports::{MAX_PORT, PortArg};
 
 /// The arguments that a switch needs to run.
@@ -146,7 +146,7 @@ impl Args {
             certificate: self.cert.clone(),
             key: self.key.clone(),
             client_ca: self.client_ca.clone(),
-            names: Names {
+            names: ClientNames {
                 controller: self.client_name.clone(),
                 reader: self.reader_name.clone(),
             },

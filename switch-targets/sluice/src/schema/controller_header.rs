@@ -26,11 +26,11 @@ pub struct ControllerHeader {
     pub owner: Option<String>,
     /// The reason for which no packet can carry the header: the program runs without.
     unusable: Option<String>,
-    fields: Vec<Field>,
+    fields: Vec<HeaderField>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Field {
+struct HeaderField {
     id: u32,
     name: String,
     /// Width in bits.
@@ -84,7 +84,7 @@ impl ControllerHeader {
             if field.id == 0 || !ids.insert(field.id) {
                 return Err(place(Fault::invalid("its id is 0, or another field's too")));
             }
-            fields.push(Field {
+            fields.push(HeaderField {
                 id: field.id,
                 name: field.name.clone(),
                 width,
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn header(widths: &[u32]) -> ControllerHeader {
-        let field = |(id, width): (usize, &u32)| Field {
+        let field = |(id, width): (usize, &u32)| HeaderField {
             id: id as u32 + 1,
             name: format!("f{id}"),
             width: *width,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::LoadError;
 
-type Loaded<T> = Result<T, LoadError>;
+type LoadResult<T> = Result<T, LoadError>;
 
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
@@ -56,7 +56,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn is_object(&self) -> Loaded<()> {
+    fn is_object(&self) -> LoadResult<()> {
         let object = self.value.is_object();
         object
             .then_some(())
@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
         Some(self.child(value, PathStep::Key(key.to_owned())))
     }
 
-    pub fn get(&self, key: &str) -> Loaded<Node<'a>> {
+    pub fn get(&self, key: &str) -> LoadResult<Node<'a>> {
         self.is_object()?;
         self.find(key)
             .ok_or_else(|| self.error(format!("{key} is missing")))
@@ -106,7 +106,7 @@ impl<'a> Node<'a> {
     }
 
     /// The elements of an array.
-    pub fn items(&self) -> Loaded<Vec<Node<'a>>> {
+    pub fn items(&self) -> LoadResult<Vec<Node<'a>>> {
         let array = self
             .value
             .as_array()
@@ -119,7 +119,7 @@ impl<'a> Node<'a> {
     }
 
     /// The elements of an array that has exactly `N`.
-    pub fn tuple<const N: usize>(&self) -> Loaded<[Node<'a>; N]> {
+    pub fn tuple<const N: usize>(&self) -> LoadResult<[Node<'a>; N]> {
         let items = self.items()?;
         let got = items.len();
         items
@@ -128,13 +128,13 @@ impl<'a> Node<'a> {
     }
 
     /// The elements of the array `key`; none when it is absent.
-    pub fn list(&self, key: &str) -> Loaded<Vec<Node<'a>>> {
+    pub fn list(&self, key: &str) -> LoadResult<Vec<Node<'a>>> {
         self.is_object()?;
         self.find(key).map_or(Ok(Vec::new()), |node| node.items())
     }
 
     /// The members of an object.
-    pub fn members(&self) -> Loaded<Vec<(&'a str, Node<'a>)>> {
+    pub fn members(&self) -> LoadResult<Vec<(&'a str, Node<'a>)>> {
         let object = self
             .value
             .as_object()
@@ -149,25 +149,25 @@ impl<'a> Node<'a> {
         self.value.is_null()
     }
 
-    pub fn str(&self) -> Loaded<&'a str> {
+    pub fn str(&self) -> LoadResult<&'a str> {
         self.value
             .as_str()
             .ok_or_else(|| self.error("expected a string"))
     }
 
-    pub fn bool(&self) -> Loaded<bool> {
+    pub fn bool(&self) -> LoadResult<bool> {
         self.value
             .as_bool()
             .ok_or_else(|| self.error("expected true or false"))
     }
 
     /// The member `key`; false when it is absent.
-    pub fn flag(&self, key: &str) -> Loaded<bool> {
+    pub fn flag(&self, key: &str) -> LoadResult<bool> {
         self.find(key).map_or(Ok(false), |flag| flag.bool())
     }
 
     /// A number of at most `max`.
-    pub fn number(&self, max: u64) -> Loaded<u64> {
+    pub fn number(&self, max: u64) -> LoadResult<u64> {
         let number = self
             .value
             .as_u64()
@@ -180,12 +180,12 @@ impl<'a> Node<'a> {
         Ok(number)
     }
 
-    pub fn index(&self, max: u64) -> Loaded<usize> {
+    pub fn index(&self, max: u64) -> LoadResult<usize> {
         self.number(max).map(|number| number as usize)
     }
 
     /// A hexadecimal string, perhaps negative.
-    pub fn hex(&self) -> Loaded<BigInt> {
+    pub fn hex(&self) -> LoadResult<BigInt> {
         let text = self.str()?;
         let (negative, digits) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -200,7 +200,7 @@ impl<'a> Node<'a> {
     }
 
     /// `{"type": …, "value": …}`.
-    pub fn typed(&self) -> Loaded<(&'a str, Node<'a>)> {
+    pub fn typed(&self) -> LoadResult<(&'a str, Node<'a>)> {
         let value = self
             .value
             .get("value")

@@ -47,10 +47,10 @@ pub enum Key {
 /// The latest keys. A key that failed to unwrap is remembered until the key-encryption keys change.
 pub struct Keys {
     keks: Arc<KekRing>,
-    places: Box<[RwLock<Option<Place>>]>,
+    places: Box<[RwLock<Option<CachedKey>>]>,
 }
 
-struct Place {
+struct CachedKey {
     kind: HashKey,
     wrapped: Box<[u8]>,
     key: Option<Key>,
@@ -74,7 +74,7 @@ impl Keys {
         // Ciphertext is spread evenly by itself.
         let at = wrapped.first().map_or(0, |byte| usize::from(*byte)) % PLACES;
         let place = self.places.get(at)?;
-        let is_known = |place: &Place| {
+        let is_known = |place: &CachedKey| {
             place.kind == kind
                 && *place.wrapped == *wrapped
                 && (place.key.is_some() || place.changes == self.keks.changes())
@@ -85,7 +85,7 @@ impl Keys {
             let changes = self.keks.changes();
             let key = unwrap(&self.keks, kind, wrapped);
             let mut empty = place.write();
-            *empty = Some(Place {
+            *empty = Some(CachedKey {
                 kind,
                 wrapped: wrapped.into(),
                 key,

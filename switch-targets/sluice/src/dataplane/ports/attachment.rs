@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use offload::Transport;
 
 use super::fanout::Share;
-use super::frames::{Intake, Outgoing};
-use super::socket::{PacketSocket, Sent};
+use super::frames::{IntakeCounts, Outgoing};
+use super::socket::{PacketSocket, SentCounts};
 use super::xdp::XdpSocket;
 
 /// The way in which an interface is opened.
@@ -74,7 +74,7 @@ impl Attachment {
     pub fn receive(
         &mut self,
         limit: usize,
-        intake: &mut Intake,
+        intake: &mut IntakeCounts,
         each: impl FnMut(&[u8]),
     ) -> io::Result<usize> {
         match self {
@@ -93,7 +93,7 @@ impl Attachment {
     }
 
     /// Sends what the interface takes and forgets the rest. Returns also which super-frames it has refused from now on.
-    pub fn send(&mut self, outgoing: &mut Outgoing) -> (Sent, Option<Transport>) {
+    pub fn send(&mut self, outgoing: &mut Outgoing) -> (SentCounts, Option<Transport>) {
         match self {
             Self::Packet(socket) => socket.send(outgoing),
             Self::Xdp(socket) => (socket.send(outgoing), None),

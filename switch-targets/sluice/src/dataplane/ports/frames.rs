@@ -7,7 +7,7 @@ pub(super) const TAG: usize = 4;
 
 /// The kernel's description of a frame (`struct tpacket2_hdr`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arrived {
+pub(super) struct FrameInfo {
     pub status: u32,
     /// Bytes on the wire, and those of them that found room.
     pub length: usize,
@@ -20,7 +20,7 @@ pub(super) struct Arrived {
     pub vnet: Option<Vnet>,
 }
 
-impl Arrived {
+impl FrameInfo {
     /// The VLAN tag (IEEE 802.1Q) that the kernel took out of the frame.
     fn tag(&self) -> Option<[u8; TAG]> {
         if self.status & libc::TP_STATUS_VLAN_VALID == 0 {
@@ -39,7 +39,7 @@ impl Arrived {
 
 /// Counts what came in.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Intake {
+pub(super) struct IntakeCounts {
     /// Packets handed over.
     pub packets: u64,
     /// Super-frames that found no room to wait in.
@@ -55,9 +55,9 @@ pub(super) struct Intake {
     pub fault: Option<Malformed>,
 }
 
-impl Intake {
+impl IntakeCounts {
     /// Hands over the packets that a frame stands for. It lies in `slot`.
-    pub fn take(&mut self, arrived: &Arrived, slot: &mut [u8], mut each: impl FnMut(&[u8])) {
+    pub fn take(&mut self, arrived: &FrameInfo, slot: &mut [u8], mut each: impl FnMut(&[u8])) {
         let Some(frame) = self.frame(arrived, slot) else {
             return;
         };
@@ -81,7 +81,7 @@ impl Intake {
     }
 
     /// The whole frame within its slot; none when it was too long for it.
-    fn frame<'a>(&mut self, arrived: &Arrived, slot: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    fn frame<'a>(&mut self, arrived: &FrameInfo, slot: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (mut start, end) = (arrived.start, arrived.start + arrived.length);
         if arrived.taken < arrived.length || end > slot.len() || start < TAG {
             self.oversize += 1;
@@ -134,18 +134,18 @@ mod tests {
 
     const START: usize = 34;
 
-    fn received(arrived: Arrived) -> (Intake, Option<Vec<u8>>) {
+    fn received(arrived: FrameInfo) -> (IntakeCounts, Option<Vec<u8>>) {
         let mut slot = vec![0xff; 200];
         for (at, byte) in slot[START..START + 64].iter_mut().enumerate() {
             *byte = at as u8;
         }
-        let (mut intake, mut frame) = (Intake::default(), None);
+        let (mut intake, mut frame) = (IntakeCounts::default(), None);
         intake.take(&arrived, &mut slot, |bytes| frame = Some(bytes.to_vec()));
         (intake, frame)
     }
 
-    fn arrived(status: u32, tci: u16, tpid: u16) -> Arrived {
-        Arrived {
+    fn arrived(status: u32, tci: u16, tpid: u16) -> FrameInfo {
+        FrameInfo {
             status,
             length: 60,
             taken: 60,
@@ -184,14 +184,14 @@ mod tests {
             csum_offset: 6,
             ..Vnet::default()
         };
-        let tagged = Arrived {
+        let tagged = FrameInfo {
             vnet: Some(vnet),
             ..arrived(libc::TP_STATUS_VLAN_VALID, 5, 0)
         };
         let (intake, frame) = received(tagged);
         assert_eq!(fold(sum(&frame.unwrap()[24..])), 0xffff - 0x1a1b);
         assert_eq!((intake.packets, intake.unfinished), (1, 0));
-        let outside = Arrived {
+        let outside = FrameInfo {
             vnet: Some(Vnet {
                 csum_start: 59,
                 ..vnet
@@ -207,7 +207,7 @@ mod tests {
     fn offloaded_frames_are_counted() {
         let (intake, frame) = received(arrived(libc::TP_STATUS_CSUMNOTREADY, 0, 0));
         assert_eq!((intake.unfinished, frame.is_some()), (1, true));
-        let long = Arrived {
+        let long = FrameInfo {
             length: 61,
             ..arrived(0, 0, 0)
         };

@@ -28,10 +28,10 @@ use tracing::{info, warn};
 use attachment::{Attachment, Way};
 use backlog::Backlog;
 use fanout::{Group, Share};
-use frames::Intake;
+use frames::IntakeCounts;
 pub use frames::Outgoing;
 pub use port_arg::{MAX_PORT, PortArg};
-pub use socket::{Sent, wait};
+pub use socket::{SentCounts, wait};
 
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 /// The kernel lets go of an interface's AF_XDP queue some time after the process that had it: tried so often, so far apart.
@@ -99,14 +99,14 @@ pub struct Port {
     pub number: u16,
     interface: String,
     way: Way,
-    state: State,
+    state: PortState,
     stats: PortStats,
-    told: Told,
+    warned: Warned,
     /// The packets that wait, while the program reads queues.
     backlog: Option<Backlog>,
 }
 
-enum State {
+enum PortState {
     Open(Attachment),
     Closed { since: Instant },
 }
@@ -124,14 +124,14 @@ pub struct PortStats {
     pub missed: u64,
     pub oversize: u64,
     pub unfinished: u64,
-    pub sent: Sent,
+    pub sent: SentCounts,
     /// Bytes of all packets that there were to send.
     pub sent_bytes: u64,
 }
 
 /// The warnings that were given: each is given once.
 #[derive(Default)]
-struct Told {
+struct Warned {
     oversize: bool,
     unfinished: bool,
     malformed: bool,
@@ -161,9 +161,9 @@ impl Port {
                     number,
                     interface,
                     way,
-                    state: State::Open(socket),
+                    state: PortState::Open(socket),
                     stats: PortStats::default(),
-                    told: Told::default(),
+                    warned: Warned::default(),
                     backlog: None,
                 })
             }
@@ -177,25 +177,25 @@ impl Port {
 
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
-            State::Open(socket) => Some(socket.fd()),
-            State::Closed { .. } => None,
+            PortState::Open(socket) => Some(socket.fd()),
+            PortState::Closed { .. } => None,
         }
     }
 
     /// Returns whether no frame has come in.
     pub fn is_empty(&self) -> bool {
         match &self.state {
-            State::Open(socket) => socket.is_empty(),
-            State::Closed { .. } => true,
+            PortState::Open(socket) => socket.is_empty(),
+            PortState::Closed { .. } => true,
         }
     }
 
     /// Hands over the packets that have come in since, until there have been `limit`. Returns how many frames they came in.
     pub fn receive(&mut self, now: Instant, limit: usize, mut each: impl FnMut(&[u8])) -> usize {
-        let State::Open(socket) = &mut self.state else {
+        let PortState::Open(socket) = &mut self.state else {
             return 0;
         };
-        let mut intake = Intake::default();
+        let mut intake = IntakeCounts::default();
         let bytes = &mut self.stats.received_bytes;
         let taken = socket.receive(limit, &mut intake, |packet| {
             *bytes += packet.len() as u64;
@@ -208,12 +208,12 @@ impl Port {
         })
     }
 
-    fn count(&mut self, intake: &Intake) {
+    fn count(&mut self, intake: &IntakeCounts) {
         let (number, interface) = (self.number, &self.interface);
         self.stats.received += intake.packets;
         self.stats.received_super_frames += intake.super_frames;
         self.stats.missed += intake.missed;
-        if intake.oversize > 0 && !std::mem::replace(&mut self.told.oversize, true) {
+        if intake.oversize > 0 && !std::mem::replace(&mut self.warned.oversize, true) {
             warn!(
                 port = number,
                 interface,
@@ -221,7 +221,7 @@ impl Port {
             );
         }
         self.stats.oversize += intake.oversize;
-        if intake.unfinished > 0 && !std::mem::replace(&mut self.told.unfinished, true) {
+        if intake.unfinished > 0 && !std::mem::replace(&mut self.warned.unfinished, true) {
             warn!(
                 port = number,
                 interface,
@@ -230,7 +230,8 @@ impl Port {
         }
         self.stats.unfinished += intake.unfinished;
         let fault = intake.fault;
-        if let Some(fault) = fault.filter(|_| !std::mem::replace(&mut self.told.malformed, true)) {
+        if let Some(fault) = fault.filter(|_| !std::mem::replace(&mut self.warned.malformed, true))
+        {
             warn!(
                 port = number,
                 interface, "dropped a frame that is not what its sender's offload says: {fault}"
@@ -241,7 +242,7 @@ impl Port {
 
     /// Looks after the interface when its descriptor has been reported.
     pub fn check(&mut self, now: Instant) {
-        let State::Open(socket) = &self.state else {
+        let PortState::Open(socket) = &self.state else {
             return;
         };
         if let Err(error) = socket.check() {
@@ -251,7 +252,7 @@ impl Port {
 
     fn close(&mut self, now: Instant, error: &io::Error) {
         warn!(port = self.number, interface = self.interface, %error, "port is down");
-        (self.state, self.backlog) = (State::Closed { since: now }, None);
+        (self.state, self.backlog) = (PortState::Closed { since: now }, None);
     }
 
     /// Sends the frames and forgets them.
@@ -260,7 +261,7 @@ impl Port {
             return;
         }
         self.stats.sent_bytes += outgoing.bytes;
-        let State::Open(socket) = &mut self.state else {
+        let PortState::Open(socket) = &mut self.state else {
             return outgoing.clear();
         };
         let before = self
@@ -281,7 +282,7 @@ impl Port {
                 "takes no super-frames of {protocol:?}: packets are sent one by one"
             );
         }
-        if sent.too_long > 0 && !std::mem::replace(&mut self.told.too_long, true) {
+        if sent.too_long > 0 && !std::mem::replace(&mut self.warned.too_long, true) {
             warn!(
                 port = self.number,
                 interface = self.interface,
@@ -297,11 +298,11 @@ impl Port {
     /// The packets that this thread has sent since the first call and that still wait.
     pub fn queue(&mut self, now: Instant) -> Queue {
         match &mut self.state {
-            State::Open(socket) => {
+            PortState::Open(socket) => {
                 let backlog = self.backlog.get_or_insert_default();
                 backlog.queue(socket.held(), now)
             }
-            State::Closed { .. } => Queue::default(),
+            PortState::Closed { .. } => Queue::default(),
         }
     }
 
@@ -312,7 +313,7 @@ impl Port {
 
     /// Takes the counts since the last call, with the frames that the kernel dropped before they reached us.
     pub fn take_stats(&mut self) -> PortStats {
-        if let State::Open(socket) = &mut self.state {
+        if let PortState::Open(socket) = &mut self.state {
             self.stats.missed += socket.missed();
         }
         std::mem::take(&mut self.stats)
@@ -321,8 +322,8 @@ impl Port {
     /// Follows an open interface's MTU, and tries a closed one again when it is time.
     pub fn refresh(&mut self, now: Instant) {
         let since = match &mut self.state {
-            State::Open(socket) => return socket.refresh(&self.interface),
-            State::Closed { since } => *since,
+            PortState::Open(socket) => return socket.refresh(&self.interface),
+            PortState::Closed { since } => *since,
         };
         if now < since + REOPEN_AFTER {
             return;
@@ -334,9 +335,9 @@ impl Port {
                     interface = self.interface,
                     "port is open again"
                 );
-                State::Open(socket)
+                PortState::Open(socket)
             }
-            Err(_) => State::Closed { since: now },
+            Err(_) => PortState::Closed { since: now },
         };
     }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_uint, c_void, tpacket2_hdr};
 use offload::{VNET_LEN, Vnet};
 
-use super::frames::Arrived;
+use super::frames::FrameInfo;
 use super::options::set;
 
 /// Bytes of frames that the kernel keeps for us when we are late.
@@ -87,7 +87,7 @@ impl Ring {
     }
 
     /// The next frame, and what it lies in, until it is given back.
-    pub(super) fn front(&mut self) -> Option<(Arrived, &mut [u8])> {
+    pub(super) fn front(&mut self) -> Option<(FrameInfo, &mut [u8])> {
         if self.is_empty() {
             return None;
         }
@@ -106,7 +106,7 @@ impl Ring {
         let vnet = self
             .vnet
             .then(|| bytes.get(..start)?.last_chunk::<VNET_LEN>());
-        let arrived = Arrived {
+        let arrived = FrameInfo {
             status: header.tp_status,
             length: header.tp_len as usize,
             taken: header.tp_snaplen as usize,

@@ -11,7 +11,7 @@ use libc::{c_int, iovec, mmsghdr, socklen_t};
 use offload::{Link, Mergeable, Train, Transport, VNET_LEN};
 
 use super::fanout::{Membership, Share, deafen, hear};
-use super::frames::{Arrived, Intake, Outgoing, TAG};
+use super::frames::{FrameInfo, IntakeCounts, Outgoing, TAG};
 use super::options::{check, fault, get, index, mtu, set};
 use super::ring::Ring;
 
@@ -39,7 +39,7 @@ struct Offload {
 
 /// The fate of outgoing frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentCounts {
     /// Packets.
     pub frames: u64,
     /// Super-frames that they went out in.
@@ -130,7 +130,7 @@ impl PacketSocket {
     pub fn receive(
         &mut self,
         limit: usize,
-        intake: &mut Intake,
+        intake: &mut IntakeCounts,
         mut each: impl FnMut(&[u8]),
     ) -> io::Result<usize> {
         let Some(ring) = &mut self.ring else {
@@ -165,8 +165,8 @@ impl PacketSocket {
     }
 
     /// Sends all frames that the interface takes and forgets the others. Returns also which super-frames it has refused from now on.
-    pub fn send(&mut self, outgoing: &mut Outgoing) -> (Sent, Option<Transport>) {
-        let (mut sent, mut refused) = (Sent::default(), None);
+    pub fn send(&mut self, outgoing: &mut Outgoing) -> (SentCounts, Option<Transport>) {
+        let (mut sent, mut refused) = (SentCounts::default(), None);
         let (frames, merger) = (&outgoing.frames, &mut outgoing.merger);
         let may = self.offload.as_ref().map(|offload| &offload.may);
         merger.merge(0..frames.len(), may, |number| &frames[number]);
@@ -186,7 +186,12 @@ impl PacketSocket {
     }
 
     /// Sends what the interface takes. Stops at a super-frame of a kind that it refuses, and returns its index.
-    fn send_trains(&self, frames: &[Vec<u8>], trains: &[Train], sent: &mut Sent) -> Option<usize> {
+    fn send_trains(
+        &self,
+        frames: &[Vec<u8>],
+        trains: &[Train],
+        sent: &mut SentCounts,
+    ) -> Option<usize> {
         let with_head = self.offload.is_some();
         let mut vectors = Vec::with_capacity(BATCH + frames.len());
         let mut from = 0;
@@ -306,7 +311,7 @@ impl Offload {
     }
 
     /// The frame that the kernel has queued beside a slot.
-    fn fetch(&mut self, fd: BorrowedFd<'_>, arrived: Arrived) -> io::Result<Arrived> {
+    fn fetch(&mut self, fd: BorrowedFd<'_>, arrived: FrameInfo) -> io::Result<FrameInfo> {
         let mut head = [0; VNET_LEN];
         let mut vectors = [&mut head[..], &mut self.large[TAG..]].map(|bytes| iovec {
             iov_base: bytes.as_mut_ptr().cast(),
@@ -327,7 +332,7 @@ impl Offload {
         };
         // A frame that is too long for the ring is a super-frame, or longer than the MTU.
         let whole = arrived.vnet.is_some_and(|vnet| vnet.is_super());
-        Ok(Arrived {
+        Ok(FrameInfo {
             start: TAG,
             taken: if whole {
                 length.saturating_sub(VNET_LEN)

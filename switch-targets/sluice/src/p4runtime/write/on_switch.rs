@@ -7,32 +7,32 @@ use crate::fault::Fault;
 use crate::p4runtime::state::{Device, no_program};
 
 /// The cause of a refused change.
-pub enum Refused {
+pub enum RefusedChange {
     Table(TableError),
     Fault(Fault),
 }
 
-impl From<Fault> for Refused {
+impl From<Fault> for RefusedChange {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<TableError> for Refused {
+impl From<TableError> for RefusedChange {
     fn from(error: TableError) -> Self {
         Self::Table(error)
     }
 }
 
-pub fn on_switch<E: Into<Refused>>(
+pub fn on_switch<E: Into<RefusedChange>>(
     device: &Device,
     change: impl FnOnce(&mut Switch) -> Result<(), E>,
 ) -> Result<(), Fault> {
     let mut running = device.plane.lock();
     let running = running.as_mut().ok_or_else(no_program)?;
     change(&mut running.switch).map_err(|refused| match refused.into() {
-        Refused::Fault(fault) => fault,
-        Refused::Table(error) => fault_of(&error),
+        RefusedChange::Fault(fault) => fault,
+        RefusedChange::Table(error) => fault_of(&error),
     })
 }
 

@@ -6,7 +6,7 @@ use sluice_pipeline::{CounterValue, Entry};
 
 use super::cells::value;
 use super::meter::{Setting, setting_of};
-use super::on_switch::{Refused, on_switch};
+use super::on_switch::{RefusedChange, on_switch};
 use super::profile::entry_action;
 use crate::fault::Fault;
 use crate::p4runtime::state::{Device, Installed, Note};
@@ -73,7 +73,9 @@ pub fn table_entry(
             (Type::Insert, Some(action)) => switch.insert(table.index, with(action))?,
             (Type::Modify, Some(action)) => switch.modify(table.index, with(action))?,
             (Type::Insert, None) => {
-                return Err(Refused::Fault(Fault::invalid("the action is not set")));
+                return Err(RefusedChange::Fault(Fault::invalid(
+                    "the action is not set",
+                )));
             }
             _ => drop(switch.entry(table.index, &fields, priority)?),
         }

@@ -17,12 +17,12 @@ use tokio::time::timeout;
 
 use super::Source;
 use crate::condition::{Condition, Conditions};
-use crate::connections::crowd::{ClientLimits, Crowd};
+use crate::connections::crowd::{Crowd, CrowdLimits};
 
 const TEXT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Connections at once. At a limit an old one is closed, so that a scrape, which takes milliseconds, has a place.
-const CONNECTIONS: ClientLimits = ClientLimits {
+const CONNECTIONS: CrowdLimits = CrowdLimits {
     all: 16,
     address: 4,
     site: 8,

@@ -18,9 +18,9 @@ use std::os::unix::net::UnixDatagram;
 use libc::{c_int, c_uint, xdp_desc};
 use offload::link_header;
 
-use super::frames::{Intake, Outgoing};
+use super::frames::{IntakeCounts, Outgoing};
 use super::options;
-use super::socket::Sent;
+use super::socket::SentCounts;
 use program::Attached;
 use rings::{Mapping, Ring};
 
@@ -158,7 +158,7 @@ impl XdpSocket {
     pub fn receive(
         &mut self,
         limit: usize,
-        intake: &mut Intake,
+        intake: &mut IntakeCounts,
         mut each: impl FnMut(&[u8]),
     ) -> usize {
         for count in 0..limit {
@@ -177,8 +177,8 @@ impl XdpSocket {
     }
 
     /// Sends all frames that the interface takes and forgets the others.
-    pub fn send(&mut self, outgoing: &mut Outgoing) -> Sent {
-        let mut sent = Sent::default();
+    pub fn send(&mut self, outgoing: &mut Outgoing) -> SentCounts {
+        let mut sent = SentCounts::default();
         for frame in &outgoing.frames {
             if frame.len() > link_header(frame) + self.mtu {
                 sent.too_long += 1;
