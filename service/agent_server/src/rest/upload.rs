@@ -11,7 +11,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
-use tokio::time::error::Elapsed;
 
 /// A request broke off. The cause does not matter: the client is gone or gets a refusal.
 #[derive(Debug)]
@@ -33,12 +32,6 @@ impl From<hyper::Error> for Cut {
 
 impl From<io::Error> for Cut {
     fn from(_: io::Error) -> Self {
-        Self
-    }
-}
-
-impl From<Elapsed> for Cut {
-    fn from(_: Elapsed) -> Self {
         Self
     }
 }
