@@ -79,7 +79,7 @@ def sa_key(number: int, suite: str = "aes-gcm-256") -> bytes:
 
 @pytest.fixture
 def ends(request: pytest.FixtureRequest) -> Iterator[tuple[End, End]]:
-    """Both with an SA pair of generation 1: SPI 0x1001 towards a, 0x2001 towards b. A parameter says who has offloads."""
+    """Both ends with an SA pair of generation 1: SPI 0x1001 towards a, 0x2001 towards b. The parameter: their offloads."""
     prefix = f"culvert-test-{os.getpid()}-esp-"
     with_offloads: tuple[bool, bool] = getattr(request, "param", (True, True))
     a = End(prefix + "a", "10.99.0.2", "192.0.2.1", with_offloads[0])

@@ -143,6 +143,6 @@ def payload(body: bytes, attributes: Mapping[int, bytes]) -> bytes:
 
 
 def framed(kind: int, body: bytes, attributes: Mapping[int, bytes]) -> bytes:
-    """With the header that the kernel gives to what it tells by itself."""
+    """A message with the header that the kernel gives to its notifications."""
     data = payload(body, attributes)
     return struct.pack("=IHHII", 16 + len(data), kind, 0, 0, 0) + data

@@ -56,7 +56,7 @@ class Sa:
         if padding is None:
             padding = bytes(range(1, 1 + -(len(inner) + 2) % shape.block))
         plain = inner + padding + bytes([len(padding), next_header])
-        # For CBC any IV does here: nobody attacks a vector.
+        # Any IV does for CBC here: nobody attacks a vector.
         iv = sequence.to_bytes(shape.iv) if iv is None and shape.iv else iv or b""
         head = self.spi.to_bytes(4) + sequence.to_bytes(8)[4:]
         key, salt = self.key[: shape.key], self.key[shape.key : shape.key + shape.salt]

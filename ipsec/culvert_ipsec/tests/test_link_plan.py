@@ -1,4 +1,4 @@
-"""From what is to what shall be, without a gap through which a packet could leak."""
+"""Steps from the observed to the desired link, without a gap through which a packet could leak."""
 
 from dataclasses import replace
 from ipaddress import ip_address, ip_network

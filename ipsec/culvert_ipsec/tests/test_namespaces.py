@@ -1,4 +1,4 @@
-"""Two datapaths with a wire between them: what comes through, what does not, and what a listener sees."""
+"""Two datapaths with a wire between them: the packets that come through, those that do not, and a listener's view."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_tunnels_open_after_another_network_takes_a_kept_address(
         listing = ["ip", "-n", a.namespace, "route", "show", "table", "local", address]
         return subprocess.run(listing, capture_output=True, text=True, check=True).stdout
 
-    # As by DHCP: the address that the closed tunnel keeps, and a network that one lies in.
+    # DHCP gives the address that the closed tunnel keeps, and a network in which one lies.
     given("10.99.7.7/24")
     given("10.99.8.1/24")
     closed = tuple(ClosedTunnel((it,), ("10.20.7.0/24",)) for it in ("10.99.7.7", "10.99.8.9"))
@@ -280,7 +280,7 @@ def test_a_tunnel_goes_on_over_ipv6_with_the_sas_that_it_has(ends: tuple[End, En
     tap = wiretap(b)
     for end, peer in ((a, b), (b, a)):
         moved = replace(end.state.tunnels[0], outer_address=outer[peer.namespace[-1]])
-        # Its header is 20 bytes longer.
+        # The outer IPv6 header is 20 bytes longer.
         end.state = replace(end.state, mtu=end.state.mtu - 20, tunnels=(moved,))
         end.apply()
     subprocess.run([*ping, "-Q", hex(ECT_0)], check=True)

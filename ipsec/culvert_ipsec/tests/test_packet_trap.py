@@ -1,4 +1,4 @@
-"""Which packets a filter tells of, run as bpf(4) says; and of a real device, those that find no tunnel."""
+"""Packets that a filter tells of, run as bpf(4) says; and of a real device, those that find no tunnel."""
 
 from __future__ import annotations
 

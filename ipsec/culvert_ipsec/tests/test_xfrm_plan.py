@@ -1,4 +1,4 @@
-"""Which SAs and policies a state needs, and their order."""
+"""The SAs and policies that a state needs, and their order."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ class Datapath:
         """Raises ValueError for a state that cannot be; the former one stays."""
 
     def traffic(self) -> list[tuple[str, _Flow, _Flow, dict[str, int]]]:
-        """Of each tunnel: inbound, outbound, drops by cause."""
+        """Inbound, outbound and drops by cause of each tunnel."""
 
     def totals(self) -> tuple[dict[str, int], int, int, int]:
         """Drops by cause, keepalives in and out, non-ESP."""
 
     def offloads(self) -> tuple[bool, bool, bool, bool]:
-        """As `Offloads`."""
+        """The fields of `Offloads`, in their order."""
 
     def notices_fd(self) -> int: ...
     def take_notices(self) -> list[tuple[str, int, bool]]:
@@ -41,7 +41,7 @@ class EspError(Exception):
 
 @final
 class Outbound:
-    """One outbound SA without a datapath.
+    """An outbound SA without a datapath.
 
     Its first packet has the number `after` + 1; shorter inner packets look `pad_to` bytes long (RFC 4303 section 2.7).
     Raises ValueError for a key of another length, and for a legacy suite without `allow_legacy`.
@@ -66,7 +66,7 @@ class Outbound:
 
 @final
 class Inbound:
-    """One inbound SA without a datapath; numbers up to `after` count as received. Raises ValueError as `Outbound`."""
+    """An inbound SA without a datapath; numbers up to `after` count as received. Raises ValueError as `Outbound`."""
 
     def __new__(
         cls,

@@ -16,7 +16,7 @@ class DatapathError(Exception):
 
 
 class Obstacle(enum.Enum):
-    """Why a datapath cannot be opened."""
+    """The cause for which a datapath cannot be opened."""
 
     PORT_TAKEN = "another socket has the UDP port"
     NAME_TAKEN = "another device or program has the device's name"

@@ -30,7 +30,7 @@ class InboundSa:
 
 @dataclass(frozen=True, slots=True)
 class OutboundSa:
-    """As `InboundSa`. No key may serve two SAs: they would use the same IVs."""
+    """An outbound SA, described as `InboundSa`. No key may serve two SAs: they would use the same IVs."""
 
     spi: int
     key: bytes = field(repr=False)

@@ -187,7 +187,7 @@ class Kernel:
             tallies = self._sad.measure(vanished)
         except OSError as error:
             raise DatapathError(f"The kernel's counters cannot be read: {error}.") from error
-        # Which numbers their keys have used is not known: new ones are needed.
+        # The numbers that their keys have used are not known: new keys are needed.
         owners = self._known.owners
         self._notices.add([soft_limit(name, owners[name]) for name in vanished if name in owners])
         tunnels = self._desired.tunnels if self._desired is not None else ()
@@ -252,7 +252,7 @@ class Kernel:
     # ── what is there ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _probe(self) -> None:
-        """Every suite that may be asked for, as it would be asked for."""
+        """Ask for each suite that may be needed, as it would be asked for."""
         for name in sorted(self._suites):
             key = os.urandom(Suite(name).key_material)
             its = algorithms(name, key, self._suites)

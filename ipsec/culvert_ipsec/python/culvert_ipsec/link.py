@@ -95,7 +95,7 @@ class KernelLink:
             case RemoveRoute(prefix):
                 self._netlink.remove_route(Route(prefix, ROUTE_TABLE, device=self._index))
             case AddOnLink(route):
-                # Its device may have gone meanwhile: then the network is blocked, and all else goes on.
+                # The route's device may have gone meanwhile: then the network is blocked, and all else goes on.
                 with suppress(OSError):
                     self._netlink.replace_route(_route_on_link(route))
             case RemoveOnLink(route):
@@ -110,7 +110,7 @@ class KernelLink:
             # The kernel lets two devices have it.
             if any(index != self._index and own == address for index, own in self._local(6)):
                 raise DatapathError(_taken(address))
-            # On the device, because an IPv6 route takes no preferred source that is in the local table alone.
+            # The address is put on the device, because an IPv6 route takes no preferred source of the local table alone.
             self._netlink.put_address(self._index, address)
             return
         try:
@@ -152,7 +152,7 @@ class KernelLink:
 
     def _prepare_ipv6(self) -> None:
         conf = _IPV6 / self._name
-        # Without IPv6 there are no such files.
+        # There are no such files without IPv6.
         with suppress(FileNotFoundError):
             # No link-local address: else the kernel sends router solicitations into the tunnel.
             (conf / "addr_gen_mode").write_text("1")

@@ -86,7 +86,7 @@ class Link:
         )
 
     def spared(self, networks: Iterable[Network]) -> Link:
-        """Without the kept addresses that lie in these networks: hosts there must be reached."""
+        """The link without the kept addresses that lie in these networks: hosts there must be reached."""
         given_up = {address for network in networks for address in self.kept if address in network}
         return replace(
             self,
@@ -216,7 +216,7 @@ def _shorter(tunnels: Iterable[TunnelState], mtu: int) -> Iterator[tuple[Network
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
-    """In an order that leaves no moment without a route: what comes is there before what goes is gone."""
+    """The steps in an order that leaves no moment without a route: a new route is there before an old one goes."""
     if not observed.up or observed.mtu != desired.mtu:
         yield SetLink(desired.mtu)
     for address in sorted(desired.addresses - observed.addresses, key=str):
@@ -269,7 +269,7 @@ def _on_link(given: OnLink) -> OnLinkRoute:
 
 
 def _inner(tunnel: TunnelState) -> dict[int, Address]:
-    """Its inner addresses by IP version."""
+    """The tunnel's inner addresses by IP version."""
     given = filter(None, (tunnel.inner_address, tunnel.inner_address6))
     return {address.version: address for address in map(_address, given)}
 

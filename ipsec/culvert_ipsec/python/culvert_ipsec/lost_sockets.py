@@ -62,7 +62,7 @@ class Carried:
                     self._from.setdefault(prefix, set()).add(own[prefix.version])
 
     def loses(self, near: Address, far: Address) -> bool:
-        """Whether a tunnel carries what goes there, but nothing from here."""
+        """Whether a tunnel carries packets to `far`, but none from `near`."""
         prefix = max((it for it in self._from if far in it), key=lambda it: it.prefixlen, default=None)
         return prefix is not None and near not in self._from[prefix]
 

@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
 
 class NetlinkSocket:
-    """For one thread at a time. Every method may raise OSError with the kernel's reason, which repeats nothing."""
+    """A socket for one thread at a time. Every method may raise OSError with the kernel's reason, which repeats nothing."""
 
     def __init__(self, protocol: int) -> None:
         self._socket = opened(protocol)
@@ -55,7 +55,7 @@ class NetlinkSocket:
         return [message.data for message in told]
 
     def dump(self, kind: int, payload: bytes) -> list[bytes]:
-        """All that there are, as they were at one moment."""
+        """All objects of a kind, as they were at one moment."""
         for _ in range(_TRIES):
             found = self._exchange(kind, payload, NLM_F_DUMP)
             if not any(message.flags & NLM_F_DUMP_INTR for message in found):

@@ -1,4 +1,4 @@
-"""Why a datapath could not be opened, in words, with what to do."""
+"""Causes for which a datapath could not be opened, in words, with a remedy."""
 
 from __future__ import annotations
 

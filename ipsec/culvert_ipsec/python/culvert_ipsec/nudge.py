@@ -1,7 +1,8 @@
-"""A packet through each tunnel at once, so that its gateway learns where this device is now (RFC 4555 section 3.5).
+"""Send a packet through each tunnel at once, so that its gateway learns the device's new place (RFC 4555 section 3.5).
 
-Who only receives, e.g. a download, has nothing to send after a move, and the gateway goes on sending to the old place. The
-packet is one that the tunnel's selectors carry, and its hop limit ends it on the gateway: nobody behind hears of it.
+A device that only receives, e.g. a download, has nothing to send after a move, and the gateway goes on sending to the
+old place. The packet is one that the tunnel's selectors carry, and its hop limit ends it on the gateway: nobody behind
+hears of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ACKNOWLEDGES = 0x5010
 
 
 def nudge(tunnel: TunnelState, target: str | None = None) -> None:
-    """To `target`, or to an address that the tunnel carries. Needs CAP_NET_RAW. What the system cannot send is not sent."""
+    """Send to `target`, or to an address that the tunnel carries. Needs CAP_NET_RAW. A failure to send is ignored."""
     for selector in tunnel.selectors or map(Selector, tunnel.remote_prefixes):
         prefix = ip_network(selector.prefix)
         far = ip_address(target) if target is not None else prefix.network_address

@@ -30,7 +30,7 @@ class OuterRoutes:
         self._known: dict[Network, Route] = {}
 
     def lead_to(self, outers: Iterable[str], *, anew: bool = False) -> None:
-        """To these gateways and no others, over the ways that lead there now. `anew`: routes may have gone."""
+        """Set routes to these gateways and no others, over the ways that lead there now. `anew`: routes may have gone."""
         with RouteSocket() as netlink:
             if anew:
                 self._known = {it.prefix: it for version in FAMILIES for it in _routes(netlink, version)}
@@ -67,7 +67,7 @@ def _way(netlink: RouteSocket, outer: str) -> tuple[Network, Route] | None:
 
 
 def _routes(netlink: RouteSocket, version: int) -> list[Route]:
-    """Without a metric, which the kernel gives to IPv6 routes."""
+    """The routes without their metric, which the kernel gives to IPv6 routes."""
     return [replace(it, metric=None) for it in netlink.routes(version, OUTER_TABLE)]
 
 

@@ -114,7 +114,7 @@ class PacketTrap:
             return frozenset(found)
 
     def hold(self, tunnels: Iterable[TunnelState]) -> None:
-        """Call this before these tunnels are opened. What comes before is held for them; later packets they carry."""
+        """Call this before these tunnels are opened. Earlier packets are held for them; later packets they carry."""
         with self._one_at_a_time:
             self._read()
             self._carried = [(ip_network(to), _own(it)) for it in tunnels for to in it.remote_prefixes]
@@ -152,7 +152,7 @@ class PacketTrap:
             self._held[flow] = _Held(frame, now + _HELD_FOR)
 
     def _send(self, flow: PacketFlow, frame: bytes) -> None:
-        # The socket does not hear what it sends itself (packet(7)). What the device refuses is lost, as it was before.
+        # The socket does not hear its own packets (packet(7)). A packet that the device refuses is lost, as it was before.
         with suppress(OSError):
             self._socket.sendto(frame, (self._device, _ETHERTYPE[flow.destination.version]))
 

@@ -104,7 +104,7 @@ class RouteSocket(NetlinkSocket):
         self.request(rtnl.RTM_NEWLINK, _payload(ifinfmsg, fields, attributes))
 
     def addresses(self) -> list[tuple[int, Interface]]:
-        """Each with the index of its device."""
+        """Addresses, each with the index of its device."""
         return [
             (read["index"], ip_interface((own, read["prefixlen"])))
             for version in FAMILIES

@@ -47,7 +47,7 @@ class Acquires:
         self._xfrm.close()
 
     def _forget(self) -> None:
-        # Only an SA with an SPI can be removed.
+        # The kernel removes only an SA that has an SPI.
         with suppress(OSError):
             self._xfrm.remove_sa(self._xfrm.give_spi(TRAP))
 

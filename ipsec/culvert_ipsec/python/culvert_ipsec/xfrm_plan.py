@@ -1,4 +1,4 @@
-"""Which security associations and policies a state needs, and the order in which they come and go. Pure.
+"""The security associations and policies that a state needs, and the order in which they come and go. Pure.
 
 ```
              out: own address ─► prefix   one SA, by its SPI   ┐ a tunnel's, before what blocks
@@ -110,7 +110,7 @@ def wanted(
                 raise DatapathError(f"The tunnels cannot be installed: two SAs have the SPI {sa.spi:#x}.")
             sas[sa.name], owners[sa.name] = sa, owner
         for policy in _policies(tunnel, source, reqids[tunnel.tunnel_id]):
-            # Of two tunnels with a selector for the same packet, the first carries it, as in the userspace datapath.
+            # The first of two tunnels with a selector for the same packet carries it, as in the userspace datapath.
             policies.setdefault(policy.name, policy)
     for text in state.blocked:
         policy = block(ip_network(text))

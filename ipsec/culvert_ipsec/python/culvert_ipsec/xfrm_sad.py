@@ -17,7 +17,7 @@ from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_values import Replay, Sa, SaName, SaSeen
 
 _REMEMBERED = 65536
-# More than are sent between reading the numbers and removing the SA.
+# Numbers to skip: more than are used between reading the numbers and removing the SA.
 _SKIPPED = 1 << 20
 _LAST_NUMBER = {False: (1 << 32) - 1, True: (1 << 64) - 1}
 

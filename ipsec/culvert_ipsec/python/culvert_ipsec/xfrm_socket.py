@@ -37,7 +37,7 @@ class XfrmSocket(NetlinkSocket):
         super().__init__(NETLINK_XFRM)
 
     def add_sa(self, sa: Sa, after: Replay) -> None:
-        """Also in the place of the kernel's note that a packet has asked for this SA. Raises FileExistsError for an SA."""
+        """Add an SA, also in place of the kernel's note that a packet asked for it. Raises FileExistsError for an SA."""
         body, attributes = wire.state(sa, after)
         try:
             self._tell(MessageType.NEWSA, body, attributes, NLM_F_CREATE | NLM_F_EXCL)
@@ -61,7 +61,7 @@ class XfrmSocket(NetlinkSocket):
         return [wire.read_state(*it) for it in self._all(MessageType.GETSA, MessageType.NEWSA)]
 
     def give_spi(self, template: Template) -> SaName:
-        """To the kernel's note that it has asked for this SA; without one it makes one."""
+        """Give an SPI to the kernel's note that it has asked for this SA; without a note it makes one."""
         return wire.read_state(
             *self._ask(MessageType.ALLOCSPI, MessageType.NEWSA, wire.spi_wanted(template))
         ).name

@@ -23,7 +23,7 @@ CAUSES = {
 
 
 class Drops:
-    """Since it was made, and in the whole namespace: another program's IPsec counts too."""
+    """Drops since this was made, in the whole namespace: another program's IPsec counts too."""
 
     def __init__(self) -> None:
         self._before = _read()

@@ -21,7 +21,7 @@ class Direction(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Algorithms:
-    """As the kernel names them. `key` is the cipher's with its salt or nonce; without `integrity` it is an AEAD."""
+    """Algorithms by the kernel's names. `key` is the cipher's with its salt or nonce; without `integrity` it is an AEAD."""
 
     cipher: str
     key: bytes = field(repr=False)
@@ -32,7 +32,7 @@ class Algorithms:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The last numbers sent and received. Whatever is not above `received` counts as received."""
+    """The last numbers sent and received. All numbers up to `received` count as received."""
 
     sent: int = 0
     received: int = 0
@@ -40,7 +40,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Sa:
-    """In tunnel mode, for both inner families, ESP in UDP from `ports[0]` to `ports[1]` (RFC 3948)."""
+    """An SA in tunnel mode, for both inner families, ESP in UDP from `ports[0]` to `ports[1]` (RFC 3948)."""
 
     src: Address
     dst: Address
@@ -94,7 +94,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of several policies that match, the lowest `priority` counts. Without the SA that the template wants nothing passes;
+    """A policy. The lowest `priority` counts if several match. Without the SA that the template wants nothing passes;
     without a template everything passes in clear."""
 
     direction: Direction

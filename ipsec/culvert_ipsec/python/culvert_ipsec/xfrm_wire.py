@@ -94,7 +94,7 @@ ALGORITHMS = frozenset({"XFRMA_ALG_CRYPT", "XFRMA_ALG_AEAD", "XFRMA_ALG_AUTH_TRU
 
 
 class _Message(nlmsg):  # pyright: ignore[reportUntypedBaseClass]
-    """Other attributes than those listed are passed over."""
+    """Attributes that are not listed are passed over."""
 
     nla_map = tuple((number, name, "cdata") for name, number in _ATTRIBUTES.items())
 
@@ -298,7 +298,7 @@ def read_acquire(body: bytes, mine: range) -> Address | None:
 
 
 def read_policy(body: bytes, mine: range) -> tuple[int, Direction, Traffic] | None:
-    """With its index of ours, to which the direction was added; None for one of others."""
+    """The policy with its index of ours, to which the direction was added; None for a policy of others."""
     chosen, _, _, _, index, direction, *_ = _POLICY.unpack(body)
     base = index & ~7
     return (base, Direction(direction), read_selector(chosen)) if base in mine else None
