@@ -197,7 +197,7 @@ def add_site_tunnel(
     description: Annotated[Path, typer.Argument(help="TOML with the fields of POST /site-tunnels.")],
     config_file: ConfigFile = None,
 ) -> None:
-    """Join the networks behind two gateways."""
+    """Add a site tunnel, which joins the networks behind two gateways."""
     _run(lambda settings: administration.add_site_tunnel(settings, description), config_file)
 
 
@@ -264,7 +264,7 @@ def drain_gateway(
     ] = False,
     config_file: ConfigFile = None,
 ) -> None:
-    """Open nothing through a gateway any more, and move its tunnels to other gateways."""
+    """Drain a gateway: open no more tunnels through it, and move its tunnels to other gateways."""
     _run(lambda settings: administration.drain_gateway(settings, name, anyway=anyway), config_file)
 
 

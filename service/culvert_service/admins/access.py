@@ -28,7 +28,11 @@ from culvert_service.rest.request import source
 COOKIE = "__Host-culvert"
 CSRF_HEADER = "X-CSRF-Token"
 CsrfToken = Annotated[
-    str | None, Header(alias=CSRF_HEADER, description="With a session's cookie, for every write")
+    str | None,
+    Header(
+        alias=CSRF_HEADER,
+        description="The session's csrf_token: needed for each write with the session's cookie",
+    ),
 ]
 _BEARER = HTTPBearer(
     auto_error=False,

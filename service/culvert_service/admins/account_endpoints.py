@@ -41,7 +41,7 @@ def public_router(
         own = own_session(request)
         return keep(response, await account.prove(by, own.name, own.hash, asked))
 
-    @routes.get("/credentials", summary="List all that signs one's own account in")
+    @routes.get("/credentials", summary="List the credentials of one's own account")
     async def list_credentials(request: Request) -> CredentialsOut:
         own = own_session(request)
         return await credentials.list(own.name, own.hash)
@@ -78,7 +78,7 @@ def public_router(
         "/identities/{identity_id}",
         dependencies=PROVEN,
         status_code=status.HTTP_204_NO_CONTENT,
-        summary="Remove an account at the provider from one's own",
+        summary="Remove a provider's account from one's own account",
     )
     async def remove_identity(by: By, identity_id: str, request: Request) -> None:
         await credentials.remove_identity(by, own_session(request).name, identity_id)
@@ -97,7 +97,7 @@ def public_router(
         return keep(response, await account.confirm_authenticator(by, own.name, own.hash, asked))
 
     @routes.post(
-        "/recovery-codes", status_code=status.HTTP_201_CREATED, summary="Make one's own recovery codes anew"
+        "/recovery-codes", status_code=status.HTTP_201_CREATED, summary="Replace one's own recovery codes"
     )
     async def make_recovery_codes(by: By, asked: ProofIn, request: Request) -> RecoveryCodesOut:
         return await account.make_recovery_codes(by, own_session(request).name, asked)
@@ -115,7 +115,7 @@ def public_router(
     async def end_session(by: By, session_id: str, request: Request) -> None:
         await account.end_session(by, own_session(request).name, session_id)
 
-    @routes.get("/notices", summary="List what one should know and has not dismissed")
+    @routes.get("/notices", summary="List one's own notices that are not dismissed")
     async def list_notices(request: Request) -> list[NoticeOut]:
         """The newest hundred notices of the last 90 days. Owners are told when another account changes who can sign in."""
         return await notices.list(own_session(request).name)

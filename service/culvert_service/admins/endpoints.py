@@ -89,7 +89,7 @@ def router(api: Api, admins: Admins) -> APIRouter:
     async def invite(by: By, asked: AdminInvitationIn) -> AdminInvitationOut:
         return await admins.invite(by, asked.role)
 
-    @routes.get("/admins/invitations", summary="List the administrators' invitations that nobody has used")
+    @routes.get("/admins/invitations", summary="List the administrators' unused invitations")
     async def list_invitations(page: Annotated[Page, Depends()]) -> list[OpenAdminInvitationOut]:
         return await admins.invitations(page)
 
@@ -114,7 +114,7 @@ def router(api: Api, admins: Admins) -> APIRouter:
     async def change_role(
         by: By, name: str, asked: RoleIn, seen: Annotated[IfMatch, Depends()], response: Response
     ) -> AdminOut:
-        """It holds from the next call of the sessions that are open."""
+        """Open sessions have the new role from their next call."""
         changed = await admins.change_role(by, name, asked.role, seen, keep_tokens=asked.keep_tokens)
         return tagged(response, changed)
 
@@ -140,7 +140,7 @@ def router(api: Api, admins: Admins) -> APIRouter:
     async def list_tokens(page: Annotated[Page, Depends()]) -> list[ApiTokenOut]:
         return await admins.tokens(page)
 
-    @routes.get("/tokens/scopes", summary="List what an API token can be for")
+    @routes.get("/tokens/scopes", summary="List the scopes of API tokens")
     async def list_scopes() -> list[str]:
         return list(SCOPES)
 

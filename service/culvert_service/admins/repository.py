@@ -86,7 +86,7 @@ async def is_invited(session: AsyncSession, token_hash: bytes, now: datetime.dat
 async def use_invitation(
     session: AsyncSession, token_hash: bytes, now: datetime.datetime
 ) -> AdminInvitation | None:
-    """Of two at once, one gets it."""
+    """Delete the invitation and return it. A single one of concurrent calls gets it."""
     return await session.scalar(
         delete(AdminInvitation)
         .where(AdminInvitation.token_hash == token_hash, AdminInvitation.expires_at > now)
@@ -174,7 +174,7 @@ async def forget_tokens_by(session: AsyncSession, name: str) -> Sequence[str]:
 
 
 async def use_recovery_code(session: AsyncSession, admin_id: int, code_hash: bytes) -> bool:
-    """Of two at once, one gets it."""
+    """Delete the code. A single one of concurrent calls gets True."""
     which = (AdminRecoveryCode.admin_id == admin_id, AdminRecoveryCode.hash == code_hash)
     used = await session.scalar(delete(AdminRecoveryCode).where(*which).returning(AdminRecoveryCode.hash))
     return used is not None
@@ -229,7 +229,7 @@ async def token_of(session: AsyncSession, token_hash: bytes, now: datetime.datet
 
 
 async def delete_token(session: AsyncSession, token_id: uuid.UUID) -> str | None:
-    """Its name, when there was one."""
+    """Delete the token and return its name; None if there was none."""
     return await session.scalar(delete(ApiToken).where(ApiToken.id == token_id).returning(ApiToken.name))
 
 

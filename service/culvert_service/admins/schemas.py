@@ -120,7 +120,7 @@ class NoticeOut(BaseModel):
 
 
 class SessionOut(BaseModel):
-    """One in which the account is signed in. `current`: the one that asks."""
+    """A session of the account. `current`: the session of this request."""
 
     id: str
     current: bool

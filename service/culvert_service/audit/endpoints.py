@@ -73,7 +73,7 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
             broken=BrokenOut(chain=broken.chain, seq=broken.seq, why=broken.why) if broken else None,
         )
 
-    @routes.get("/retention", summary="Say from when on the audit log is kept")
+    @routes.get("/retention", summary="Show since when the audit log is kept")
     async def retention() -> RetentionOut:
         async with database() as session:
             cuts = [one for of_chain in (await repository.cuts(session)).values() for one in of_chain]

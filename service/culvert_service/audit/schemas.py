@@ -78,7 +78,7 @@ class ChainOut(BaseModel):
 
 
 class BrokenOut(BaseModel):
-    """The first line that is not as it was written, or is not there."""
+    """The first line that was changed or is missing."""
 
     chain: int
     seq: int

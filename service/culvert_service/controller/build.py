@@ -78,7 +78,7 @@ from culvert_service.watch.pushes import Pushes
 
 
 class Runs(Protocol):
-    """Something that runs as long as the controller does."""
+    """A part's work, from the controller's start to its stop."""
 
     async def start(self) -> None: ...
 
@@ -89,7 +89,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that runs, if it does, and its routes: those of administrators, and those that need no account."""
+    """A part of the controller: its work, if any, the routes of administrators, and routes that need no account."""
 
     runs: Runs | None
     admin: Sequence[APIRouter] = ()

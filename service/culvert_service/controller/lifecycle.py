@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 # Tunnels and entries by the thousand are computed beside. What a click waits for takes its turn back after this long, and
 # not after Python's 5 ms, each of the ten times that it has waited for Postgres or the gateway.
 _THREAD_TURN_SECONDS = 0.0005
-# Of Python's collector of cycles: objects that are new before young ones are looked through, and how often so before older
-# ones are. With its own 700 and 10 what a click holds for milliseconds grows old, and all streams are looked through.
+# Thresholds of Python's collector of cycles: new objects before a young collection, and young collections before an older
+# one. With Python's 700 and 10, objects that a click holds for milliseconds grow old, and all streams are searched.
 _GARBAGE = (2_000, 50)
 
 # A part that does not stop in this time is left and named in the log: systemd would kill the whole process later.

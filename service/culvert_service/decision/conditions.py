@@ -55,7 +55,7 @@ class Check(enum.StrEnum):
     GATEWAY = "gateway"
 
 
-# From what the person can do most about, and at once, to what somebody else has to do.
+# The order of denials: first the checks that the person can pass at once, last those that need another person.
 EASE = (Check.CODE, Check.SOURCE, Check.POSTURE, Check.HOURS, Check.APPROVAL)
 
 

@@ -1,4 +1,4 @@
-"""Which of several gateways are near enough to a device, by the round trips that it has measured. Pure.
+"""Choose the gateways that are near enough to a device, by the round trips that it has measured. Pure.
 
 Among near ones the weights decide, so that devices at one place still share their gateways. One that the device's packets
 go through already is left later than it would be taken, so that a round trip on the border does not spread its tunnels.

@@ -1,4 +1,4 @@
-"""Which of several gateways a device uses, by weight: weighted rendezvous hashing. Pure.
+"""Order gateways for a device by weight: weighted rendezvous hashing. Pure.
 
 Each device orders the gateways by a number of its own for each, so that it always comes to the same one; over many
 devices each gateway is first for its share of the weights (Schindelhauer and Schomaker, Weighted Distributed Hash Tables,

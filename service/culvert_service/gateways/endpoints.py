@@ -53,7 +53,7 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
             return made
         return Response(_archive(name, made), media_type=_TAR)
 
-    @routes.get("/{name}/entries", summary="Read a gateway's tables, beside what they should hold")
+    @routes.get("/{name}/entries", summary="Read a gateway's entries, beside the desired ones")
     async def entries(name: str) -> EntriesOut:
         return await gateways.entries(name)
 
@@ -73,7 +73,9 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         await changes.replace(by, name, body.asked, seen)
         return tagged(response, await gateways.get(name))
 
-    @routes.post("/{name}/drain", summary="Open nothing through a gateway any more, and move its tunnels")
+    @routes.post(
+        "/{name}/drain", summary="Drain a gateway: open no more tunnels through it, and move its tunnels"
+    )
     async def drain(
         by: By,
         name: str,
@@ -91,9 +93,7 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         await changes.undrain(by, name, seen)
         return tagged(response, await gateways.get(name))
 
-    @routes.delete(
-        "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete a gateway that nothing uses"
-    )
+    @routes.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete an unused gateway")
     async def delete(by: By, name: str, seen: Annotated[MayMatch, Depends()]) -> None:
         await changes.delete(by, name, seen)
 

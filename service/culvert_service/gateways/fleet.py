@@ -51,7 +51,7 @@ class Fleet:
         self._news = asyncio.Event()
 
     async def start(self) -> None:
-        """Nothing to do: `own` starts the links."""
+        """`own` starts the links."""
 
     def own(self, config: GatewayConfig, epoch: int, events: GatewayEvents, owner: Owner) -> None:
         """A new epoch or changed settings make a new link, which starts when the old link has ended. If only keys change,

@@ -42,7 +42,7 @@ class Leases:
         self._me = me
 
     async def start(self) -> None:
-        """Nothing to do: `Ownership` claims the leases."""
+        """`Ownership` claims the leases."""
 
     async def stop(self) -> None:
         with contextlib.suppress(

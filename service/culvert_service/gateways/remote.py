@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 _REMOVE, _RECONCILE = "gateway.remove", "gateway.reconcile"
 _LEFT = b"left to the reconciler"
-# One call holds entries of about ten tunnels. For more than _CALLS calls, a full reconciliation is cheaper.
+# A call holds entries of about ten tunnels. For more than _CALLS calls, a full reconciliation is cheaper.
 _ENTRIES = 40
 _CALLS = 10
 

@@ -248,11 +248,11 @@ class GatewayOut(BaseModel):
     draining_since: datetime | None
     # The number of tunnels, draining ones included.
     tunnels: int
-    # Its P4Runtime version; null if this controller is not connected to it.
+    # The gateway's P4Runtime version; null if this controller is not connected to it.
     version: str | None
     # The resources that no other gateway could serve.
     alone_for: list[str]
-    # Its site tunnels, which never move.
+    # The gateway's site tunnels, which never move.
     end_of: list[str]
     # The name of the controller that owns it, or empty; and that controller's election id.
     owner: str

@@ -81,7 +81,7 @@ class Gateways:
             await repository.reserve(session, {issuance.canonical(name) for name in self._own_names})
 
     async def stop(self) -> None:
-        """Nothing to do: the names stay reserved."""
+        """The names stay reserved."""
 
     async def create(self, by: Actor, asked: GatewayIn) -> GatewayOut:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""

@@ -36,7 +36,7 @@ class Program:
         return replace(self, role=role, reconciles=kind.reconciles)
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """Its cookie is derived from the program, so that a switch that already runs the program is recognised."""
+        """The cookie is derived from the program, so that a switch that already runs the program is recognised."""
         return _config(self.p4info, self.blob)
 
     def role_message(self) -> p4r.Role | None:

@@ -76,7 +76,7 @@ def install(app: FastAPI, database: Database, rates: Rates, works: Sequence[Peri
     @app.get(
         "/healthz",
         tags=["health"],
-        summary="Whether a restart of the controller would help",
+        summary="Check whether a restart of the controller would help",
         responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Health}},
     )
     async def healthz(response: Response) -> Health:
@@ -91,7 +91,7 @@ def install(app: FastAPI, database: Database, rates: Rates, works: Sequence[Peri
         "/readyz",
         tags=["health"],
         dependencies=[Depends(rates.anyone)],
-        summary="Whether it can decide about a name now",
+        summary="Check whether the controller can decide about a name now",
         responses={HTTPStatus.SERVICE_UNAVAILABLE: {"model": Readiness}},
     )
     async def readyz(response: Response) -> Readiness:

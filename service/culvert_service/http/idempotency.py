@@ -35,7 +35,7 @@ KEPT = datetime.timedelta(hours=24)
 # A request that has not ended by then has died with its controller, and its key may be used again.
 _UNDER_WAY = datetime.timedelta(minutes=1)
 _KEY_MAX = 128
-# They say something of the caller or the moment, not of the request.
+# These statuses depend on the caller or the moment, not on the request.
 _NOT_KEPT = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
 Now = Callable[[], datetime.datetime]

@@ -94,7 +94,7 @@ def router(
     @routes.delete(
         "/invitations/{number}",
         status_code=status.HTTP_204_NO_CONTENT,
-        summary="Withdraw an invitation that nobody has used",
+        summary="Withdraw an unused invitation",
     )
     async def withdraw(by: By, number: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> None:
         await invitations.withdraw(by, number)
@@ -134,7 +134,7 @@ def router(
         summary="Give a device a new authenticator and close the tunnels that rest on the old one's code",
     )
     async def replace_authenticator(by: By, device_id: uuid.UUID) -> AuthenticatorOut:
-        """For a person whose authenticator is lost. Hand the answer to them alone: it is all that a code proves."""
+        """For a person whose authenticator is lost. Hand the answer to that person alone: it makes the device's codes."""
         return await authenticators.replace(by, device_id, permissions)
 
     _ = (create_user, list_users, get_user, change_user, delete_user)
@@ -165,7 +165,7 @@ def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> AP
     @routes.post(
         "/renewals/challenge",
         status_code=status.HTTP_201_CREATED,
-        summary="Ask for what the key of an expired certificate has to sign",
+        summary="Get the challenge that the key of an expired certificate has to sign",
     )
     async def challenge() -> RenewalChallengeOut:
         return late_renewal.challenge()

@@ -51,7 +51,7 @@ class Challenge:
 
 
 class Challenges:
-    """Nothing is kept of those that are given: `key`, which every controller of the database has, authenticates them."""
+    """Challenges that need no storage: `key`, which every controller of the database has, authenticates them."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

@@ -78,7 +78,7 @@ async def open_invitations(
 
 
 async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.datetime) -> str | None:
-    """For whom it was; None when it is not open. Of this and an enrolment at once, one gets it."""
+    """Delete an open invitation and return its person; None if it is not open, or an enrolment was faster."""
     which = (Invitation.id == number, Invitation.used_at.is_(None), Invitation.expires_at > now)
     user_id = await session.scalar(delete(Invitation).where(*which).returning(Invitation.user_id))
     return await session.scalar(select(User.name).where(User.id == user_id)) if user_id is not None else None
@@ -236,7 +236,7 @@ async def totp_for_update(session: AsyncSession, device_id: uuid.UUID) -> Totp |
 
 
 async def doubt_tunnels(session: AsyncSession, device_id: uuid.UUID) -> None:
-    """Its permissions are looked at anew at once (tunnels/enforcement.py)."""
+    """Have the permissions of the device's tunnels decided anew at once (tunnels/enforcement.py)."""
     await session.execute(
         update(Tunnel).where(Tunnel.device_id == device_id).values(policy_version=doubted())
     )
@@ -271,7 +271,7 @@ async def recovery_codes_left(session: AsyncSession, device_id: uuid.UUID) -> in
 
 
 async def forget_authenticator(session: AsyncSession, device_id: uuid.UUID) -> None:
-    """With what was proven by it: its tunnels are decided about anew."""
+    """Delete the authenticator and the device's proof by it: its tunnels are decided anew."""
     await session.execute(delete(Totp).where(Totp.device_id == device_id))
     await session.execute(delete(RecoveryCode).where(RecoveryCode.device_id == device_id))
     await session.execute(

@@ -64,7 +64,7 @@ class InvitationOut(BaseModel):
 
 
 class OpenInvitationOut(BaseModel):
-    """A link that nobody has used yet, without the link."""
+    """An unused invitation, without its link."""
 
     id: int
     user: str
@@ -150,7 +150,7 @@ class DeviceOut(BaseModel):
 
 
 class AuthenticatorOut(BaseModel):
-    """It is shown here and kept nowhere: `totp_uri` for the QR code, and what stands in for a code once each."""
+    """A new authenticator, which only this answer shows: `totp_uri` for the QR code, and the recovery codes."""
 
     totp_uri: str
     recovery_codes: list[str]

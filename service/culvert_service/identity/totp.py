@@ -1,4 +1,4 @@
-"""One-time codes (RFC 6238): a clock that drifts is followed, each step works once, five wrong guesses lock. Pure."""
+"""TOTP codes (RFC 6238): a drifting clock is followed, each step works once, five wrong guesses lock. Pure."""
 
 from __future__ import annotations
 

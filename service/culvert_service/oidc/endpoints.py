@@ -27,10 +27,10 @@ _Text = Annotated[str | None, Query(max_length=4096)]
 
 
 def public_router(api: Api, oidc: Oidc) -> APIRouter:
-    """For whoever the provider knows."""
+    """Routes for any person whom the provider knows."""
     routes = api.router("/oidc", tag="sign-in")
 
-    @routes.get("", summary="Say whether there is a provider of OpenID Connect to sign in at")
+    @routes.get("", summary="Show the OpenID Connect provider, if there is one")
     async def offer(request: Request, response: Response) -> OidcOffer:
         cookie = request.cookies.get(REFUSED_COOKIE)
         if cookie is not None:

@@ -29,7 +29,7 @@ class OidcIn(BaseModel):
 class OidcOffer(BaseModel):
     # Null: nobody has configured a provider.
     issuer: str | None
-    # What this browser has just come back with instead of a session. It is told once.
+    # The problem with which this browser came back from the provider; it is given once.
     refused: Problem | None
 
 

@@ -67,16 +67,16 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
     async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupOut]:
         return await groups.list(page, q)
 
-    @routes.post("/preview", summary="Say what a group, or another in its place, would do, and do nothing")
+    @routes.post("/preview", summary="Preview the effect of a group, or of its replacement, without a change")
     async def preview(asked: GroupIn, replaces: GroupName | None = None) -> EffectOut:
-        """It is refused for what writing it would be refused for."""
+        """The preview is refused for the same reasons as the change."""
         return await groups.preview(replaces, asked)
 
     @routes.get("/{name}", summary="Show a group")
     async def get(name: GroupName, response: Response) -> GroupOut:
         return tagged(response, await groups.get(name))
 
-    @routes.get("/{name}/use", summary="Say what the deletion of a group would do")
+    @routes.get("/{name}/use", summary="Show the effect of deleting a group")
     async def use(name: GroupName) -> GroupUseOut:
         return await groups.use(name)
 
@@ -88,7 +88,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> GroupOut:
-        """The tunnels that this ends the permission of are closed."""
+        """Tunnels that are not permitted any more are closed."""
         await body.check(lambda: groups.get(name), seen)
         return tagged(response, await groups.replace(by, name, body.asked, seen))
 
@@ -100,7 +100,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
         seen: Annotated[IfMatch, Depends()],
         response: Response,
     ) -> GroupOut:
-        """The tunnels that this ends the permission of are closed."""
+        """Tunnels that are not permitted any more are closed."""
         return tagged(response, await groups.replace_members(by, name, asked, seen))
 
     @routes.put("/{name}/members/{user}", summary="Take a person into a group")
@@ -111,7 +111,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
 
     @routes.delete(
         "/{name}/members/{user}",
-        summary="Take a person out of a group and close the tunnels that this ends the permission of",
+        summary="Take a person out of a group and close the tunnels that are not permitted any more",
     )
     async def remove(
         by: By, name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()]
@@ -129,7 +129,11 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
 def policies_router(api: Api, policies: Policies) -> APIRouter:
     routes = api.router("/policies", tag="policies")
 
-    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Let people reach resources")
+    @routes.post(
+        "",
+        status_code=status.HTTP_201_CREATED,
+        summary="Add a policy, which permits people to reach resources",
+    )
     async def create(by: By, asked: PolicyIn, response: Response) -> PolicyOut:
         return tagged(response, await policies.create(by, asked))
 
@@ -142,16 +146,18 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
     ) -> list[PolicyOut]:
         return await policies.list(page, Sought(q, group, resource))
 
-    @routes.post("/preview", summary="Say what a policy, or another in its place, would do, and do nothing")
+    @routes.post(
+        "/preview", summary="Preview the effect of a policy, or of its replacement, without a change"
+    )
     async def preview(asked: PolicyIn, replaces: PolicyName | None = None) -> EffectOut:
-        """It is refused for what writing it would be refused for."""
+        """The preview is refused for the same reasons as the change."""
         return await policies.preview(replaces, asked)
 
     @routes.get("/{name}", summary="Show a policy")
     async def get(name: PolicyName, response: Response) -> PolicyOut:
         return tagged(response, await policies.get(name))
 
-    @routes.get("/{name}/use", summary="Say what the deletion of a policy would do")
+    @routes.get("/{name}/use", summary="Show the effect of deleting a policy")
     async def use(name: PolicyName) -> EffectOut:
         return await policies.use(name)
 
@@ -177,7 +183,7 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
 def access_router(api: Api, tracer: Tracer) -> APIRouter:
     routes = api.router("/access", tag="policies")
 
-    @routes.get("", summary="Tell what each device of a person would be answered, and why")
+    @routes.get("", summary="Show the decision for each device of a person, with its steps")
     async def trace(
         user: UserName,
         name: Annotated[

@@ -33,7 +33,7 @@ _WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Of policies: `q` in one of their names, and who and what they lead to. None: whichever."""
+    """A filter of policies: `q` in a name of the policy, its people or its resources. None: any."""
 
     q: str | None = None
     group: str | None = None
@@ -63,7 +63,7 @@ async def remove_member(session: AsyncSession, group_id: int, user_id: int) -> N
 
 
 async def lock_group(session: AsyncSession, name: str) -> int | None:
-    """Its version."""
+    """Lock the group and return its version."""
     return await session.scalar(select(Group.version).where(Group.name == name).with_for_update())
 
 
@@ -84,7 +84,7 @@ async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[
 
 
 async def of_group(session: AsyncSession, name: str) -> Sequence[Policy]:
-    """Its policies, with their resources."""
+    """The group's policies, with their resources."""
     query = (
         select(Policy).options(selectinload(Policy.resources)).join(Policy.group).where(Group.name == name)
     )
@@ -92,7 +92,7 @@ async def of_group(session: AsyncSession, name: str) -> Sequence[Policy]:
 
 
 async def reach(session: AsyncSession, resources: Collection[str]) -> set[tuple[str, str]]:
-    """Which people some enabled policy leads to which of these resources, by name."""
+    """The (person, resource) names that enabled policies permit, of these resources."""
     query = (
         select(User.name, Resource.name)
         .select_from(Policy)
@@ -110,7 +110,7 @@ async def policy(session: AsyncSession, name: str) -> Policy | None:
 
 
 async def lock_policy(session: AsyncSession, name: str) -> int | None:
-    """Its version."""
+    """Lock the policy and return its version."""
     return await session.scalar(select(Policy.version).where(Policy.name == name).with_for_update())
 
 

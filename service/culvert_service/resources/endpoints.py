@@ -35,16 +35,16 @@ def router(api: Api, resources: Resources, effects: Effects) -> APIRouter:
     ) -> list[ResourceOut]:
         return await resources.list(page, q, gateway, sort)
 
-    @routes.post("/preview", summary="Say what publishing a resource would do, and do nothing")
+    @routes.post("/preview", summary="Preview the effect of publishing a resource, without a change")
     async def preview(asked: ResourceIn) -> PreviewOut:
-        """It is refused for what publishing it would be refused for."""
+        """The preview is refused for the same reasons as the publication."""
         return await effects.preview(asked)
 
     @routes.get("/{name}", summary="Show a resource")
     async def get(name: str, response: Response) -> ResourceOut:
         return tagged(response, await resources.get(name))
 
-    @routes.get("/{name}/use", summary="Count what hangs on a resource")
+    @routes.get("/{name}/use", summary="Count the dependents of a resource")
     async def use(name: str) -> UseOut:
         return await effects.use(name)
 
@@ -61,7 +61,7 @@ def router(api: Api, resources: Resources, effects: Effects) -> APIRouter:
 
     @routes.delete(
         "/{name}",
-        summary="Withdraw a resource, close its tunnels, delete the policies that lead nowhere else",
+        summary="Withdraw a resource, close its tunnels, delete the policies of it alone",
     )
     async def delete(by: By, name: str, seen: Annotated[MayMatch, Depends()]) -> DeletedOut:
         return await resources.delete(by, name, seen)

@@ -115,7 +115,7 @@ async def replace_gateways(
 
 
 async def withdraw(session: AsyncSession, resource_id: int, people: Collection[str]) -> None:
-    """What `people_of` shows of these people is not so any more."""
+    """Take the resource out of these people's enabled policies; delete policies without a resource."""
     theirs = select(Policy.id).join(User, User.id == Policy.user_id)
     leads = (
         PolicyResource.resource_id == resource_id,

@@ -45,7 +45,7 @@ class ResourceIn(BaseModel):
     weights: Annotated[dict[str, Annotated[int, Field(ge=0, le=1000)]], Field(max_length=1_000)] = {}
     # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
     users: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] = []
-    # Whom people ask who may not reach it.
+    # The contact for people without access.
     owner: Annotated[str, Field(min_length=1, max_length=EMAIL_MAX)]
     # A tunnel without packets for this long is closed.
     idle_seconds: Annotated[int, Field(ge=1, le=IDLE_MAX)] = 300
@@ -109,8 +109,8 @@ class PreviewOut(BaseModel):
 
 
 class UseOut(BaseModel):
-    """What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it; tunnels
-    between gateways that carry it, and keep it from being deleted.
+    """A resource's dependents: open tunnels, people whom an enabled policy permits, policies that would be deleted with
+    it; site tunnels that carry it, and so prevent its deletion.
     """
 
     tunnels: int

@@ -94,7 +94,7 @@ class Resources:
         return await self.get(asked.name)
 
     async def insert(self, session: AsyncSession, asked: ResourceIn) -> None:
-        """Its rows alone, to be committed or not. Raises what `create` does."""
+        """Add the resource's rows, without a commit. Raises the same errors as `create`."""
         await self._check_zone(session, asked)
         resource = Resource(name=asked.name, **_fields(asked), gateways=await _serving(session, asked))
         try:

@@ -14,7 +14,7 @@ Search = Annotated[
     Query(
         max_length=DNS_NAME_MAX,
         pattern=r"^[^\x00]+$",
-        description="A part of what is shown of a row: its name, its address, …",
+        description="A part of a row's text: its name, its address, …",
     ),
 ]
 

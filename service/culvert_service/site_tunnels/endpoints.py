@@ -18,7 +18,11 @@ from culvert_service.site_tunnels.service import SiteTunnels
 def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
     routes = api.router("/site-tunnels", tag="site tunnels")
 
-    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Join the networks behind two gateways")
+    @routes.post(
+        "",
+        status_code=status.HTTP_201_CREATED,
+        summary="Add a site tunnel, which joins the networks behind two gateways",
+    )
     async def create(by: By, asked: SiteTunnelIn, response: Response) -> SiteTunnelOut:
         return tagged(response, await tunnels.create(by, asked))
 

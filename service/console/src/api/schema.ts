@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Tell what each device of a person would be answered, and why */
+        /** Show the decision for each device of a person, with its steps */
         get: operations["trace_api_v1_access_get"];
         put?: never;
         post?: never;
@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the administrators' invitations that nobody has used */
+        /** List the administrators' unused invitations */
         get: operations["list_invitations_api_v1_admins_invitations_get"];
         put?: never;
         /** Invite an administrator */
@@ -104,7 +104,7 @@ export interface paths {
         get?: never;
         /**
          * Give an administrator another role
-         * @description It holds from the next call of the sessions that are open.
+         * @description Open sessions have the new role from their next call.
          */
         put: operations["change_role_api_v1_admins__name__role_put"];
         post?: never;
@@ -160,7 +160,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say from when on the audit log is kept */
+        /** Show since when the audit log is kept */
         get: operations["retention_api_v1_audit_retention_get"];
         put?: never;
         post?: never;
@@ -290,7 +290,7 @@ export interface paths {
         put?: never;
         /**
          * Give a device a new authenticator and close the tunnels that rest on the old one's code
-         * @description For a person whose authenticator is lost. Hand the answer to them alone: it is all that a code proves.
+         * @description For a person whose authenticator is lost. Hand the answer to that person alone: it makes the device's codes.
          */
         post: operations["replace_authenticator_api_v1_devices__device_id__authenticator_post"];
         delete?: never;
@@ -477,7 +477,7 @@ export interface paths {
         /** Change a gateway and close the tunnels that do not fit it any more */
         put: operations["replace_api_v1_gateways__name__put"];
         post?: never;
-        /** Delete a gateway that nothing uses */
+        /** Delete an unused gateway */
         delete: operations["delete_api_v1_gateways__name__delete"];
         options?: never;
         head?: never;
@@ -513,7 +513,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Open nothing through a gateway any more, and move its tunnels */
+        /** Drain a gateway: open no more tunnels through it, and move its tunnels */
         post: operations["drain_api_v1_gateways__name__drain_post"];
         delete?: never;
         options?: never;
@@ -528,7 +528,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a gateway's tables, beside what they should hold */
+        /** Read a gateway's entries, beside the desired ones */
         get: operations["entries_api_v1_gateways__name__entries_get"];
         put?: never;
         post?: never;
@@ -600,8 +600,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say what a group, or another in its place, would do, and do nothing
-         * @description It is refused for what writing it would be refused for.
+         * Preview the effect of a group, or of its replacement, without a change
+         * @description The preview is refused for the same reasons as the change.
          */
         post: operations["preview_api_v1_groups_preview_post"];
         delete?: never;
@@ -621,7 +621,7 @@ export interface paths {
         get: operations["get_api_v1_groups__name__get"];
         /**
          * Change a group's name and members
-         * @description The tunnels that this ends the permission of are closed.
+         * @description Tunnels that are not permitted any more are closed.
          */
         put: operations["replace_api_v1_groups__name__put"];
         post?: never;
@@ -642,7 +642,7 @@ export interface paths {
         get?: never;
         /**
          * Replace a group's members
-         * @description The tunnels that this ends the permission of are closed.
+         * @description Tunnels that are not permitted any more are closed.
          */
         put: operations["replace_members_api_v1_groups__name__members_put"];
         post?: never;
@@ -663,7 +663,7 @@ export interface paths {
         /** Take a person into a group */
         put: operations["add_api_v1_groups__name__members__user__put"];
         post?: never;
-        /** Take a person out of a group and close the tunnels that this ends the permission of */
+        /** Take a person out of a group and close the tunnels that are not permitted any more */
         delete: operations["remove_api_v1_groups__name__members__user__delete"];
         options?: never;
         head?: never;
@@ -677,7 +677,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say what the deletion of a group would do */
+        /** Show the effect of deleting a group */
         get: operations["use_api_v1_groups__name__use_get"];
         put?: never;
         post?: never;
@@ -715,7 +715,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Withdraw an invitation that nobody has used */
+        /** Withdraw an unused invitation */
         delete: operations["withdraw_api_v1_invitations__number__delete"];
         options?: never;
         head?: never;
@@ -746,7 +746,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say whether there is a provider of OpenID Connect to sign in at */
+        /** Show the OpenID Connect provider, if there is one */
         get: operations["offer_api_v1_oidc_get"];
         put?: never;
         /** Begin to sign in, set up or enrol by OpenID Connect */
@@ -787,7 +787,7 @@ export interface paths {
         /** List the policies */
         get: operations["list_all_api_v1_policies_get"];
         put?: never;
-        /** Let people reach resources */
+        /** Add a policy, which permits people to reach resources */
         post: operations["create_api_v1_policies_post"];
         delete?: never;
         options?: never;
@@ -805,8 +805,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say what a policy, or another in its place, would do, and do nothing
-         * @description It is refused for what writing it would be refused for.
+         * Preview the effect of a policy, or of its replacement, without a change
+         * @description The preview is refused for the same reasons as the change.
          */
         post: operations["preview_api_v1_policies_preview_post"];
         delete?: never;
@@ -841,7 +841,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Say what the deletion of a policy would do */
+        /** Show the effect of deleting a policy */
         get: operations["use_api_v1_policies__name__use_get"];
         put?: never;
         post?: never;
@@ -877,7 +877,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask for what the key of an expired certificate has to sign */
+        /** Get the challenge that the key of an expired certificate has to sign */
         post: operations["challenge_api_v1_renewals_challenge_post"];
         delete?: never;
         options?: never;
@@ -913,8 +913,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say what publishing a resource would do, and do nothing
-         * @description It is refused for what publishing it would be refused for.
+         * Preview the effect of publishing a resource, without a change
+         * @description The preview is refused for the same reasons as the publication.
          */
         post: operations["preview_api_v1_resources_preview_post"];
         delete?: never;
@@ -935,7 +935,7 @@ export interface paths {
         /** Change a resource and close the tunnels that do not fit it any more */
         put: operations["replace_api_v1_resources__name__put"];
         post?: never;
-        /** Withdraw a resource, close its tunnels, delete the policies that lead nowhere else */
+        /** Withdraw a resource, close its tunnels, delete the policies of it alone */
         delete: operations["delete_api_v1_resources__name__delete"];
         options?: never;
         head?: never;
@@ -949,7 +949,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Count what hangs on a resource */
+        /** Count the dependents of a resource */
         get: operations["use_api_v1_resources__name__use_get"];
         put?: never;
         post?: never;
@@ -1006,7 +1006,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all that signs one's own account in */
+        /** List the credentials of one's own account */
         get: operations["list_credentials_api_v1_session_credentials_get"];
         put?: never;
         post?: never;
@@ -1026,7 +1026,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Remove an account at the provider from one's own */
+        /** Remove a provider's account from one's own account */
         delete: operations["remove_identity_api_v1_session_identities__identity_id__delete"];
         options?: never;
         head?: never;
@@ -1041,7 +1041,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what one should know and has not dismissed
+         * List one's own notices that are not dismissed
          * @description The newest hundred notices of the last 90 days. Owners are told when another account changes who can sign in.
          */
         get: operations["list_notices_api_v1_session_notices_get"];
@@ -1236,7 +1236,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make one's own recovery codes anew */
+        /** Replace one's own recovery codes */
         post: operations["make_recovery_codes_api_v1_session_recovery_codes_post"];
         /** Remove one's own recovery codes */
         delete: operations["remove_recovery_codes_api_v1_session_recovery_codes_delete"];
@@ -1306,7 +1306,7 @@ export interface paths {
         /** List the tunnels between gateways */
         get: operations["list_all_api_v1_site_tunnels_get"];
         put?: never;
-        /** Join the networks behind two gateways */
+        /** Add a site tunnel, which joins the networks behind two gateways */
         post: operations["create_api_v1_site_tunnels_post"];
         delete?: never;
         options?: never;
@@ -1358,7 +1358,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List what an API token can be for */
+        /** List the scopes of API tokens */
         get: operations["list_scopes_api_v1_tokens_scopes_get"];
         put?: never;
         post?: never;
@@ -1464,7 +1464,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether a restart of the controller would help
+         * Check whether a restart of the controller would help
          * @description 503 when a periodic work of the controller is stuck. 200 during an outage of the database: a restart would not
          *     help, and the controller itself restarts an embedded database.
          */
@@ -1485,7 +1485,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether it can decide about a name now
+         * Check whether the controller can decide about a name now
          * @description For a load balancer: 200 when the database takes a write.
          */
         get: operations["readyz_readyz_get"];
@@ -1582,7 +1582,7 @@ export interface components {
         Area: "tunnels" | "traffic" | "gateways" | "dns" | "audit";
         /**
          * AuthenticatorOut
-         * @description It is shown here and kept nowhere: `totp_uri` for the QR code, and what stands in for a code once each.
+         * @description A new authenticator, which only this answer shows: `totp_uri` for the QR code, and the recovery codes.
          */
         AuthenticatorOut: {
             /** Recovery Codes */
@@ -1592,7 +1592,7 @@ export interface components {
         };
         /**
          * BrokenOut
-         * @description The first line that is not as it was written, or is not there.
+         * @description The first line that was changed or is missing.
          */
         BrokenOut: {
             /** Chain */
@@ -2455,7 +2455,7 @@ export interface components {
         };
         /**
          * OpenInvitationOut
-         * @description A link that nobody has used yet, without the link.
+         * @description An unused invitation, without its link.
          */
         OpenInvitationOut: {
             /**
@@ -2914,7 +2914,7 @@ export interface components {
         };
         /**
          * SessionOut
-         * @description One in which the account is signed in. `current`: the one that asks.
+         * @description A session of the account. `current`: the session of this request.
          */
         SessionOut: {
             /**
@@ -3192,8 +3192,8 @@ export interface components {
         };
         /**
          * UseOut
-         * @description What hangs on a resource: open tunnels, people whom an enabled policy leads there, policies that go with it; tunnels
-         *     between gateways that carry it, and keep it from being deleted.
+         * @description A resource's dependents: open tunnels, people whom an enabled policy permits, policies that would be deleted with
+         *     it; site tunnels that carry it, and so prevent its deletion.
          */
         UseOut: {
             /** People */
@@ -3425,7 +3425,7 @@ export interface operations {
                 gateway?: string;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3462,7 +3462,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3499,7 +3499,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3532,7 +3532,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3569,7 +3569,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -3602,7 +3602,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -3639,7 +3639,7 @@ export interface operations {
                 keep_tokens?: boolean;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -3674,7 +3674,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -3726,7 +3726,7 @@ export interface operations {
                 until?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3767,7 +3767,7 @@ export interface operations {
                 until?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3800,7 +3800,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3833,7 +3833,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3896,7 +3896,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3928,7 +3928,7 @@ export interface operations {
     list_devices_api_v1_devices_get: {
         parameters: {
             query?: {
-                /** @description A part of what is shown of a row: its name, its address, … */
+                /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 sort?: "created" | "name" | "-name" | "user" | "-user" | "last_seen" | "-last_seen";
                 limit?: number;
@@ -3936,7 +3936,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -3969,7 +3969,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4004,7 +4004,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4041,7 +4041,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4076,7 +4076,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4113,7 +4113,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4156,7 +4156,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4193,7 +4193,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4226,7 +4226,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4263,7 +4263,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4298,7 +4298,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4341,7 +4341,7 @@ export interface operations {
                 keep_records?: boolean;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4378,7 +4378,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4453,7 +4453,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event received */
                 "last-event-id"?: string | null;
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4490,7 +4490,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4523,7 +4523,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4560,7 +4560,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4595,7 +4595,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4636,7 +4636,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4671,7 +4671,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4710,7 +4710,7 @@ export interface operations {
                 anyway?: boolean;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4747,7 +4747,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4784,7 +4784,7 @@ export interface operations {
                 hours?: number;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -4819,7 +4819,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -4855,14 +4855,14 @@ export interface operations {
     list_all_api_v1_groups_get: {
         parameters: {
             query?: {
-                /** @description A part of what is shown of a row: its name, its address, … */
+                /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4895,7 +4895,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4934,7 +4934,7 @@ export interface operations {
                 replaces?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -4971,7 +4971,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -5006,7 +5006,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5047,7 +5047,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5084,7 +5084,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5125,7 +5125,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5163,7 +5163,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5201,7 +5201,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -5235,14 +5235,14 @@ export interface operations {
     list_invitations_api_v1_invitations_get: {
         parameters: {
             query?: {
-                /** @description A part of what is shown of a row: its name, its address, … */
+                /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 limit?: number;
                 /** @description From the Link header of the page before */
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5275,7 +5275,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5312,7 +5312,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -5345,7 +5345,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5472,7 +5472,7 @@ export interface operations {
     list_all_api_v1_policies_get: {
         parameters: {
             query?: {
-                /** @description A part of what is shown of a row: its name, its address, … */
+                /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 /** @description Those of this group */
                 group?: string | null;
@@ -5483,7 +5483,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5516,7 +5516,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5555,7 +5555,7 @@ export interface operations {
                 replaces?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5592,7 +5592,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -5627,7 +5627,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5668,7 +5668,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5705,7 +5705,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -5803,7 +5803,7 @@ export interface operations {
     list_all_api_v1_resources_get: {
         parameters: {
             query?: {
-                /** @description A part of what is shown of a row: its name, its address, … */
+                /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 gateway?: string | null;
                 sort?: "fqdn" | "-fqdn" | "owner" | "-owner" | "created" | "-created";
@@ -5812,7 +5812,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5845,7 +5845,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5882,7 +5882,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -5919,7 +5919,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -5954,7 +5954,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -5995,7 +5995,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -6032,7 +6032,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -6067,7 +6067,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6134,7 +6134,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6165,7 +6165,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6202,7 +6202,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6239,7 +6239,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6272,7 +6272,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -6305,7 +6305,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6338,7 +6338,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -6437,7 +6437,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6470,7 +6470,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6507,7 +6507,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6542,7 +6542,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -6575,7 +6575,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6612,7 +6612,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6643,7 +6643,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6680,7 +6680,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6717,7 +6717,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6754,7 +6754,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6785,7 +6785,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6818,7 +6818,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -6889,7 +6889,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6922,7 +6922,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -6959,7 +6959,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -6994,7 +6994,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -7035,7 +7035,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -7074,7 +7074,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -7107,7 +7107,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -7144,7 +7144,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -7177,7 +7177,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -7214,7 +7214,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -7247,7 +7247,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -7279,7 +7279,7 @@ export interface operations {
     list_users_api_v1_users_get: {
         parameters: {
             query?: {
-                /** @description A part of what is shown of a row: its name, its address, … */
+                /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 sort?: "name" | "-name";
                 limit?: number;
@@ -7287,7 +7287,7 @@ export interface operations {
                 cursor?: string | null;
             };
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -7320,7 +7320,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path?: never;
@@ -7357,7 +7357,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
             };
             path: {
@@ -7392,7 +7392,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
@@ -7433,7 +7433,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description With a session's cookie, for every write */
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
                 /** @description The ETag that was read */
                 "if-match"?: string | null;
