@@ -125,7 +125,7 @@ class PathMtus:
             self._news.clear()
 
     def _follow(self) -> None:
-        """Which paths there are, and which of them are in use."""
+        """Take up the paths of online gateways and of carried tunnels, and note which are used or doubted."""
         now = self._now()
         online = [ip_address(it.address) for it in self._client.profile.gateways if it.online]
         carried = {it.tunnel.outer_address: it for it in self._carried()}

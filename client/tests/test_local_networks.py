@@ -171,7 +171,7 @@ def leaked():
                 frame, address = tap.recvfrom(65536)
             except BlockingIOError:
                 break
-            # What a network's neighbours ask is answered; only what this computer sends counts.
+            # Packets from a network's neighbours do not count, only those that this computer sends.
             if address[2] == socket.PACKET_OUTGOING and frame[12:14] == b"\\x08\\x00":
                 to = ipaddress.ip_address(frame[30:34])
                 if to in protected:
@@ -211,7 +211,7 @@ process = start()
 until(lambda: reaches("10.20.9.5"))
 assert reaches("10.20.9.1", "box") and reaches("203.0.113.5", "box")
 assert "10.20.9.0/24 on br0 is a network that this computer made itself" in status()
-# What is protected is reached by neither, and a resource's address inside of the bridge's network is still a resource's.
+# Protected addresses are reached by neither, and a resource's address inside of the bridge's network is still a resource's.
 assert not reaches("10.20.0.10") and not reaches("10.20.0.10", "box") and not reaches("10.20.9.66")
 assert "overlaps with protected networks: 10.20.9.66/32" in status()
 

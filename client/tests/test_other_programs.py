@@ -23,7 +23,7 @@ mount -t tmpfs none /run
 mkdir -p /run/netns /run/dbus /run/systemd/network
 for name in links leases lldp; do mkdir -p /run/systemd/netif/$name; done
 chown -R systemd-network /run/systemd/netif
-# Of this network namespace. Where it cannot be written, networkd does not wait for udev.
+# /sys shows this network namespace, read-only: then networkd does not wait for udev.
 mount -t sysfs -o ro none /sys
 ip link set lo up
 ip netns add isp

@@ -1,4 +1,4 @@
-"""What is Linux's alone stands in its folder; .importlinter keeps the libraries there, and this the rest."""
+"""Code for Linux alone stands in its folder; .importlinter keeps the libraries there, and this the rest."""
 
 from __future__ import annotations
 

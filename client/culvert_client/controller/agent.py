@@ -69,7 +69,7 @@ class Agent:
         options = (
             *_OPTIONS,
             ("grpc.use_local_subchannel_pool", 1),
-            # Whatever stands for it here, the certificate is of this one.
+            # The certificate is of the named address, also if another address stands for it here.
             *([("grpc.ssl_target_name_override", named)] if reached != named else ()),
         )
         address = self.address if reached == named else f"[{reached}]:{port}"

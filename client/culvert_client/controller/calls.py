@@ -30,7 +30,7 @@ def begin(
     beside: Callable[[], Beside],
     consent: Callable[[], Consent],
 ) -> Coroutine[Any, Any, CallEnded]:
-    """What it returns waits for the answer. An opening has begun by then: somebody's page waits for it.
+    """The returned coroutine waits for the answer. An opening has begun by then: somebody's page waits for it.
 
     `udp_port` is where this device sends ESP from; `asked_at` is the `now` at which the call was made.
     """

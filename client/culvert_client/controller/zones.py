@@ -1,4 +1,4 @@
-"""Which DNS zones a controller may claim: no zone whose names have many owners, according to the Public Suffix List."""
+"""Checks the DNS zones that a controller claims: no zone may have names of many owners (Public Suffix List)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the datapath has been told, as a whole each time, and who waits until it has done so.
+"""The states that the datapath was told, each a whole, and the tunnels that wait until it has applied them.
 
 tunnels, blocked ─► Desired ─► differs, is waited for, or was refused a while ago: Apply(number)
                                                                  │

@@ -1,5 +1,5 @@
-"""What of the address space a controller may claim for its tunnels, so that no mistake and no malice of its cuts this
-computer off from its own network, or takes the Internet over (RFC 5735, 6890). Pure.
+"""The address space that a controller may claim for its tunnels, so that no mistake and no malice of its cuts this computer
+off from its own network, or takes the Internet over (RFC 5735, 6890). Pure.
 
 A public prefix that passes here also needs a person's agreement (consent.py).
 """
@@ -42,8 +42,8 @@ _PRIVATE = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What this computer needs to stay in touch: its networks towards the world, the controller's addresses, and those of
-    the name servers that the network gave it."""
+    """The networks that this computer needs to stay in touch: its own towards the world, the controller's addresses, and
+    those of the name servers that the network gave it."""
 
     networks: frozenset[Network] = frozenset()
     controller: frozenset[Address] = frozenset()
@@ -60,7 +60,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class LocalNetwork:
-    """Where the main routing table leads over `device`, without the default routes. `index` is the device's.
+    """A network that the main routing table leads to over `device`, without the default routes. `index` is the device's.
 
     `own`: this computer made the network itself, and it is on link.
     """

@@ -134,8 +134,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class GatewaysAsked:
-    """Which gateways have answered, and which have not. `pinged`: those of the silent ones that answer outside of their
-    tunnels, where an answer through a tunnel was to be had."""
+    """The gateways that have answered, and those that have not. `pinged`: those of the silent ones that answer outside of
+    their tunnels, where an answer through a tunnel was to be had."""
 
     answered: frozenset[str]
     silent: frozenset[str]

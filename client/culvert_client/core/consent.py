@@ -1,4 +1,4 @@
-"""Which public networks an organisation may carry: those in root's settings, and those that a person agreed to. Pure.
+"""The public networks that an organisation may carry: those in root's settings, and those that a person agreed to. Pure.
 
 offered by the controller ─┬─ private, or agreed to ───► protected
                            ├─ public, without an answer ► awaiting: as if the controller had not named it

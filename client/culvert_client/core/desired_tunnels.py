@@ -1,4 +1,4 @@
-"""What the datapath is to hold for an organisation: open tunnels, addresses of closed ones, blocked prefixes. Pure.
+"""The state of the datapath for an organisation: open tunnels, addresses of closed ones, blocked prefixes. Pure.
 
 machines ─► SAs, with packets no longer than their paths ─┐
 names' last tunnels, while profile and gateway stay ──────┼─► Desired

@@ -1,5 +1,5 @@
-"""What of an answer is passed on: addresses that no tunnel carries, or that belong to other hosts, are left out. Where the
-name server has no right address of a resource, the controller's take its place.
+"""Changes an answer before it is passed on: addresses that no tunnel carries, or that belong to other hosts, are left out.
+Where the name server has no right address of a resource, the controller's take its place.
 
 The rest of the answer stays. One family or one address must not take the name from programs that use another one: musl's
 resolver gives a name up when one of its two queries, A and AAAA, fails.

@@ -297,8 +297,8 @@ def id_of(message: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an answer leads to: every address that the asker could connect to, whatever name it stands under; and the names
-    that CNAME and DNAME records lead to from the asked name, in order.
+    """The addresses that an answer leads to, whatever name each stands under; and the names that CNAME and DNAME records
+    lead to from the asked name, in order.
 
     `names_hosts`: the answer may name other hosts and have their addresses, because HTTPS, SVCB or ANY was asked.
     """

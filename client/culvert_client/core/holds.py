@@ -1,4 +1,4 @@
-"""Which DNS answers wait for a tunnel, and for how long.
+"""Decides which DNS answers wait for a tunnel, and for how long.
 
    query held ──► needs a tunnel?
                     │  yes: the profile knows the name or one that it stands for, or TXT says so, or the answer points

@@ -136,7 +136,7 @@ def _hosts(addresses: Iterable[Address]) -> list[Network]:
 
 def _overlapping(mine: Iterable[Network], theirs: Iterable[Network]) -> Iterator[Network]:
     """The overlapping ones of `mine`. Both may be a thousand."""
-    # Of two prefixes that overlap, one holds the other: of theirs, only those that no other of theirs holds count.
+    # One of two prefixes that overlap holds the other: of `theirs`, only those that no other of them holds count.
     spans: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
     for version, first, last in sorted(map(_span, theirs), key=lambda span: (span[0], span[1], -span[2])):
         if not spans[version] or first > spans[version][-1][1]:

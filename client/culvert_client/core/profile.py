@@ -99,8 +99,8 @@ class Profile:
         return self.tunnel_of(fqdn) in self._tunnels
 
     def reached(self, names: Sequence[str]) -> str:
-        """Of a name and those that it stands for, in order: the last one that the profile knows, else the last one inside a
-        managed zone. Policy is about this one."""
+        """The name that policy is about, of a name and those that it stands for, in order: the last one that the profile
+        knows, else the last one inside a managed zone."""
         known = [name for name in names if self.knows(name)]
         managed = known or [name for name in names if self.manages(name)]
         return (managed or names)[-1]

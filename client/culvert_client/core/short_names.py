@@ -26,7 +26,7 @@ _TTL = 5
 
 
 def label_of(fqdn: str) -> str:
-    """Of a name without a dot, alone or below SEARCHED; empty for all others."""
+    """The label of a name without a dot, alone or below SEARCHED; empty for all other names."""
     label = fqdn.removesuffix(f".{SEARCHED}")
     return "" if "." in label else label
 

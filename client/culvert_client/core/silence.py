@@ -1,4 +1,4 @@
-"""Which gateways do not answer. Pure; times are `now` values of the client, in seconds.
+"""Finds the gateways that do not answer. Pure; times are `now` values of the client, in seconds.
 
 Received packets prove that a tunnel works. An unused tunnel receives none, nor does one that only sends. So the client
 asks a doubtful gateway (answering.py): with a probe through its tunnels where the gateway answers one, else with a ping
@@ -115,7 +115,7 @@ def is_unproven(machines: Mapping[str, Machine], carried: Carried) -> bool:
 
 
 def probes(machines: Mapping[str, Machine], gateway: str) -> dict[TunnelId, Address]:
-    """Where to send a probe through each of the gateway's tunnels. All of them: the gateway chooses through which one it
+    """The targets of a probe through each of the gateway's tunnels. All of them: the gateway chooses through which one it
     answers, and has to know where this computer is."""
     return {
         it.tunnel.tunnel_id: it.tunnel.probe.target

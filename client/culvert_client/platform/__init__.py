@@ -1,4 +1,4 @@
-"""What the client asks of the operating system: the interfaces, and a folder for each system that has them.
+"""The client's interfaces to the operating system, and a folder for each system that has them.
 
 The entry points of daemon and command line choose the system here; every other part is given what it needs of it.
 """

@@ -1,4 +1,4 @@
-"""What the client needs of an operating system, one interface for each concern (docs/platforms.md).
+"""Interfaces to an operating system, one for each concern (docs/platforms.md).
 
 A module with these functions conforms as an object with these methods does.
 """
@@ -269,7 +269,7 @@ class Process(Protocol):
 
 
 class SystemView(Protocol):
-    """What `culvert doctor` and `culvert report` see without the daemon."""
+    """The view of the system that `culvert doctor` and `culvert report` have without the daemon."""
 
     def interfaces(self) -> Iterable[tuple[str, IPv4Interface | IPv6Interface]]:
         """Each device's name with an address of it. Raises OSError."""

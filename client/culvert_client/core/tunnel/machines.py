@@ -10,7 +10,7 @@ from culvert_client.core.tunnel.states import Carried, Closing
 
 
 def carried_by(machines: Mapping[str, Machine]) -> Iterator[Carried]:
-    """What the tunnels that are up carry."""
+    """The tunnels that are up, with what they carry."""
     for machine in machines.values():
         if machine.is_up and machine.carried is not None:
             yield machine.carried

@@ -1,4 +1,4 @@
-"""Which program has a local port (proc(5): /proc/net lists sockets by inode, /proc/PID/fd says whose an inode is)."""
+"""Find the program that has a local port (proc(5): /proc/net lists sockets by inode, /proc/PID/fd says whose each is)."""
 
 from __future__ import annotations
 

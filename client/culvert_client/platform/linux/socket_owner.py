@@ -1,4 +1,4 @@
-"""Which user's socket a query came from, according to the kernel (sock_diag(7)). A lookup takes some microseconds.
+"""Finds the user whose socket a query came from, by the kernel (sock_diag(7)). A lookup takes some microseconds.
 
 Sockets on loopback have no SO_PEERCRED. Instead the kernel looks the other socket up by the addresses and ports of both
 ends. It finds that one socket in a hash table, and does not list others.

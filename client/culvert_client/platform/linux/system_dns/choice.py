@@ -1,4 +1,4 @@
-"""Which part of a Linux system has the say in name service, and what a resolv.conf says. Pure.
+"""Finds the part of a Linux system that has the say in name service, and reads resolv.conf. Pure.
 
 resolv.conf leads to           and                    then
 ───────────────────────────    ───────────────────    ───────────────────────────────────────────────────────────────
