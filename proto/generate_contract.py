@@ -63,7 +63,7 @@ def _python(contract: dict[str, Any]) -> str:
         "",
     ]
     lines += [f"    {name.upper()} = {number}" for name, number in contract["protocols"].items()]
-    lines += ["", "", "class Suite(enum.StrEnum):", '    """How an SA encrypts and authenticates."""', ""]
+    lines += ["", "", "class Suite(enum.StrEnum):", '    """The algorithms of an SA."""', ""]
     for name, it in contract["suites"].items():
         fields = ("number", "key", "salt", "integrity", "iv", "icv", "block")
         lengths = ", ".join(str(it[field]) for field in fields)
@@ -127,7 +127,7 @@ def _rust_esp(contract: dict[str, Any]) -> str:
     lines += ["/// Bytes of the longest wrapped key; a shorter one stands right-aligned behind zeros."]
     lines += [f"pub const WRAPPED_KEY_LEN: usize = {_wrapped(contract)};", ""]
     lines += [
-        "/// How an SA encrypts and authenticates; the number is p4/gateway/esp_engine.p4's.",
+        "/// The algorithms of an SA; the number is p4/gateway/esp_engine.p4's.",
         "#[repr(u8)]",
     ]
     lines += ["#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]", "pub enum Suite {"]
@@ -171,7 +171,7 @@ def _rust_causes(causes: dict[str, str]) -> str:
     lines = [
         f"//! {NOTE}",
         "",
-        "/// Why a packet went no further.",
+        "/// The cause of a dropped packet.",
         "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
     ]
     lines += ["pub enum Cause {"]

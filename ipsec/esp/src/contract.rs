@@ -11,7 +11,7 @@ pub(crate) const MAX_KEY_MATERIAL_LEN: usize = 64;
 /// Bytes of the longest wrapped key; a shorter one stands right-aligned behind zeros.
 pub const WRAPPED_KEY_LEN: usize = 72;
 
-/// How an SA encrypts and authenticates; the number is p4/gateway/esp_engine.p4's.
+/// The algorithms of an SA; the number is p4/gateway/esp_engine.p4's.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {

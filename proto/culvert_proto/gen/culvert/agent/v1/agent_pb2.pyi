@@ -56,7 +56,7 @@ class _SuiteEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Suite.ValueType
     """RFC 3602, 4868: 32 of key, 32 of integrity key."""
 
 class Suite(_Suite, metaclass=_SuiteEnumTypeWrapper):
-    """How an SA encrypts and authenticates. From 129 on: legacy, which a device refuses unless its own configuration allows it."""
+    """The algorithms of an SA. From 129 on: legacy, which a device refuses unless its own configuration allows it."""
 
 SUITE_UNSPECIFIED: Suite.ValueType  # 0
 SUITE_AES_GCM_256: Suite.ValueType  # 1
@@ -104,7 +104,7 @@ class WatchRequest(_message.Message):
     client_version: _builtins.str
     @_builtins.property
     def posture(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What the device says of itself, for people to read: "os": "Debian 13". At most 32 facts, names of 64 and values of 256 characters."""
+        """Facts that the device reports of itself, for people to read: "os": "Debian 13". At most 32 facts, names of 64 and values of 256 characters."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ Global___WatchResponse: _TypeAlias = WatchResponse  # noqa: Y015
 
 @_typing.final
 class Profile(_message.Message):
-    """What the device may trust (DESIGN D11): zones, prefixes and gateways come from here, never from DNS."""
+    """The facts that the device may trust (DESIGN D11): zones, prefixes and gateways come from here, never from DNS."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -253,7 +253,7 @@ class Resource(_message.Message):
     """One name, or "*." and a suffix: every name below it that no other resource is nearer to."""
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where the name leads to; none for a wildcard, whose names others publish."""
+        """Addresses of the name; none for a wildcard, whose names others publish."""
 
     @_builtins.property
     def gateways(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -384,7 +384,7 @@ class ProveCodeResponse(_message.Message):
     code_valid_until: _builtins.int
     """Unix seconds."""
     recovery_codes_left: _builtins.int
-    """How many are left, where one was used up."""
+    """Codes that are left, if one was used up."""
     def __init__(
         self,
         *,
@@ -421,7 +421,7 @@ class OpenTunnelRequest(_message.Message):
     """
     @_builtins.property
     def distances(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayDistance]:
-        """Where a resource's gateways have weights, near ones are tried first, by the round trips that are known."""
+        """Known round trips to gateways: near ones are tried first where a resource's gateways have weights."""
 
     def __init__(
         self,
@@ -480,7 +480,7 @@ class OpenTunnelResponse(_message.Message):
     DECIDED_US_FIELD_NUMBER: _builtins.int
     PROGRAMMED_US_FIELD_NUMBER: _builtins.int
     decided_us: _builtins.int
-    """Where the time went, for the person's time line; microseconds from the arrival of the request."""
+    """Steps of the request, for the person's time line; in microseconds from its arrival."""
     programmed_us: _builtins.int
     @_builtins.property
     def tunnel(self) -> Global___Tunnel: ...
@@ -537,11 +537,11 @@ class Tunnel(_message.Message):
     inner_address6: _builtins.str
     """The same for IPv6; empty when no IPv6 goes through this tunnel."""
     precedence: _builtins.int
-    """Of two tunnels of a device that could carry a packet, the one with the longer prefix for it does, at both ends
-    (RFC 4301 section 4.4.1); of equally long ones, the one where this is higher.
+    """If two tunnels of a device could carry a packet, the one with the longer prefix for it does, at both ends (RFC 4301
+    section 4.4.1); of equally long ones, the one where this is higher.
     """
     path_mtu: _builtins.int
-    """What the device has told of this tunnel's path last, as in SetPathMtuRequest; 0: nothing."""
+    """The path MTU that the device has told last, as in SetPathMtuRequest; 0: none."""
     @_builtins.property
     def gateway(self) -> Global___Gateway: ...
     @_builtins.property
@@ -550,11 +550,11 @@ class Tunnel(_message.Message):
 
     @_builtins.property
     def selectors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Selector]:
-        """What of the prefixes goes through this tunnel; none: everything."""
+        """Selectors of this tunnel's packets within the prefixes; none: everything."""
 
     @_builtins.property
     def probe(self) -> Global___Probe:
-        """How the device finds out whether the gateway answers; absent when it cannot."""
+        """The probe by which the device finds out whether the gateway answers; absent when it cannot."""
 
     def __init__(
         self,
@@ -626,7 +626,7 @@ class Selector(_message.Message):
     protocol: _builtins.int
     """IANA's number; 0 for all."""
     first_port: _builtins.int
-    """Of TCP and UDP; 0 and 65535 for all."""
+    """Ports of TCP and UDP; 0 and 65535 for all."""
     last_port: _builtins.int
     def __init__(
         self,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AgentServiceStub:
-    """What a device asks of the controller. Every call but Watch is one question with one answer.
+    """A device's calls to the controller. Every call but Watch is one question with one answer.
     """
 
     def __init__(self, channel):
@@ -78,7 +78,7 @@ class AgentServiceStub:
 
 
 class AgentServiceServicer:
-    """What a device asks of the controller. Every call but Watch is one question with one answer.
+    """A device's calls to the controller. Every call but Watch is one question with one answer.
     """
 
     def Watch(self, request, context):
@@ -190,7 +190,7 @@ def add_AgentServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AgentService:
-    """What a device asks of the controller. Every call but Watch is one question with one answer.
+    """A device's calls to the controller. Every call but Watch is one question with one answer.
     """
 
     @staticmethod

@@ -40,7 +40,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AgentServiceStub:
-    """What a device asks of the controller. Every call but Watch is one question with one answer."""
+    """A device's calls to the controller. Every call but Watch is one question with one answer."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -67,7 +67,7 @@ class AgentServiceStub:
 
 @_typing.type_check_only
 class AgentServiceAsyncStub(AgentServiceStub):
-    """What a device asks of the controller. Every call but Watch is one question with one answer."""
+    """A device's calls to the controller. Every call but Watch is one question with one answer."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Watch: _aio.UnaryStreamMultiCallable[_agent_pb2.WatchRequest, _agent_pb2.WatchResponse]  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class AgentServiceAsyncStub(AgentServiceStub):
     """
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What a device asks of the controller. Every call but Watch is one question with one answer."""
+    """A device's calls to the controller. Every call but Watch is one question with one answer."""
 
     @_abc_1.abstractmethod
     def Watch(

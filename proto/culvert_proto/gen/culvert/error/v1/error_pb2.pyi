@@ -29,7 +29,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     DESCRIPTOR: _descriptor.EnumDescriptor
     REASON_UNSPECIFIED: _Reason.ValueType  # 0
     REASON_NOT_ENROLLED: _Reason.ValueType  # 1
-    """Who is asking."""
+    """The caller's identity."""
     REASON_CERTIFICATE_UNKNOWN: _Reason.ValueType  # 2
     REASON_DEVICE_REVOKED: _Reason.ValueType  # 3
     REASON_INVITATION_INVALID: _Reason.ValueType  # 4
@@ -49,7 +49,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_OIDC_REFUSED: _Reason.ValueType  # 18
     REASON_OIDC_UNKNOWN: _Reason.ValueType  # 19
     REASON_NO_POLICY: _Reason.ValueType  # 20
-    """What is asked for."""
+    """Faults of the demand."""
     REASON_NAME_UNKNOWN: _Reason.ValueType  # 21
     REASON_TUNNEL_UNKNOWN: _Reason.ValueType  # 22
     REASON_GENERATION_STALE: _Reason.ValueType  # 23
@@ -70,7 +70,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_OIDC_STALE: _Reason.ValueType  # 38
     REASON_IDEMPOTENCY_ANSWER_LOST: _Reason.ValueType  # 39
     REASON_GATEWAY_DOWN: _Reason.ValueType  # 40
-    """What stands in the way."""
+    """Obstacles on the way to a tunnel."""
     REASON_GATEWAY_REFUSED: _Reason.ValueType  # 41
     REASON_POOL_EXHAUSTED: _Reason.ValueType  # 42
     REASON_CONTROLLER_UNREACHABLE: _Reason.ValueType  # 43
@@ -98,25 +98,25 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_PEER_SILENT: _Reason.ValueType  # 64
     REASON_TUNNEL_OUTDATED: _Reason.ValueType  # 65
     REASON_POSTURE_NOT_MET: _Reason.ValueType  # 70
-    """What is asked for, further."""
+    """Faults of the demand, continued."""
     REASON_METHOD_NOT_ALLOWED: _Reason.ValueType  # 71
-    """What is wrong with a request to the REST API."""
+    """Faults of a request to the REST API."""
     REASON_BODY_TOO_LARGE: _Reason.ValueType  # 72
     REASON_BODY_LATE: _Reason.ValueType  # 73
     REASON_MEDIA_TYPE_UNSUPPORTED: _Reason.ValueType  # 74
     REASON_REQUEST_MALFORMED: _Reason.ValueType  # 79
     REASON_ADDRESS_COLLISION: _Reason.ValueType  # 80
-    """What stands in the way, further."""
+    """Obstacles on the way to a tunnel, continued."""
     REASON_DNS_REBINDING: _Reason.ValueType  # 81
     REASON_CAPTIVE_PORTAL: _Reason.ValueType  # 82
     REASON_RESOURCE_IN_USE: _Reason.ValueType  # 83
     REASON_ORGANISATIONS_COLLIDE: _Reason.ValueType  # 84
-    """Of two organisations that a computer is enrolled with."""
+    """Conflicts of two organisations that a computer is enrolled with."""
     REASON_ORGANISATION_UNCLEAR: _Reason.ValueType  # 85
     REASON_CONSENT_NEEDED: _Reason.ValueType  # 86
     """A public network needs the person's agreement."""
     REASON_GATEWAY_NAME_RESERVED: _Reason.ValueType  # 120
-    """What is wrong with a gateway's name or keys."""
+    """Faults of a gateway's name or keys."""
     REASON_GATEWAY_KEY_UNKNOWN: _Reason.ValueType  # 121
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
@@ -153,9 +153,9 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_DNS_CLOCK_WRONG: _Reason.ValueType  # 158
     REASON_STATE_UNREADABLE: _Reason.ValueType  # 160
     REASON_NAME_NOT_OFFERED: _Reason.ValueType  # 170
-    """What the person may open has no such name; whether anything else has it is not told."""
+    """The person may open nothing of this name; whether anything else has it is not told."""
     REASON_LOCAL_NETWORK_OPEN: _Reason.ValueType  # 180
-    """What is the matter with a computer's own networks, as long as it lasts."""
+    """Faults of a computer's own networks, as long as they last."""
     REASON_LOCAL_NETWORK_BLOCKED: _Reason.ValueType  # 181
     REASON_LOCAL_NETWORK_UNPROTECTED: _Reason.ValueType  # 182
     REASON_DNS_SETTINGS_CONTESTED: _Reason.ValueType  # 190
@@ -191,7 +191,7 @@ class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
 
 REASON_UNSPECIFIED: Reason.ValueType  # 0
 REASON_NOT_ENROLLED: Reason.ValueType  # 1
-"""Who is asking."""
+"""The caller's identity."""
 REASON_CERTIFICATE_UNKNOWN: Reason.ValueType  # 2
 REASON_DEVICE_REVOKED: Reason.ValueType  # 3
 REASON_INVITATION_INVALID: Reason.ValueType  # 4
@@ -211,7 +211,7 @@ REASON_PASSKEY_REFUSED: Reason.ValueType  # 17
 REASON_OIDC_REFUSED: Reason.ValueType  # 18
 REASON_OIDC_UNKNOWN: Reason.ValueType  # 19
 REASON_NO_POLICY: Reason.ValueType  # 20
-"""What is asked for."""
+"""Faults of the demand."""
 REASON_NAME_UNKNOWN: Reason.ValueType  # 21
 REASON_TUNNEL_UNKNOWN: Reason.ValueType  # 22
 REASON_GENERATION_STALE: Reason.ValueType  # 23
@@ -232,7 +232,7 @@ REASON_VERSION_STALE: Reason.ValueType  # 37
 REASON_OIDC_STALE: Reason.ValueType  # 38
 REASON_IDEMPOTENCY_ANSWER_LOST: Reason.ValueType  # 39
 REASON_GATEWAY_DOWN: Reason.ValueType  # 40
-"""What stands in the way."""
+"""Obstacles on the way to a tunnel."""
 REASON_GATEWAY_REFUSED: Reason.ValueType  # 41
 REASON_POOL_EXHAUSTED: Reason.ValueType  # 42
 REASON_CONTROLLER_UNREACHABLE: Reason.ValueType  # 43
@@ -260,25 +260,25 @@ REASON_SA_LOST: Reason.ValueType  # 63
 REASON_PEER_SILENT: Reason.ValueType  # 64
 REASON_TUNNEL_OUTDATED: Reason.ValueType  # 65
 REASON_POSTURE_NOT_MET: Reason.ValueType  # 70
-"""What is asked for, further."""
+"""Faults of the demand, continued."""
 REASON_METHOD_NOT_ALLOWED: Reason.ValueType  # 71
-"""What is wrong with a request to the REST API."""
+"""Faults of a request to the REST API."""
 REASON_BODY_TOO_LARGE: Reason.ValueType  # 72
 REASON_BODY_LATE: Reason.ValueType  # 73
 REASON_MEDIA_TYPE_UNSUPPORTED: Reason.ValueType  # 74
 REASON_REQUEST_MALFORMED: Reason.ValueType  # 79
 REASON_ADDRESS_COLLISION: Reason.ValueType  # 80
-"""What stands in the way, further."""
+"""Obstacles on the way to a tunnel, continued."""
 REASON_DNS_REBINDING: Reason.ValueType  # 81
 REASON_CAPTIVE_PORTAL: Reason.ValueType  # 82
 REASON_RESOURCE_IN_USE: Reason.ValueType  # 83
 REASON_ORGANISATIONS_COLLIDE: Reason.ValueType  # 84
-"""Of two organisations that a computer is enrolled with."""
+"""Conflicts of two organisations that a computer is enrolled with."""
 REASON_ORGANISATION_UNCLEAR: Reason.ValueType  # 85
 REASON_CONSENT_NEEDED: Reason.ValueType  # 86
 """A public network needs the person's agreement."""
 REASON_GATEWAY_NAME_RESERVED: Reason.ValueType  # 120
-"""What is wrong with a gateway's name or keys."""
+"""Faults of a gateway's name or keys."""
 REASON_GATEWAY_KEY_UNKNOWN: Reason.ValueType  # 121
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
@@ -315,9 +315,9 @@ REASON_DNS_TRANSFER_REFUSED: Reason.ValueType  # 157
 REASON_DNS_CLOCK_WRONG: Reason.ValueType  # 158
 REASON_STATE_UNREADABLE: Reason.ValueType  # 160
 REASON_NAME_NOT_OFFERED: Reason.ValueType  # 170
-"""What the person may open has no such name; whether anything else has it is not told."""
+"""The person may open nothing of this name; whether anything else has it is not told."""
 REASON_LOCAL_NETWORK_OPEN: Reason.ValueType  # 180
-"""What is the matter with a computer's own networks, as long as it lasts."""
+"""Faults of a computer's own networks, as long as they last."""
 REASON_LOCAL_NETWORK_BLOCKED: Reason.ValueType  # 181
 REASON_LOCAL_NETWORK_UNPROTECTED: Reason.ValueType  # 182
 REASON_DNS_SETTINGS_CONTESTED: Reason.ValueType  # 190
@@ -401,12 +401,12 @@ class Error(_message.Message):
     PHRASES_FIELD_NUMBER: _builtins.int
     reason: Global___Reason.ValueType
     message: _builtins.str
-    """What happened, with the names of this case: "No policy lets alice reach git.corp.example." """
+    """The event, with the names of this case: "No policy lets alice reach git.corp.example." """
     remedy: _builtins.str
-    """What the person can do next: "Ask bob@corp.example, who owns it." """
+    """The person's next step: "Ask bob@corp.example, who owns it." """
     @_builtins.property
     def fields(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What the two name, by the catalogue's names: {"user": "alice", "name": "git.corp.example", "owner": "bob@corp.example"}."""
+        """The names in both texts, by the catalogue's names: {"user": "alice", "name": "git.corp.example", "owner": "bob@corp.example"}."""
 
     @_builtins.property
     def phrases(self) -> _containers.MessageMap[_builtins.str, Global___Phrase]:

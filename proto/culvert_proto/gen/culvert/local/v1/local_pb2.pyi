@@ -224,7 +224,7 @@ class Status(_message.Message):
     def declined_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_error_pb2.Error]:
-        """What is the matter with this computer, whatever the organisation. What is about its own networks is for owners and root."""
+        """Faults of this computer, whatever the organisation. Those of its own networks are for owners and root."""
 
     def __init__(
         self,
@@ -734,7 +734,7 @@ class EnrollResponse(_message.Message):
     totp_uri: _builtins.str
     """otpauth:// URI for the person's authenticator. Shown once, kept nowhere on this computer."""
     organisation: _builtins.str
-    """Whose codes these are, where there are several."""
+    """The controller whose codes these are, where there are several."""
     @_builtins.property
     def recovery_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Each stands in for a code once, when the authenticator is gone. Shown once, kept nowhere on this computer."""
@@ -817,7 +817,7 @@ class SubmitCodeRequest(_message.Message):
     code: _builtins.str
     """Six digits, or a recovery code."""
     organisation: _builtins.str
-    """Whose code it is: a code goes to no other controller. May be empty where there is one alone."""
+    """The controller whose code it is: a code goes to no other. May be empty where there is one alone."""
     def __init__(
         self,
         *,
@@ -841,7 +841,7 @@ class SubmitCodeResponse(_message.Message):
     code_valid_until: _builtins.int
     """Unix seconds."""
     recovery_codes_left: _builtins.int
-    """How many are left, where one was used up."""
+    """Codes that are left, if one was used up."""
     def __init__(
         self,
         *,
@@ -1110,7 +1110,7 @@ Global___ExamineRequest: _TypeAlias = ExamineRequest  # noqa: Y015
 
 @_typing.final
 class ExamineResponse(_message.Message):
-    """What was seen, for `culvert doctor` to judge."""
+    """The daemon's observations, for `culvert doctor` to judge."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1146,7 +1146,7 @@ class ExamineResponse(_message.Message):
     def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___NameAnswer]: ...
     @_builtins.property
     def controller_error(self) -> _error_pb2.Error:
-        """What a new connection with the controller fails with; absent when it accepts this device."""
+        """The error of a new connection with the controller; absent when it accepts this device."""
 
     def __init__(
         self,
@@ -1235,7 +1235,7 @@ Global___TunnelPath: _TypeAlias = TunnelPath  # noqa: Y015
 
 @_typing.final
 class NameAnswer(_message.Message):
-    """What the name server says of a resource's name."""
+    """The name server's answer for a resource's name."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LocalServiceStub:
-    """What the tray and the CLI ask of the daemon.
+    """Calls of the tray and the CLI to the daemon.
     """
 
     def __init__(self, channel):
@@ -103,7 +103,7 @@ class LocalServiceStub:
 
 
 class LocalServiceServicer:
-    """What the tray and the CLI ask of the daemon.
+    """Calls of the tray and the CLI to the daemon.
     """
 
     def GetStatus(self, request, context):
@@ -120,7 +120,7 @@ class LocalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchActivity(self, request, context):
-        """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's.
+        """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -272,7 +272,7 @@ def add_LocalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LocalService:
-    """What the tray and the CLI ask of the daemon.
+    """Calls of the tray and the CLI to the daemon.
     """
 
     @staticmethod

@@ -29,7 +29,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LocalServiceStub:
-    """What the tray and the CLI ask of the daemon."""
+    """Calls of the tray and the CLI to the daemon."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,7 +39,7 @@ class LocalServiceStub:
     WatchStatus: _grpc.UnaryStreamMultiCallable[_local_pb2.WatchStatusRequest, _local_pb2.WatchStatusResponse]
     """The status now, then again at each change."""
     WatchActivity: _grpc.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]
-    """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
+    """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root."""
     Enroll: _grpc.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]
     """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
     those that are there, and the same controller's takes the place of what was enrolled with it.
@@ -63,14 +63,14 @@ class LocalServiceStub:
 
 @_typing.type_check_only
 class LocalServiceAsyncStub(LocalServiceStub):
-    """What the tray and the CLI ask of the daemon."""
+    """Calls of the tray and the CLI to the daemon."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetStatus: _aio.UnaryUnaryMultiCallable[_local_pb2.GetStatusRequest, _local_pb2.GetStatusResponse]  # type: ignore[assignment]
     WatchStatus: _aio.UnaryStreamMultiCallable[_local_pb2.WatchStatusRequest, _local_pb2.WatchStatusResponse]  # type: ignore[assignment]
     """The status now, then again at each change."""
     WatchActivity: _aio.UnaryStreamMultiCallable[_local_pb2.WatchActivityRequest, _local_pb2.WatchActivityResponse]  # type: ignore[assignment]
-    """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
+    """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root."""
     Enroll: _aio.UnaryUnaryMultiCallable[_local_pb2.EnrollRequest, _local_pb2.EnrollResponse]  # type: ignore[assignment]
     """Enrols this computer with an invitation link. The caller becomes the owner. Another controller's organisation is added to
     those that are there, and the same controller's takes the place of what was enrolled with it.
@@ -93,7 +93,7 @@ class LocalServiceAsyncStub(LocalServiceStub):
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
 
 class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What the tray and the CLI ask of the daemon."""
+    """Calls of the tray and the CLI to the daemon."""
 
     @_abc_1.abstractmethod
     def GetStatus(
@@ -116,7 +116,7 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _local_pb2.WatchActivityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_local_pb2.WatchActivityResponse], _abc.AsyncIterator[_local_pb2.WatchActivityResponse]]:
-        """What has happened, oldest first, at most the newest 500; then, if wanted, what happens. The owner's and root's."""
+        """Past activities, oldest first, at most the newest 500; then, if wanted, new ones. For the owner and root."""
 
     @_abc_1.abstractmethod
     def Enroll(
