@@ -1,14 +1,15 @@
 import { Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { IconServerOff } from "@tabler/icons-react";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 
 import { useGateways, useTraffic, useTunnelsBy, type Gateway } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EmptyList } from "../shared/EmptyList";
 import { ButtonLink } from "../shared/links";
-import { TimeSince } from "../shared/TimeSince";
-import { PageHead } from "../shared/PageHead";
 import { Loading } from "../shared/Loading";
+import { PageHead } from "../shared/PageHead";
+import { TimeSince } from "../shared/TimeSince";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { BundleDialog } from "./BundleDialog";
 import { DrainDialog, UndrainButton } from "./DrainDialog";
@@ -16,7 +17,6 @@ import { DropsSection, useSamples } from "./DropsSection";
 import { trip } from "./samples";
 import { driftOf, keysOf, stateOf } from "./state";
 import { TablesSection } from "./TablesSection";
-import { IconServerOff } from "@tabler/icons-react";
 
 const TUNNELS_MAX = 50;
 
@@ -39,10 +39,10 @@ export function GatewayPage() {
         It may have been deleted.
       </EmptyList>
     );
-  return <Shown gateway={gateway} />;
+  return <GatewayDetails gateway={gateway} />;
 }
 
-function Shown({ gateway }: { gateway: Gateway }) {
+function GatewayDetails({ gateway }: { gateway: Gateway }) {
   const mayWrite = useMayWrite("gateways");
   const [draining, setDraining] = useState(false);
   // Fixed when the dialog opens: the download itself makes the next bundle a replacement.
@@ -53,7 +53,7 @@ function Shown({ gateway }: { gateway: Gateway }) {
   const rates = useTraffic().rows ?? undefined;
   const tunnels = useTunnelsBy("gateway").get(gateway.name) ?? [];
   const { word, colour } = stateOf(gateway);
-  const facts: [string, React.ReactNode][] = [
+  const facts: [string, ReactNode][] = [
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
@@ -129,6 +129,6 @@ function Shown({ gateway }: { gateway: Gateway }) {
   );
 }
 
-function Mono({ children }: { children: React.ReactNode }) {
+function Mono({ children }: { children: ReactNode }) {
   return <span className="mono">{children}</span>;
 }

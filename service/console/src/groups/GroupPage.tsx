@@ -34,12 +34,12 @@ export function GroupPage() {
   const found = useQuery(groupQuery(name));
   return (
     <LoadedPage query={found} name={name} list="/groups">
-      {(it) => <Shown key={name} found={it} />}
+      {(it) => <GroupEditor key={name} found={it} />}
     </LoadedPage>
   );
 }
 
-function Shown({ found }: { found: Tagged<Group> }) {
+function GroupEditor({ found }: { found: Tagged<Group> }) {
   const { name } = found.row;
   const navigate = useNavigate();
   const queries = useQueryClient();

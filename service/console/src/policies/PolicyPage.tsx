@@ -29,12 +29,12 @@ export function PolicyPage() {
   const found = useQuery(policyQuery(name));
   return (
     <LoadedPage query={found} name={name} list="/policies">
-      {(it) => <Shown key={name} found={it} />}
+      {(it) => <PolicyEditor key={name} found={it} />}
     </LoadedPage>
   );
 }
 
-function Shown({ found }: { found: Tagged<Policy> }) {
+function PolicyEditor({ found }: { found: Tagged<Policy> }) {
   const { name } = found.row;
   const navigate = useNavigate();
   const queries = useQueryClient();

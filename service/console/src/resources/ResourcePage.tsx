@@ -30,12 +30,12 @@ export function ResourcePage() {
   const found = useQuery(resourceQuery(name));
   return (
     <LoadedPage query={found} name={name} list="/resources">
-      {(it) => <Shown key={name} found={it} />}
+      {(it) => <ResourceEditor key={name} found={it} />}
     </LoadedPage>
   );
 }
 
-function Shown({ found }: { found: Tagged<Resource> }) {
+function ResourceEditor({ found }: { found: Tagged<Resource> }) {
   const { name, fqdn, display_name } = found.row;
   const inDns = encoded(fqdn, display_name);
   const navigate = useNavigate();

@@ -31,12 +31,12 @@ export function SiteTunnelPage() {
   const found = useQuery(siteTunnelQuery(name));
   return (
     <LoadedPage query={found} name={name} list="/site-tunnels">
-      {(it) => <Shown key={name} found={it} />}
+      {(it) => <SiteTunnelEditor key={name} found={it} />}
     </LoadedPage>
   );
 }
 
-function Shown({ found }: { found: Tagged<SiteTunnel> }) {
+function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
   const { name, ends, reason, effective_suite, keyed_at } = found.row;
   const queries = useQueryClient();
   const mayWrite = useMayWrite("site-tunnels");
