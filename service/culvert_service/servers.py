@@ -86,7 +86,7 @@ class AgentPort:
 
     async def start(self) -> None:
         """Raises ConfigurationError, and what the database does."""
-        server = self._server = self._listening()
+        server = self._server = self._listen()
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
         await self._revocations.start(server.deny)
         server.start(self._servicer.limited)
@@ -97,7 +97,7 @@ class AgentPort:
         if self._server is not None:
             await self._server.stop(GRACE_SECONDS)
 
-    def _listening(self) -> Server:
+    def _listen(self) -> Server:
         own = self._own
 
         def shown() -> Shown:
@@ -133,7 +133,7 @@ class RestPort:
 
     async def start(self) -> None:
         """Raises ConfigurationError."""
-        front = self._front = self._listening()
+        front = self._front = self._listen()
         self._serving = asyncio.create_task(self._requests.serve(sockets=[]), name="REST")
         front.start(self._requests.take)
 
@@ -147,7 +147,7 @@ class RestPort:
             _log.error("requests did not end")
         await self._front.stop(GRACE_SECONDS)
 
-    def _listening(self) -> RestServer:
+    def _listen(self) -> RestServer:
         own, settings = self._own, self._settings
         host, port = split_listen(settings.rest_listen)
         try:
@@ -191,16 +191,16 @@ def _problem(error: CulvertError) -> bytes:
 
 
 class _Requests(uvicorn.Server):
-    """Serves sockets that the front hands over, and listens on none. Leaves signals to the process."""
+    """Serves sockets that the front hands over, and listens on none. The process handles signals, not uvicorn."""
 
     def __init__(self, app: FastAPI) -> None:
         config = uvicorn.Config(
-            _TellingFront(app),
+            _MarkAdmitted(app),
             http=_Request,
             log_config=None,
             access_log=False,
             server_header=False,
-            # The front tells the caller's address; uvicorn must not read it from headers.
+            # The front gives the caller's address to `take`; uvicorn must not read it from headers.
             proxy_headers=False,
             lifespan="off",
             ws="none",
@@ -208,17 +208,17 @@ class _Requests(uvicorn.Server):
         )
         config.load()
         super().__init__(config)
-        self._coming: set[asyncio.Task[object]] = set()
+        self._connecting: set[asyncio.Task[object]] = set()
 
-    def take(self, one: socket.socket, source: str) -> None:
+    def take(self, connection: socket.socket, source: str) -> None:
         loop = asyncio.get_running_loop()
 
         def request() -> _Request:
             return _Request(self.config, self.server_state, {}, loop, source=source)
 
-        task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(request, one))
-        self._coming.add(task)
-        task.add_done_callback(self._coming.discard)
+        task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(request, connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
     @contextlib.contextmanager
     def capture_signals(self):
@@ -238,16 +238,16 @@ class _Request(H11Protocol):
         self.scheme = "https"
 
 
-class _TellingFront:
-    """ASGI middleware: marks the answers to authenticated callers for the front."""
+class _MarkAdmitted:
+    """ASGI middleware: marks the answers to authenticated callers with a header for the front."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def telling(message: Message) -> None:
+        async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start" and scope.get("state", {}).get("admitted"):
                 message["headers"] = [*message.get("headers", ()), _ADMITTED]
             await send(message)
 
-        await self._app(scope, receive, telling)
+        await self._app(scope, receive, send_marked)
