@@ -9,7 +9,7 @@ from culvert_client.platform.linux.system_dns.choice import (
     NETWORK_MANAGER_NAME,
     RESOLVED_NAME,
     Facts,
-    Way,
+    SettingsOwner,
     author,
     choose,
     name_servers,
@@ -34,40 +34,66 @@ NM_FILE, DEBIAN_FILE = "/run/NetworkManager/resolv.conf", "/run/resolvconf/resol
 
 
 @pytest.mark.parametrize(
-    ("facts", "way"),
+    ("facts", "owner"),
     [
-        pytest.param(Facts(STUB, STUB_FILE, RESOLVED | NM), Way.RESOLVED, id="Ubuntu and Fedora desktops"),
-        pytest.param(Facts(STUB, STUB_FILE, RESOLVED), Way.RESOLVED, id="a server with networkd"),
         pytest.param(
-            Facts("nameserver 127.0.0.54\n", None, RESOLVED), Way.RESOLVED, id="resolved's other stub"
+            Facts(STUB, STUB_FILE, RESOLVED | NM), SettingsOwner.RESOLVED, id="Ubuntu and Fedora desktops"
+        ),
+        pytest.param(Facts(STUB, STUB_FILE, RESOLVED), SettingsOwner.RESOLVED, id="a server with networkd"),
+        pytest.param(
+            Facts("nameserver 127.0.0.54\n", None, RESOLVED),
+            SettingsOwner.RESOLVED,
+            id="resolved's other stub",
         ),
         pytest.param(
-            Facts(STUB, STUB_FILE, RESOLVED, Way.OPENRESOLV), Way.RESOLVED, id="openresolv beside it"
+            Facts(STUB, STUB_FILE, RESOLVED, SettingsOwner.OPENRESOLV),
+            SettingsOwner.RESOLVED,
+            id="openresolv beside it",
         ),
         pytest.param(
-            Facts(UPLINK, UPLINK_FILE, RESOLVED), Way.FILE, id="resolved, but programs go around it"
+            Facts(UPLINK, UPLINK_FILE, RESOLVED), SettingsOwner.FILE, id="resolved, but programs go around it"
         ),
-        pytest.param(Facts(STUB + PLAIN, None, RESOLVED), Way.FILE, id="resolved is one of two servers"),
-        pytest.param(Facts(PLAIN, None, RESOLVED | NM), Way.FILE, id="resolved runs, written by hand"),
-        pytest.param(Facts(STUB, STUB_FILE, NEITHER), Way.FILE, id="resolved was stopped"),
-        pytest.param(Facts(BY_NM, None, NM), Way.NETWORK_MANAGER, id="Debian desktop"),
-        pytest.param(Facts(BY_NM, NM_FILE, NM), Way.NETWORK_MANAGER, id="NetworkManager by a link"),
-        pytest.param(Facts(BY_NM, None, NEITHER), Way.FILE, id="NetworkManager was stopped"),
-        pytest.param(Facts(PLAIN, None, NM), Way.FILE, id="NetworkManager with dns=none"),
         pytest.param(
-            Facts(BY_DEBIAN, DEBIAN_FILE, NM, Way.RESOLVCONF), Way.RESOLVCONF, id="NM by resolvconf"
+            Facts(STUB + PLAIN, None, RESOLVED), SettingsOwner.FILE, id="resolved is one of two servers"
         ),
-        pytest.param(Facts(BY_DEBIAN, DEBIAN_FILE, (), Way.RESOLVCONF), Way.RESOLVCONF, id="old Debian"),
-        pytest.param(Facts(BY_OPENRESOLV, None, (), Way.OPENRESOLV), Way.OPENRESOLV, id="Void and Alpine"),
-        pytest.param(Facts(BY_DEBIAN, DEBIAN_FILE, (), None), Way.FILE, id="resolvconf was removed"),
-        pytest.param(Facts(PLAIN, None, (), Way.RESOLVCONF), Way.FILE, id="resolvconf without its link"),
-        pytest.param(Facts(BY_WSL), Way.FILE, id="WSL"),
-        pytest.param(Facts(PLAIN), Way.FILE, id="dhclient, or by hand"),
-        pytest.param(Facts(""), Way.FILE, id="no file"),
+        pytest.param(
+            Facts(PLAIN, None, RESOLVED | NM), SettingsOwner.FILE, id="resolved runs, written by hand"
+        ),
+        pytest.param(Facts(STUB, STUB_FILE, NEITHER), SettingsOwner.FILE, id="resolved was stopped"),
+        pytest.param(Facts(BY_NM, None, NM), SettingsOwner.NETWORK_MANAGER, id="Debian desktop"),
+        pytest.param(Facts(BY_NM, NM_FILE, NM), SettingsOwner.NETWORK_MANAGER, id="NetworkManager by a link"),
+        pytest.param(Facts(BY_NM, None, NEITHER), SettingsOwner.FILE, id="NetworkManager was stopped"),
+        pytest.param(Facts(PLAIN, None, NM), SettingsOwner.FILE, id="NetworkManager with dns=none"),
+        pytest.param(
+            Facts(BY_DEBIAN, DEBIAN_FILE, NM, SettingsOwner.RESOLVCONF),
+            SettingsOwner.RESOLVCONF,
+            id="NM by resolvconf",
+        ),
+        pytest.param(
+            Facts(BY_DEBIAN, DEBIAN_FILE, (), SettingsOwner.RESOLVCONF),
+            SettingsOwner.RESOLVCONF,
+            id="old Debian",
+        ),
+        pytest.param(
+            Facts(BY_OPENRESOLV, None, (), SettingsOwner.OPENRESOLV),
+            SettingsOwner.OPENRESOLV,
+            id="Void and Alpine",
+        ),
+        pytest.param(
+            Facts(BY_DEBIAN, DEBIAN_FILE, (), None), SettingsOwner.FILE, id="resolvconf was removed"
+        ),
+        pytest.param(
+            Facts(PLAIN, None, (), SettingsOwner.RESOLVCONF),
+            SettingsOwner.FILE,
+            id="resolvconf without its link",
+        ),
+        pytest.param(Facts(BY_WSL), SettingsOwner.FILE, id="WSL"),
+        pytest.param(Facts(PLAIN), SettingsOwner.FILE, id="dhclient, or by hand"),
+        pytest.param(Facts(""), SettingsOwner.FILE, id="no file"),
     ],
 )
-def test_the_program_that_owns_resolv_conf_is_configured(facts: Facts, way: Way) -> None:
-    assert choose(facts) is way
+def test_the_program_that_owns_resolv_conf_is_configured(facts: Facts, owner: SettingsOwner) -> None:
+    assert choose(facts) is owner
 
 
 def test_only_addresses_are_name_servers() -> None:

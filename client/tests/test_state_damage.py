@@ -19,7 +19,7 @@ from culvert_client.config import Endpoint
 from culvert_client.core.claims import holds
 from culvert_client.core.consent import Consent
 from culvert_client.core.grant import Network
-from culvert_client.platform.linux.system_dns.choice import Way
+from culvert_client.platform.linux.system_dns.choice import SettingsOwner
 from culvert_client.platform.linux.system_dns.resolv_conf import Before, Record, Records
 from culvert_client.state_dir import Identity, StateDir
 from culvert_client.state_file import copy_of
@@ -151,7 +151,7 @@ def test_the_name_servers_before_a_crash_are_spared(tmp_path: Path) -> None:
     kept = enrolled(tmp_path)
     for name in ("profile.json", "profile.json.copy"):
         (kept / name).write_bytes(b"")
-    Records(tmp_path / "state").keep(Record(Way.FILE, Before(text="nameserver 10.77.0.1\n")))
+    Records(tmp_path / "state").keep(Record(SettingsOwner.FILE, Before(text="nameserver 10.77.0.1\n")))
     blocked = blocked_on_disk(tmp_path / "state", PLATFORM.name_services)
     assert covers(blocked)
     assert not any(holds(it, ip_network("10.77.0.1/32")) for it in blocked)

@@ -31,7 +31,9 @@ _SAYS_AUTHOR = re.compile(r"(?:generated|written|created|managed) by (?:man:)?([
 _IN_RUN = re.compile(r"^/run/([\w.-]{1,40})/")
 
 
-class Way(enum.Enum):
+class SettingsOwner(enum.Enum):
+    """The program that writes the DNS settings; FILE where no program does."""
+
     RESOLVED = "systemd-resolved"
     NETWORK_MANAGER = "NetworkManager"
     RESOLVCONF = "resolvconf"
@@ -47,18 +49,18 @@ class Facts:
     text: str
     target: str | None = None
     on_bus: Collection[str] = ()
-    resolvconf: Way | None = None
+    resolvconf: SettingsOwner | None = None
 
 
-def choose(facts: Facts) -> Way:
+def choose(facts: Facts) -> SettingsOwner:
     servers = name_servers(facts.text)
     if servers and RESOLVED_STUBS.issuperset(servers) and RESOLVED_NAME in facts.on_bus:
-        return Way.RESOLVED
+        return SettingsOwner.RESOLVED
     if facts.resolvconf is not None and _made_by("resolvconf", facts):
         return facts.resolvconf
     if NETWORK_MANAGER_NAME in facts.on_bus and _made_by("NetworkManager", facts):
-        return Way.NETWORK_MANAGER
-    return Way.FILE
+        return SettingsOwner.NETWORK_MANAGER
+    return SettingsOwner.FILE
 
 
 def name_servers(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from culvert_client.platform.linux.system_dns.bus import call, system_bus
 from culvert_client.platform.linux.system_dns.choice import (
     MARK,
     NETWORK_MANAGER_NAME,
-    Way,
+    SettingsOwner,
     name_servers,
     pointed_at,
 )
@@ -45,7 +45,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    way: Way
+    owner: SettingsOwner
     before: Before
 
 
@@ -76,7 +76,7 @@ class Records:
 
     def keep(self, record: Record) -> None:
         """Raises CulvertError STATE_UNWRITABLE, STATE_UNREADABLE."""
-        stored = {"way": record.way.value, "before": asdict(record.before)}
+        stored = {"way": record.owner.value, "before": asdict(record.before)}
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             state_file.write(self._path, json.dumps(stored).encode())
@@ -89,7 +89,7 @@ class Records:
 
 def _record(content: bytes) -> Record:
     stored = json.loads(content)
-    return Record(Way(stored["way"]), Before(**stored["before"]))
+    return Record(SettingsOwner(stored["way"]), Before(**stored["before"]))
 
 
 class ResolvConf:

@@ -6,19 +6,19 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from culvert_client.platform.linux.system_dns.choice import Way
+from culvert_client.platform.linux.system_dns.choice import SettingsOwner
 
 PATIENCE = 20.0
 """Seconds: it runs the scripts of others."""
 
 # Debian's puts lo.* before all others, and lists nothing after an address of this computer (interface-order(5),
 # TRUNCATE_NAMESERVER_LIST_AFTER_LOOPBACK_ADDRESS in resolvconf(8)). openresolv is told so by -x and -m.
-_NAMES = {Way.RESOLVCONF: "lo.culvert", Way.OPENRESOLV: "culvert"}
-_ORDER = {Way.RESOLVCONF: (), Way.OPENRESOLV: ("-x", "-m", "0")}
-_SOURCES = {Way.RESOLVCONF: ("interface",), Way.OPENRESOLV: ("interfaces", "keys")}
+_NAMES = {SettingsOwner.RESOLVCONF: "lo.culvert", SettingsOwner.OPENRESOLV: "culvert"}
+_ORDER = {SettingsOwner.RESOLVCONF: (), SettingsOwner.OPENRESOLV: ("-x", "-m", "0")}
+_SOURCES = {SettingsOwner.RESOLVCONF: ("interface",), SettingsOwner.OPENRESOLV: ("interfaces", "keys")}
 
 
-async def installed() -> Way | None:
+async def installed() -> SettingsOwner | None:
     program = shutil.which("resolvconf")
     # systemd's stands in for openresolv and has no sources of its own.
     if program is None or _is_systemds(program):
@@ -26,25 +26,25 @@ async def installed() -> Way | None:
     try:
         said = await _run("--version")
     except OSError:
-        return Way.RESOLVCONF
-    return Way.OPENRESOLV if "openresolv" in said else Way.RESOLVCONF
+        return SettingsOwner.RESOLVCONF
+    return SettingsOwner.OPENRESOLV if "openresolv" in said else SettingsOwner.RESOLVCONF
 
 
-async def add(way: Way, stub: str) -> None:
+async def add(owner: SettingsOwner, stub: str) -> None:
     """Raises OSError."""
-    await _run(*_ORDER[way], "-a", _NAMES[way], given=f"nameserver {stub}\n")
+    await _run(*_ORDER[owner], "-a", _NAMES[owner], given=f"nameserver {stub}\n")
 
 
-async def remove(way: Way) -> None:
+async def remove(owner: SettingsOwner) -> None:
     """Raises OSError. openresolv minds a name that is not there unless told not to."""
-    await _run(*(("-f",) if way is Way.OPENRESOLV else ()), "-d", _NAMES[way])
+    await _run(*(("-f",) if owner is SettingsOwner.OPENRESOLV else ()), "-d", _NAMES[owner])
 
 
-def sources(way: Way, run: Path) -> list[Path]:
+def sources(owner: SettingsOwner, run: Path) -> list[Path]:
     """The settings that other programs have given it."""
-    directories = [run / "resolvconf" / name for name in _SOURCES[way]]
+    directories = [run / "resolvconf" / name for name in _SOURCES[owner]]
     files = [file for directory in directories if directory.is_dir() for file in sorted(directory.iterdir())]
-    return [file for file in files if file.name != _NAMES[way]]
+    return [file for file in files if file.name != _NAMES[owner]]
 
 
 def _is_systemds(program: str) -> bool:

@@ -22,7 +22,7 @@ from culvert_client.platform.linux.system_dns.choice import (
     RESOLVED_NAME,
     RESOLVED_STUBS,
     Facts,
-    Way,
+    SettingsOwner,
     author,
     choose,
     name_servers,
@@ -92,51 +92,51 @@ class SystemDns:
             await self.stop()
             raise
         self._keeping = asyncio.create_task(self._keep(zones, found, known, changed))
-        _log.info("names are asked through %s", record.way.value)
+        _log.info("names are asked through %s", record.owner.value)
 
     async def _facts(self) -> Facts:
         return Facts(self._file.text(), self._file.target, await names_on_bus(), await resolvconf.installed())
 
-    def _recorded(self, way: Way) -> Record:
+    def _recorded(self, owner: SettingsOwner) -> Record:
         """Keep the present settings on disk before the first change. Raises OSError and CulvertError."""
-        if self._stub.port != DNS_PORT and way is not Way.RESOLVED:
+        if self._stub.port != DNS_PORT and owner is not SettingsOwner.RESOLVED:
             raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
-        record = Record(way, self._file.look())
+        record = Record(owner, self._file.look())
         # With the process ends what resolved was told, and nothing is to be undone.
-        if way is not Way.RESOLVED:
+        if owner is not SettingsOwner.RESOLVED:
             self._records.keep(record)
         return record
 
     async def _change(self, record: Record, zones: tuple[str, ...]) -> None:
         """A second call puts back what another program has changed."""
-        match record.way:
-            case Way.RESOLVED:
+        match record.owner:
+            case SettingsOwner.RESOLVED:
                 if self._link is None or not self._link.exists:
                     self._close_link()
                     self._link = resolved.RoutedLink()
                 await self._link.bring_up()
                 await resolved.route(self._link.index, self._stub, zones)
-            case Way.RESOLVCONF | Way.OPENRESOLV:
-                await resolvconf.add(record.way, self._stub.host)
-            case Way.NETWORK_MANAGER:
+            case SettingsOwner.RESOLVCONF | SettingsOwner.OPENRESOLV:
+                await resolvconf.add(record.owner, self._stub.host)
+            case SettingsOwner.NETWORK_MANAGER:
                 silence_network_manager(self._run)
                 await reload_network_manager()
                 self._file.point_at(self._stub.host, record.before)
-            case Way.FILE:
+            case SettingsOwner.FILE:
                 self._file.point_at(self._stub.host, record.before)
 
     def name_servers(self) -> tuple[Endpoint, ...]:
         """The name servers that the network gave this computer, in order; as they are now."""
         assert self._record is not None
-        way, before = self._record.way, self._record.before
-        match way:
-            case Way.RESOLVED:
+        owner, before = self._record.owner, self._record.before
+        match owner:
+            case SettingsOwner.RESOLVED:
                 sources = [resolved.uplinks(self._run)]
-            case Way.NETWORK_MANAGER:
+            case SettingsOwner.NETWORK_MANAGER:
                 sources = network_manager_sources(self._run)
-            case Way.RESOLVCONF | Way.OPENRESOLV:
-                sources = resolvconf.sources(way, self._run)
-            case Way.FILE:
+            case SettingsOwner.RESOLVCONF | SettingsOwner.OPENRESOLV:
+                sources = resolvconf.sources(owner, self._run)
+            case SettingsOwner.FILE:
                 # Resolved, where it runs, reads the file that leads to the stub: asked itself, it would ask the stub.
                 sources = [resolved.uplinks(self._run)] if self._leads_to_resolved() else []
         found = upstreams(map(_text, sources), self._stub.host)
@@ -174,7 +174,7 @@ class SystemDns:
         if not await self._is_undone(routed):
             self._contest.stand(now)
             self._failure = None
-            if routed != zones and self._record.way is Way.RESOLVED:
+            if routed != zones and self._record.owner is SettingsOwner.RESOLVED:
                 await self._change(self._record, zones)
             return zones
         self._rival = self._place()
@@ -190,16 +190,16 @@ class SystemDns:
         """Whether names go around the stub. Raises OSError."""
         assert self._record is not None
         servers = name_servers(self._file.text())
-        match self._record.way:
-            case Way.RESOLVED:
+        match self._record.owner:
+            case SettingsOwner.RESOLVED:
                 if not RESOLVED_STUBS.issuperset(servers) or self._link is None or not self._link.exists:
                     return True
                 return not await resolved.is_routed(self._link.index, self._stub, zones)
-            case Way.RESOLVCONF | Way.OPENRESOLV:
+            case SettingsOwner.RESOLVCONF | SettingsOwner.OPENRESOLV:
                 return servers[:1] != [self._stub.host]
-            case Way.NETWORK_MANAGER:
+            case SettingsOwner.NETWORK_MANAGER:
                 return servers != [self._stub.host] or not is_network_manager_silent(self._run)
-            case Way.FILE:
+            case SettingsOwner.FILE:
                 return servers != [self._stub.host] or await self._is_resolved_back()
 
     async def _is_resolved_back(self) -> bool:
@@ -214,19 +214,19 @@ class SystemDns:
     async def _put_back(self, zones: tuple[str, ...]) -> None:
         """Restore the settings. Another program's file is the former one now, and another program may have the say."""
         assert self._record is not None
-        before = self._record.way
-        if before is Way.FILE and not self._file.is_foreign() and await self._is_resolved_back():
+        before = self._record.owner
+        if before is SettingsOwner.FILE and not self._file.is_foreign() and await self._is_resolved_back():
             await clean_up(self._state_dir, self._root)
         servers = name_servers(self._file.text())
         # A resolved that is starting anew is not on the bus.
-        kept = before is Way.RESOLVED and RESOLVED_STUBS.issuperset(servers)
-        way = choose(await self._facts()) if self._file.is_foreign() and not kept else before
-        if way is not before:
+        kept = before is SettingsOwner.RESOLVED and RESOLVED_STUBS.issuperset(servers)
+        owner = choose(await self._facts()) if self._file.is_foreign() and not kept else before
+        if owner is not before:
             self._close_link()
             await clean_up(self._state_dir, self._root)
-            _log.info("names are asked through %s from now on", way.value)
-        if way is not before or self._file.is_foreign():
-            self._record = self._recorded(way)
+            _log.info("names are asked through %s from now on", owner.value)
+        if owner is not before or self._file.is_foreign():
+            self._record = self._recorded(owner)
         await self._change(self._record, zones)
 
     def _fails(self, error: CulvertError) -> None:
@@ -257,7 +257,7 @@ class SystemDns:
         assert self._record is not None
         text, target = self._file.text(), self._file.target
         by = author(Facts(text, target))
-        if self._record.way is Way.RESOLVED and RESOLVED_STUBS.issuperset(name_servers(text)):
+        if self._record.owner is SettingsOwner.RESOLVED and RESOLVED_STUBS.issuperset(name_servers(text)):
             return f"{resolved.LINK} (systemd-resolved)"
         return f"/etc/resolv.conf ({by})" if by else "/etc/resolv.conf"
 
@@ -284,13 +284,13 @@ async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
     record = records.read()
     if record is None:
         return
-    match record.way:
-        case Way.RESOLVED:
+    match record.owner:
+        case SettingsOwner.RESOLVED:
             pass
-        case Way.RESOLVCONF | Way.OPENRESOLV:
+        case SettingsOwner.RESOLVCONF | SettingsOwner.OPENRESOLV:
             if await resolvconf.installed() is not None:
-                await resolvconf.remove(record.way)
-        case Way.NETWORK_MANAGER:
+                await resolvconf.remove(record.owner)
+        case SettingsOwner.NETWORK_MANAGER:
             ResolvConf(root / "etc/resolv.conf").put_back(record.before)
             release_network_manager(root / "run")
             try:
@@ -298,7 +298,7 @@ async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
             except OSError as error:
                 # NetworkManager reads its configuration again when it starts.
                 _log.warning("NetworkManager: %s", error)
-        case Way.FILE:
+        case SettingsOwner.FILE:
             ResolvConf(root / "etc/resolv.conf").put_back(record.before)
     records.drop()
 
