@@ -1,16 +1,20 @@
-"""Tells when this computer is somewhere else: another default route, or another address on its device; or has slept, and
-may be anywhere.
+"""This computer's place in the network. Tells when it is somewhere else: another default route, or another address on its
+device; or has slept, and may be anywhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
 
 from culvert_proto import CulvertError
 
+from culvert_client.core.claims import Surroundings
 from culvert_client.platform.interfaces import Networks, Uplinks
 
 # Our tunables, in seconds: a move is many changes within a moment, and the second nudge is for a first one that was lost;
@@ -19,6 +23,8 @@ SETTLED = 0.03
 AGAIN = 0.5
 LOOK_EVERY = 2.0
 SLEPT = 5.0
+# Our tunable, in seconds. An unknown controller's address must not keep the profile away.
+LOOK_UP_PATIENCE = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -72,3 +78,19 @@ async def follow(
                         await moved()
                     await asyncio.sleep(pause)
             here = now
+
+
+async def surroundings(uplinks: Callable[[], Uplinks], controller: str) -> Surroundings:
+    """The networks and hosts that no tunnel may take away; unknown ones are left out.
+
+    `uplinks` as Networks; `controller` is "host:port".
+    """
+    own = await asyncio.to_thread(uplinks)
+    # Link-local addresses are nobody's to claim.
+    networks = frozenset(it.network for _, it in own.addresses if not it.is_link_local)
+    found: list[Any] = []
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(LOOK_UP_PATIENCE):
+            host = controller.rpartition(":")[0].strip("[]")
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return Surroundings(networks, frozenset(ip_address(it[4][0]) for it in found))

@@ -8,9 +8,9 @@ from pathlib import Path
 import dns.rcode
 import pytest
 from culvert_client.controller.messages import event_from, profile_from, tunnel_from
-from culvert_client.controller.surroundings import surroundings
 from culvert_client.controller.zones import MOST_ZONES, check_zones
 from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions, check_public_space
+from culvert_client.moves import surroundings
 from culvert_client.platform.interfaces import Uplinks
 from culvert_proto import CulvertError, Reason, agent_pb2, error_pb2, local_pb2
 from hypothesis import given

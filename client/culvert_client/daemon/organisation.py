@@ -31,7 +31,6 @@ from culvert_client.config import Config
 from culvert_client.controller.calls import begin
 from culvert_client.controller.connection import Connection
 from culvert_client.controller.messages import check_claims
-from culvert_client.controller.surroundings import surroundings
 from culvert_client.core.activity import Activity, Log
 from culvert_client.core.claims import Surroundings, check_prefixes, check_public_space
 from culvert_client.core.client import Client
@@ -66,6 +65,7 @@ from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machines import gateways_in_use
 from culvert_client.daemon.requests import STOP_PATIENCE, Requests
 from culvert_client.latency import Latencies
+from culvert_client.moves import surroundings
 from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.path_mtus import PathMtus
 from culvert_client.platform.interfaces import DaemonPlatform
