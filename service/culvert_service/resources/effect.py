@@ -9,7 +9,7 @@ from culvert_db.published import hosts, origin_of, origins, published_name, publ
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
-from culvert_service.resources import effect_repository as repository
+from culvert_service.resources import repository
 from culvert_service.resources.schemas import PreviewOut, PublishedOut, ResourceIn, UseOut
 from culvert_service.resources.service import Resources
 
