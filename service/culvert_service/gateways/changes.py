@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
-from culvert_service.gateways import ownership_rows, repository
+from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.service import described, exists, told
@@ -72,7 +72,7 @@ class Changes:
                 closed = await tunnels.close_unfit()
                 await self._check_fit(session, gateway)
                 transaction.audit(Line("gateway.replace", f"gateway/{name}", told(asked)))
-                await ownership_rows.tell(session)
+                await repository.notify_controllers(session)
         except IntegrityError as error:
             raise exists(asked, error) from None
         await closed.finish()
@@ -91,7 +91,7 @@ class Changes:
                 await session.delete(gateway)
                 await session.flush()
                 transaction.audit(Line("gateway.delete", f"gateway/{name}"))
-                await ownership_rows.tell(session)
+                await repository.notify_controllers(session)
         except IntegrityError:
             why = "a resource or a tunnel came while it was to be deleted"
             raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=why) from None
@@ -112,7 +112,7 @@ class Changes:
             gateway.draining_since = func.now()
             told: dict[str, Detail] = {"tunnels": load.tunnels, "stays": load.stays}
             transaction.audit(Line("gateway.drain", f"gateway/{name}", told))
-            await ownership_rows.tell(transaction.session)
+            await repository.notify_controllers(transaction.session)
         await self._ownership.look()
 
     async def undrain(self, by: Actor, name: str, seen: MayMatch) -> None:
@@ -123,7 +123,7 @@ class Changes:
                 return
             gateway.draining_since = None
             transaction.audit(Line("gateway.undrain", f"gateway/{name}"))
-            await ownership_rows.tell(transaction.session)
+            await repository.notify_controllers(transaction.session)
         await self._ownership.look()
 
 

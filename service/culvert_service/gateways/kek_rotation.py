@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit.log import CONTROLLER, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.database import clock
-from culvert_service.gateways import ownership_rows, repository
+from culvert_service.gateways import repository
 from culvert_service.gateways.config import config_of
 from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
@@ -137,7 +137,7 @@ class KekRotation:
             row.kek_ciphertext, row.next_kek_ciphertext = row.next_kek_ciphertext, None
             row.rekeying_since = await clock(transaction.session)
             transaction.audit(Line("gateway.kek", f"gateway/{link.name}", {"state": "rekeying"}))
-            await ownership_rows.tell(transaction.session)
+            await repository.notify_controllers(transaction.session)
             changed = config_of(row, self._master_key)
         link.take_keys(changed)
         _log.info("gateway has its next key-encryption key", extra={"gateway": link.name})
@@ -184,7 +184,7 @@ class KekRotation:
             row.rekeying_since = None
             changed = config_of(row, self._master_key)
             transaction.audit(Line("gateway.kek", f"gateway/{link.name}", {"state": "settled"}))
-            await ownership_rows.tell(transaction.session)
+            await repository.notify_controllers(transaction.session)
         link.take_keys(changed)
         link.sas_to_rekey = None
         self._asked.pop(link.config.id, None)

@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
-from culvert_service.gateways import ownership_rows as rows
+from culvert_service.gateways import repository
 from culvert_service.gateways.config import GatewayConfig, config_of
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
@@ -49,7 +49,7 @@ class Leases:
             SQLAlchemyError, PostgresError, InterfaceError, InternalClientError, OSError
         ):
             async with self._database.begin() as session:
-                await rows.release(session, self._me.holder)
+                await repository.release_gateways(session, self._me.holder)
 
 
 class Ownership:
@@ -112,14 +112,14 @@ class Ownership:
         async with self._one_at_a_time:
             async with self._database.begin() as session:
                 for gateway_id, highest in self._outbid.items():
-                    await rows.raise_epoch(session, gateway_id, self._me.holder, highest)
-                await rows.live(session, self._me, self._seconds)
+                    await repository.raise_epoch(session, gateway_id, self._me.holder, highest)
+                await repository.renew_controller(session, self._me, self._seconds)
                 await self._share(session)
-                held = await rows.claim(session, self._me, self._seconds)
+                held = await repository.claim_gateways(session, self._me, self._seconds)
             self._outbid.clear()
             await self._report(held)
             async with self._database() as session:
-                seen = await rows.seen(session)
+                seen = await repository.gateway_rows(session)
             await self._settle(held, seen)
         self._tell_if_changed()
 
@@ -127,7 +127,7 @@ class Ownership:
         # Give gateways away one at a time, with a pause.
         if time.monotonic() < self._gives_again:
             return
-        given = await rows.give(session, self._me, self._seconds)
+        given = await repository.give_gateway(session, self._me, self._seconds)
         if given is not None:
             self._gives_again = time.monotonic() + self._seconds
             _log.info("a gateway is given to a controller with fewer gateways", extra={"gateway": given})
@@ -141,10 +141,10 @@ class Ownership:
         if news:
             async with self._database.begin() as session:
                 for gateway_id, report in sorted(news.items()):
-                    await rows.record(session, gateway_id, report, self._told.get(gateway_id))
+                    await repository.record_health(session, gateway_id, report, self._told.get(gateway_id))
         self._told = told
 
-    async def _settle(self, held: dict[int, int], seen: list[rows.Seen]) -> None:
+    async def _settle(self, held: dict[int, int], seen: list[repository.GatewayRow]) -> None:
         standings: dict[str, Standing] = {}
         for one in seen:
             config = self._config(one.gateway)

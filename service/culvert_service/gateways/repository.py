@@ -1,4 +1,4 @@
-"""SQL about gateways."""
+"""SQL about gateways, their leases and health. Leases end by the database's clock, because controllers' clocks may differ."""
 
 from __future__ import annotations
 
@@ -6,12 +6,124 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from culvert_db import ControllerName, Gateway, Resource, ResourceGateway, SiteTunnel, Tunnel
+from culvert_db import (
+    GATEWAYS_CHANNEL,
+    ControllerName,
+    Gateway,
+    GatewayHealth,
+    GatewayLease,
+    Resource,
+    ResourceGateway,
+    SiteTunnel,
+    Tunnel,
+)
 from culvert_db.text import by_code_point
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import exists, func, or_, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
+
+from culvert_service.controllers.identity import ControllerId
+from culvert_service.gateways.health import NOT_CONNECTED_YET, Report
+from culvert_service.rest.page import Cut
+
+_RENEW_CONTROLLER = text("""
+INSERT INTO controllers (holder, name, ends_at) VALUES (:holder, :name, now() + make_interval(secs => :seconds))
+ON CONFLICT (holder) DO UPDATE SET ends_at = excluded.ends_at
+""")
+_DELETE_ENDED_CONTROLLERS = text("""
+DELETE FROM controllers WHERE holder IN
+    (SELECT holder FROM controllers WHERE ends_at <= now() FOR UPDATE SKIP LOCKED)
+""")
+# Renew own leases, and claim free gateways up to this controller's share.
+_CLAIM = text("""
+INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, ends_at)
+SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways
+WHERE id IN (SELECT gateway_id FROM gateway_leases WHERE holder = :holder) OR id IN (
+    SELECT gateways.id FROM gateways LEFT JOIN gateway_leases AS held ON held.gateway_id = gateways.id
+    WHERE held.holder IS NULL OR held.holder <> :holder AND held.ends_at <= now()
+    ORDER BY gateways.id
+    LIMIT greatest(0, ceil((SELECT count(*) FROM gateways)
+        / (SELECT count(*) FROM controllers WHERE ends_at > now())::numeric)::bigint
+        - (SELECT count(*) FROM gateway_leases WHERE holder = :holder)))
+ORDER BY id
+ON CONFLICT (gateway_id) DO UPDATE SET holder = excluded.holder, holder_name = excluded.holder_name,
+    ends_at = excluded.ends_at,
+    epoch = lease.epoch + CASE WHEN lease.holder = excluded.holder THEN 0 ELSE 1 END
+WHERE lease.holder = excluded.holder OR lease.ends_at <= now()
+RETURNING gateway_id, epoch
+""")
+# Move a gateway from this controller to one that has at least two fewer, in one statement: it always has an owner.
+_GIVE = text("""
+WITH load AS (
+    SELECT live.holder, live.name, count(lease.gateway_id) AS held
+    FROM controllers AS live LEFT JOIN gateway_leases AS lease
+        ON lease.holder = live.holder AND lease.ends_at > now()
+    WHERE live.ends_at > now() GROUP BY live.holder, live.name),
+least AS (SELECT * FROM load ORDER BY held, holder LIMIT 1)
+UPDATE gateway_leases AS lease SET holder = least.holder, holder_name = least.name,
+    epoch = lease.epoch + 1, ends_at = now() + make_interval(secs => :seconds)
+FROM least
+WHERE lease.gateway_id = (SELECT max(gateway_id) FROM gateway_leases WHERE holder = :holder)
+    AND lease.holder = :holder AND (SELECT held FROM load WHERE holder = :holder) > least.held + 1
+RETURNING lease.gateway_id
+""")
+# Only one controller gives a gateway away at a time. The number identifies this lock in the database.
+_ONE_GIVES = text("SELECT pg_try_advisory_xact_lock(7242316)")
+_RAISE = text("""
+UPDATE gateway_leases SET epoch = :highest + 1
+WHERE gateway_id = :gateway AND holder = :holder AND epoch <= :highest
+""")
+_RELEASE = text("UPDATE gateway_leases SET ends_at = now() WHERE holder = :holder AND ends_at > now()")
+_DELETE_CONTROLLER = text("DELETE FROM controllers WHERE holder = :holder")
+_NOTIFY = select(func.pg_notify(GATEWAYS_CHANNEL, ""))
+# Only the lease's present epoch may write; the counters continue across owners.
+_RECORD = text("""
+INSERT INTO gateway_health AS health
+    (gateway_id, epoch, online, reason, since, reconciled_at, drifts, drifted_at, missing, "foreign", changed)
+SELECT :gateway, :epoch, :online, :reason, now(), CASE WHEN :reconciled THEN now() END,
+    CAST(:drifts AS bigint), CASE WHEN CAST(:drifts AS bigint) > 0 THEN now() END, :missing, :foreign, :changed
+FROM gateway_leases WHERE gateway_id = :gateway AND epoch = :epoch
+ON CONFLICT (gateway_id) DO UPDATE SET epoch = excluded.epoch, online = excluded.online, reason = excluded.reason,
+    since = CASE WHEN health.online = excluded.online THEN health.since ELSE now() END,
+    reconciled_at = coalesce(excluded.reconciled_at, health.reconciled_at),
+    drifts = health.drifts + excluded.drifts, drifted_at = coalesce(excluded.drifted_at, health.drifted_at),
+    missing = CASE WHEN excluded.drifts > 0 THEN excluded.missing ELSE health.missing END,
+    "foreign" = CASE WHEN excluded.drifts > 0 THEN excluded."foreign" ELSE health."foreign" END,
+    changed = CASE WHEN excluded.drifts > 0 THEN excluded.changed ELSE health.changed END
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A gateway's open tunnels, the resources that only it serves (`alone`), and its site tunnels (`end_of`), which cannot
+    move.
+    """
+
+    tunnels: int
+    alone: tuple[str, ...]
+    end_of: tuple[str, ...]
+
+    @property
+    def stays(self) -> str:
+        """The resources and site tunnels that no other gateway can take, as text; empty if none."""
+        return ", ".join([*self.alone, *(f"the tunnel {name}" for name in self.end_of)])
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRow:
+    """A gateway as all controllers see it. Without an owner it counts as offline.
+
+    `health`: the last record of any owner.
+    """
+
+    gateway: Gateway
+    owner: str
+    holder: str
+    epoch: int
+    online: bool
+    reason: str
+    health: GatewayHealth | None
 
 
 async def by_name(session: AsyncSession, name: str) -> Gateway | None:
@@ -40,22 +152,6 @@ async def resources_through(session: AsyncSession, gateway_id: int) -> Sequence[
         query.where(ResourceGateway.gateway_id == gateway_id).order_by(by_code_point(Resource.name))
     )
     return found.all()
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A gateway's open tunnels, the resources that only it serves (`alone`), and its site tunnels (`end_of`), which cannot
-    move.
-    """
-
-    tunnels: int
-    alone: tuple[str, ...]
-    end_of: tuple[str, ...]
-
-    @property
-    def stays(self) -> str:
-        """The resources and site tunnels that no other gateway can take, as text; empty if none."""
-        return ", ".join([*self.alone, *(f"the tunnel {name}" for name in self.end_of)])
 
 
 async def loads(session: AsyncSession, gateway_ids: Sequence[int]) -> dict[int, Load]:
@@ -100,3 +196,93 @@ async def site_tunnels_of(session: AsyncSession, gateway_id: int) -> Sequence[st
     return (
         await session.scalars(select(SiteTunnel.name).where(ends).order_by(by_code_point(SiteTunnel.name)))
     ).all()
+
+
+async def renew_controller(session: AsyncSession, me: ControllerId, seconds: float) -> None:
+    """Count this controller among those that share the gateways, for another `seconds`."""
+    await session.execute(_DELETE_ENDED_CONTROLLERS)
+    await session.execute(_RENEW_CONTROLLER, {"holder": me.holder, "name": me.name, "seconds": seconds})
+
+
+async def give_gateway(session: AsyncSession, me: ControllerId, seconds: float) -> int | None:
+    """Give one gateway to the controller with the fewest, if that evens the numbers. Returns its id."""
+    if not await session.scalar(_ONE_GIVES):
+        return None
+    given = await session.scalar(_GIVE, {"holder": me.holder, "seconds": seconds})
+    if given is not None:
+        await session.execute(_NOTIFY)
+    return given
+
+
+async def claim_gateways(session: AsyncSession, me: ControllerId, seconds: float) -> dict[int, int]:
+    """Renew own leases and claim a share of the free gateways, for `seconds`. Returns epochs by gateway id."""
+    asked = {"holder": me.holder, "name": me.name, "seconds": seconds}
+    return {row.gateway_id: row.epoch for row in await session.execute(_CLAIM, asked)}
+
+
+async def raise_epoch(session: AsyncSession, gateway_id: int, holder: str, highest: int) -> None:
+    """Raise the epoch above `highest`, which the gateway has seen, if `holder` still has the lease."""
+    await session.execute(_RAISE, {"gateway": gateway_id, "holder": holder, "highest": highest})
+
+
+async def release_gateways(session: AsyncSession, holder: str) -> None:
+    await session.execute(_RELEASE, {"holder": holder})
+    await session.execute(_DELETE_CONTROLLER, {"holder": holder})
+    await session.execute(_NOTIFY)
+
+
+async def notify_controllers(session: AsyncSession) -> None:
+    """Notify every controller after the commit."""
+    await session.execute(_NOTIFY)
+
+
+async def record_health(
+    session: AsyncSession, gateway_id: int, report: Report, before: Report | None
+) -> None:
+    """Record the changes since `before`; others are notified when the gateway went online or offline."""
+    if before is not None and before.epoch != report.epoch:
+        before = None
+    values = {
+        "gateway": gateway_id,
+        "epoch": report.epoch,
+        "online": report.online,
+        "reason": report.reason,
+        "reconciled": report.reconciled != (before.reconciled if before else 0),
+        "drifts": report.drifts - (before.drifts if before else 0),
+        "missing": report.last.missing,
+        "foreign": report.last.foreign,
+        "changed": report.last.changed,
+    }
+    await session.execute(_RECORD, values)
+    if before is None or before.online != report.online:
+        await session.execute(_NOTIFY)
+
+
+async def gateway_rows(
+    session: AsyncSession, name: str | None = None, cut: Cut | None = None
+) -> list[GatewayRow]:
+    """All gateways, the one of that name, or some of them."""
+    query = (
+        select(Gateway, GatewayLease, GatewayHealth, GatewayLease.ends_at > func.now())
+        .outerjoin(GatewayLease, GatewayLease.gateway_id == Gateway.id)
+        .outerjoin(GatewayHealth, GatewayHealth.gateway_id == Gateway.id)
+        .execution_options(populate_existing=True)
+    )
+    query = query.order_by(by_code_point(Gateway.name)) if cut is None else cut.of(query, Gateway.name)
+    if name is not None:
+        query = query.where(Gateway.name == name)
+    return [_gateway_row(*row) for row in await session.execute(query)]
+
+
+def _gateway_row(
+    gateway: Gateway, lease: GatewayLease | None, health: GatewayHealth | None, held: bool | None
+) -> GatewayRow:
+    if lease is None or not held:
+        return GatewayRow(gateway, "", "", lease.epoch if lease else 0, False, "no controller has it", health)
+    if health is None or health.epoch != lease.epoch:
+        return GatewayRow(
+            gateway, lease.holder_name, lease.holder, lease.epoch, False, NOT_CONNECTED_YET, health
+        )
+    return GatewayRow(
+        gateway, lease.holder_name, lease.holder, lease.epoch, health.online, health.reason, health
+    )

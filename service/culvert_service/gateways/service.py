@@ -19,7 +19,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.database import clock
-from culvert_service.gateways import ownership_rows, repository, sampling
+from culvert_service.gateways import repository, sampling
 from culvert_service.gateways.comparison import Compared, Standing
 from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Count, EntryKey
@@ -28,9 +28,8 @@ from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.link import COUNTED
 from culvert_service.gateways.ownership import Ownership
-from culvert_service.gateways.ownership_rows import Seen
 from culvert_service.gateways.reconcile import DesiredState, comparison
-from culvert_service.gateways.repository import Load
+from culvert_service.gateways.repository import GatewayRow, Load
 from culvert_service.gateways.schemas import (
     BundleOut,
     ContentOut,
@@ -104,19 +103,19 @@ class Gateways:
 
     async def list(self, page: Page) -> list[GatewayOut]:
         async with self._database() as session:
-            found = await ownership_rows.seen(session, cut=page.by(str))
+            found = await repository.gateway_rows(session, cut=page.by(str))
             shown = page.cut(found, lambda seen: (seen.gateway.name,))
             return await self._all_out(session, shown)
 
     async def everything(self) -> list[GatewayOut]:
         """All gateways, for a live view."""
         async with self._database() as session:
-            return await self._all_out(session, await ownership_rows.seen(session))
+            return await self._all_out(session, await repository.gateway_rows(session))
 
     async def get(self, name: str) -> tuple[GatewayOut, int]:
         """The gateway and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
-            found = await ownership_rows.seen(session, name)
+            found = await repository.gateway_rows(session, name)
             if not found:
                 raise _unknown(name)
             [shown] = await self._all_out(session, found)
@@ -142,7 +141,7 @@ class Gateways:
             else:
                 gateway.next_kek_ciphertext = self._master_key.seal(kek, kek_context(name))
             await tell_owners(transaction, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
-            await ownership_rows.tell(session)
+            await repository.notify_controllers(session)
             legacy_suites = [Suite(one) for one in gateway.legacy_suites]
         return BundleOut(
             ca_pem=self._clients.pem.decode(),
@@ -181,11 +180,11 @@ class Gateways:
             raise _unknown(name)
         return gateway
 
-    async def _all_out(self, session: AsyncSession, found: Sequence[Seen]) -> list[GatewayOut]:
+    async def _all_out(self, session: AsyncSession, found: Sequence[GatewayRow]) -> list[GatewayOut]:
         loads = await repository.loads(session, [seen.gateway.id for seen in found])
         return [self._out(seen, loads[seen.gateway.id]) for seen in found]
 
-    def _out(self, seen: Seen, load: Load) -> GatewayOut:
+    def _out(self, seen: GatewayRow, load: Load) -> GatewayOut:
         gateway, health = seen.gateway, seen.health
         link = self._fleet.get(gateway.name)
         # The link of an owned gateway is newer than the database.
