@@ -10,13 +10,13 @@ from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
 from culvert_proto.sa import check_allowed
-from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
+from culvert_service.database import clock
 from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
@@ -109,7 +109,7 @@ class Changes:
                 return
             if load.stays and not anyway:
                 raise CulvertError(Reason.GATEWAY_NEEDED, gateway=name, what=load.stays)
-            gateway.draining_since = func.now()
+            gateway.draining_since = await clock(transaction.session)
             told: dict[str, Detail] = {"tunnels": load.tunnels, "stays": load.stays}
             transaction.audit(Line("gateway.drain", f"gateway/{name}", told))
             await repository.notify_controllers(transaction.session)

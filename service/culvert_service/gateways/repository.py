@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from culvert_db import (
     GATEWAYS_CHANNEL,
@@ -12,20 +14,24 @@ from culvert_db import (
     Gateway,
     GatewayHealth,
     GatewayLease,
+    GatewaySample,
     Resource,
     ResourceGateway,
     SiteTunnel,
     Tunnel,
 )
 from culvert_db.text import by_code_point
-from sqlalchemy import exists, func, or_, select, text
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import delete, exists, func, or_, select, text
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways.health import NOT_CONNECTED_YET, Report
 from culvert_service.rest.page import Cut
+
+# The most samples that are shown of a gateway.
+_POINTS = 240
 
 _RENEW_CONTROLLER = text("""
 INSERT INTO controllers (holder, name, ends_at) VALUES (:holder, :name, now() + make_interval(secs => :seconds))
@@ -286,3 +292,22 @@ def _gateway_row(
     return GatewayRow(
         gateway, lease.holder_name, lease.holder, lease.epoch, health.online, health.reason, health
     )
+
+
+async def add_samples(session: AsyncSession, rows: Sequence[Mapping[str, Any]]) -> None:
+    await session.execute(insert(GatewaySample), rows)
+
+
+async def delete_samples_before(session: AsyncSession, kept: datetime.timedelta) -> None:
+    """Delete the samples that are older than `kept`."""
+    await session.execute(delete(GatewaySample).where(GatewaySample.at < func.now() - kept))
+
+
+async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[GatewaySample]:
+    """Oldest first, thinned to about 240 samples: the last one of each part of the time."""
+    seconds = hours * 3600
+    part = func.floor(func.extract("epoch", GatewaySample.at) / max(1, seconds // _POINTS))
+    since = func.now() - datetime.timedelta(seconds=seconds)
+    query = select(GatewaySample).where(GatewaySample.gateway_id == gateway_id, GatewaySample.at > since)
+    query = query.ext(distinct_on(part)).order_by(part, GatewaySample.at.desc())
+    return list(await session.scalars(query))

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import datetime
 
-from culvert_db import Database, GatewaySample
+from culvert_db import Database
 from culvert_proto import CulvertError
-from sqlalchemy import delete, func, insert, select
-from sqlalchemy.dialects.postgresql import distinct_on
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.gateways import repository
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.periodic import Periodic
 
 # Our tunables.
 _EVERY_SECONDS = 10.0
 _KEPT = datetime.timedelta(hours=24)
-_POINTS = 240
 
 
 class Sampling:
@@ -46,16 +43,5 @@ class Sampling:
             rows.append({"gateway_id": link.config.id, "drops": drops, "round_trip_us": trip})
         if rows:
             async with self._database.begin() as session:
-                await session.execute(insert(GatewaySample), rows)
-                old = GatewaySample.at < func.now() - _KEPT
-                await session.execute(delete(GatewaySample).where(old))
-
-
-async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[GatewaySample]:
-    """Oldest first, thinned to about 240 samples: the last one of each part of the time."""
-    seconds = hours * 3600
-    part = func.floor(func.extract("epoch", GatewaySample.at) / max(1, seconds // _POINTS))
-    since = func.now() - datetime.timedelta(seconds=seconds)
-    query = select(GatewaySample).where(GatewaySample.gateway_id == gateway_id, GatewaySample.at > since)
-    query = query.ext(distinct_on(part)).order_by(part, GatewaySample.at.desc())
-    return list(await session.scalars(query))
+                await repository.add_samples(session, rows)
+                await repository.delete_samples_before(session, _KEPT)

@@ -19,7 +19,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.database import clock
-from culvert_service.gateways import repository, sampling
+from culvert_service.gateways import repository
 from culvert_service.gateways.comparison import Compared, Standing
 from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Count, EntryKey
@@ -170,7 +170,7 @@ class Gateways:
         """Raises CulvertError NOT_FOUND."""
         gateway = await self._named(name)
         async with self._database() as session:
-            found = await sampling.samples(session, gateway.id, hours)
+            found = await repository.samples(session, gateway.id, hours)
         return [SampleOut(at=it.at, drops=it.drops, round_trip_us=it.round_trip_us) for it in found]
 
     async def _named(self, name: str) -> Gateway:
