@@ -30,6 +30,7 @@ from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.outage import READ_ONLY, refusal, sqlstate, why_away
 from culvert_db.ownership import ControllerName, GatewayHealth, GatewayLease, GatewaySample, LiveController
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
+from culvert_db.server import clock, notify
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
@@ -126,11 +127,13 @@ __all__ = [
     "as_json",
     "bind_database",
     "check",
+    "clock",
     "create_engine",
     "direct",
     "doubted",
     "from_json",
     "hears",
+    "notify",
     "parse_url",
     "refusal",
     "sqlstate",

@@ -1,4 +1,4 @@
-"""The controller's database and its clock. Every error of an unreachable database becomes DatabaseDownError here.
+"""The controller's database. Every error of an unreachable database becomes DatabaseDownError here.
 
 making a connection fails ──► again, for PATIENCE_SECONDS of the outage ──┐
 a connection breaks ─────────────────────────────────────────────────────┤
@@ -8,7 +8,6 @@ the server takes no connection, or no writes ───────────�
 from __future__ import annotations
 
 import asyncio
-import datetime
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,10 +16,10 @@ from typing import Any, TypeVar
 import culvert_db
 from culvert_db import Database, Direct, why_away
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import Dialect, event, func, select
+from sqlalchemy import Dialect, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
 from culvert_service.tracing import statements
@@ -118,8 +117,3 @@ def _broken(context: ExceptionContext) -> BaseException | None:
     # The pool then drops all its connections, which lead to the same server.
     context.is_disconnect = True
     return DatabaseDownError()
-
-
-async def clock(session: AsyncSession) -> datetime.datetime:
-    """The database's: what SAs' ages are told by. A controller's clock may jump."""
-    return (await session.execute(select(func.now()))).scalar_one()

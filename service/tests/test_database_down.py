@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 import pytest_asyncio
-from culvert_db import Database, bind_database
-from culvert_service.database import DatabaseDownError, clock, connect, direct
+from culvert_db import Database, bind_database, clock
+from culvert_service.database import DatabaseDownError, connect, direct
 from sqlalchemy import make_url
 
 from .copying import copy

@@ -15,9 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from culvert_db import Database
+from culvert_db import Database, notify
 from culvert_proto import CulvertError, error_pb2
-from sqlalchemy import func, select
 
 from culvert_service.controllers import envelope
 from culvert_service.controllers.envelope import Answer, Caller, EnvelopeError, PeerCall
@@ -123,7 +122,7 @@ class Calls:
     async def _send(self, holder: str, message: PeerCall | Answer) -> None:
         payload = envelope.pack(message, holder, self._master_key)
         async with self._database.begin() as session:
-            await session.execute(select(func.pg_notify(_channel(holder), payload)))
+            await notify(session, _channel(holder), payload)
 
 
 def _channel(holder: str) -> str:

@@ -15,6 +15,7 @@ from culvert_db import (
     DnsZoneResource,
     DnsZoneStatus,
     Resource,
+    notify,
 )
 from culvert_db.text import by_code_point
 from sqlalchemy import Select, delete, func, select
@@ -84,7 +85,7 @@ async def forget(session: AsyncSession, zone: DnsZone) -> None:
 
 async def hurry(session: AsyncSession) -> None:
     """Make dns-updater check all zones now, without waiting for their back-off."""
-    await session.execute(select(func.pg_notify(DNS_ZONES_CHANNEL, "")))
+    await notify(session, DNS_ZONES_CHANNEL)
 
 
 async def _rows(session: AsyncSession, query: Select[DnsZone, DnsZoneStatus, str, datetime]) -> list[ZoneRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from culvert_db import Database, Gateway
+from culvert_db import Database, Gateway, clock
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
@@ -16,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
-from culvert_service.database import clock
 from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn

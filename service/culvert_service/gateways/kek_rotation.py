@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from culvert_db import Database, Gateway
+from culvert_db import Database, Gateway, clock
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
@@ -28,7 +28,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.log import CONTROLLER, Line
 from culvert_service.audit.transaction import begin
-from culvert_service.database import clock
 from culvert_service.gateways import repository
 from culvert_service.gateways.config import config_of
 from culvert_service.gateways.entry import Entry

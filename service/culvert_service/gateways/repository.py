@@ -1,4 +1,4 @@
-"""SQL about gateways, their leases and health. Leases end by the database's clock, because controllers' clocks may differ."""
+"""SQL about gateways, their leases and health. Leases end by the database's clock: controllers' clocks may differ."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from culvert_db import (
     ResourceGateway,
     SiteTunnel,
     Tunnel,
+    notify,
 )
 from culvert_db.text import by_code_point
 from sqlalchemy import delete, exists, func, or_, select, text
@@ -82,7 +83,6 @@ WHERE gateway_id = :gateway AND holder = :holder AND epoch <= :highest
 """)
 _RELEASE = text("UPDATE gateway_leases SET ends_at = now() WHERE holder = :holder AND ends_at > now()")
 _DELETE_CONTROLLER = text("DELETE FROM controllers WHERE holder = :holder")
-_NOTIFY = select(func.pg_notify(GATEWAYS_CHANNEL, ""))
 # Only the lease's present epoch may write; the counters continue across owners.
 _RECORD = text("""
 INSERT INTO gateway_health AS health
@@ -216,7 +216,7 @@ async def give_gateway(session: AsyncSession, me: ControllerId, seconds: float) 
         return None
     given = await session.scalar(_GIVE, {"holder": me.holder, "seconds": seconds})
     if given is not None:
-        await session.execute(_NOTIFY)
+        await notify(session, GATEWAYS_CHANNEL)
     return given
 
 
@@ -234,12 +234,12 @@ async def raise_epoch(session: AsyncSession, gateway_id: int, holder: str, highe
 async def release_gateways(session: AsyncSession, holder: str) -> None:
     await session.execute(_RELEASE, {"holder": holder})
     await session.execute(_DELETE_CONTROLLER, {"holder": holder})
-    await session.execute(_NOTIFY)
+    await notify(session, GATEWAYS_CHANNEL)
 
 
 async def notify_controllers(session: AsyncSession) -> None:
     """Notify every controller after the commit."""
-    await session.execute(_NOTIFY)
+    await notify(session, GATEWAYS_CHANNEL)
 
 
 async def record_health(
@@ -261,7 +261,7 @@ async def record_health(
     }
     await session.execute(_RECORD, values)
     if before is None or before.online != report.online:
-        await session.execute(_NOTIFY)
+        await notify(session, GATEWAYS_CHANNEL)
 
 
 async def gateway_rows(

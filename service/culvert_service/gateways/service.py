@@ -6,7 +6,7 @@ import base64
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from culvert_db import Database, Gateway, GatewayHealth
+from culvert_db import Database, Gateway, GatewayHealth, clock
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
@@ -18,7 +18,6 @@ from culvert_service.admins.notices import tell_owners
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
-from culvert_service.database import clock
 from culvert_service.gateways import repository
 from culvert_service.gateways.comparison import Compared, Standing
 from culvert_service.gateways.config import kek_context, kek_of

@@ -21,6 +21,7 @@ from culvert_db import (
     as_json,
     doubted,
     from_json,
+    notify,
 )
 from sqlalchemy import LargeBinary, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -215,7 +216,7 @@ async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.date
 
 async def tell_revocations(session: AsyncSession) -> None:
     """Have each controller look for revoked devices when this transaction has committed."""
-    await session.execute(select(func.pg_notify(REVOCATIONS_CHANNEL, "")))
+    await notify(session, REVOCATIONS_CHANNEL)
 
 
 async def revoked(

@@ -9,14 +9,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 
-from culvert_db import SiteTunnel
+from culvert_db import SiteTunnel, clock
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Line
 from culvert_service.audit.transaction import Transaction
-from culvert_service.database import clock
 from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import flows_at, parse, place_of, wanted_limits, wanted_suite

@@ -18,13 +18,14 @@ from culvert_db import (
     SiteTunnelResource,
     SiteTunnelState,
     Statement,
+    clock,
+    notify,
 )
 from culvert_db.text import by_code_point
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import joinedload, selectinload
 
-from culvert_service.database import clock
 from culvert_service.gateways.free_numbers import insert_sas
 from culvert_service.gateways.sa import draw
 from culvert_service.rest.page import Cut
@@ -217,7 +218,7 @@ async def of_sa(session: AsyncSession, gateway_id: int, sa_id: int) -> tuple[uui
 
 async def tell(session: AsyncSession, payload: str = "") -> None:
     """Notify every controller, once this commits."""
-    await session.execute(select(func.pg_notify(SITE_TUNNELS_CHANNEL, payload)))
+    await notify(session, SITE_TUNNELS_CHANNEL, payload)
 
 
 async def neighbours(session: AsyncSession, tunnel: SiteTunnel) -> list[SiteTunnel]:

@@ -15,6 +15,7 @@ from culvert_db import (
     SiteTunnel,
     SiteTunnelResource,
     SiteTunnelState,
+    clock,
 )
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
@@ -25,7 +26,6 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.controllers.calls import Calls
-from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link

@@ -11,13 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from culvert_db import ActorKind, Database, TunnelState
+from culvert_db import ActorKind, Database, TunnelState, clock
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
 from culvert_service.audit.log import CONTROLLER, Actor
 from culvert_service.audit.transaction import DirectTransaction, Transaction, begin, direct
-from culvert_service.database import clock
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import modifies
 from culvert_service.gateways.fleet import Elsewhere, Fleet

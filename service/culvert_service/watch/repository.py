@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from culvert_db import PUSHES_CHANNEL, Device, Push, PushKind
-from sqlalchemy import func, insert, select, text, update
+from culvert_db import PUSHES_CHANNEL, Device, Push, PushKind, notify
+from sqlalchemy import insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 # 30 s is longer than any transaction that stores pushes.
@@ -40,7 +40,7 @@ async def add_pushes(session: AsyncSession, rows: Sequence[Mapping[str, Any]]) -
 
 async def tell_controllers(session: AsyncSession) -> None:
     """Notify all controllers of new pushes, once this commits."""
-    await session.execute(select(func.pg_notify(PUSHES_CHANNEL, "")))
+    await notify(session, PUSHES_CHANNEL)
 
 
 async def events(session: AsyncSession, device_id: uuid.UUID) -> Sequence[bytes]:
