@@ -5,20 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
-from culvert_db import ActorKind, AuditLine, Device, Outcome, User
+from culvert_db import AuditLine
 from culvert_proto.dns_name import shown
-from sqlalchemy import ColumnElement, String, cast, select
-from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
+from culvert_service.audit import repository
 from culvert_service.audit.schemas import AuditLineOut, DeniedOut, NamedLineOut
 
 
 async def named(session: AsyncSession, lines: Sequence[AuditLine]) -> list[NamedLineOut]:
     told = [AuditLineOut.of(line) for line in lines]
     mentioned = [set(_devices(line)) for line in told]
-    names = await _names(session, set[uuid.UUID]().union(*mentioned))
+    names = await repository.device_names(session, set[uuid.UUID]().union(*mentioned))
     return [
         NamedLineOut(
             **line.model_dump(), names=_spoken(line) | {str(it): names[it] for it in its if it in names}
@@ -29,28 +27,14 @@ async def named(session: AsyncSession, lines: Sequence[AuditLine]) -> list[Named
 
 async def last_denials(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[str, DeniedOut]:
     """By the device's id."""
-    return await _denials(session, AuditLine.actor, AuditLine.actor.in_(map(str, devices)))
+    found = await repository.last_denials(session, devices)
+    return {device: DeniedOut.of(line) for device, line in found.items()}
 
 
 async def last_denials_of_people(session: AsyncSession, people: Iterable[str]) -> dict[str, DeniedOut]:
     """By the person's name: the newest of their devices'."""
-    of_theirs = (Device.user_id == User.id, cast(Device.id, String) == AuditLine.actor)
-    return await _denials(session, User.name, User.name.in_(people), *of_theirs)
-
-
-async def _denials(
-    session: AsyncSession, whose: InstrumentedAttribute[str], *which: ColumnElement[bool]
-) -> dict[str, DeniedOut]:
-    query = select(whose, AuditLine).where(AuditLine.outcome == Outcome.DENIED, *which)
-    query = query.where(AuditLine.actor_kind == ActorKind.DEVICE)
-    query = query.ext(distinct_on(whose)).order_by(whose, AuditLine.at.desc())
-    return {who: DeniedOut.of(line) for who, line in await session.execute(query)}
-
-
-async def _names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
-    query = select(Device.id, Device.name, User.name).join(User, User.id == Device.user_id)
-    found = await session.execute(query.where(Device.id.in_(devices)))
-    return {device_id: f"{name} of {user}" for device_id, name, user in found}
+    found = await repository.last_denials_of_people(session, people)
+    return {person: DeniedOut.of(line) for person, line in found.items()}
 
 
 def _spoken(line: AuditLineOut) -> dict[str, str]:

@@ -1,14 +1,31 @@
-"""SQL about the audit log. Writing is log.py's."""
+"""SQL about the audit log."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from culvert_db import AuditCut, AuditLine, Database, Outcome
-from sqlalchemy import ColumnElement, and_, func, or_, select, union_all
+from culvert_db import ActorKind, AuditCut, AuditLine, Database, Device, Outcome, Statement, User
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from culvert_service.audit.line import CHAINS, Written
 from culvert_service.rest.page import Cut
@@ -17,7 +34,11 @@ from culvert_service.rest.page import Cut
 BATCH = 500
 # Smaller than every line's number.
 _BEFORE_ALL = -(2**63)
-_COLUMNS = tuple(AuditLine.__table__.columns)
+_LINES = cast("Table", AuditLine.__table__)
+_COLUMNS = tuple(_LINES.columns)
+# For `Line.row`.
+INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _COLUMNS}))
+_LOCK_CUTS = text("SELECT pg_advisory_xact_lock(450052, 0)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +144,40 @@ async def ends_before(session: AsyncSession, before: datetime.datetime) -> dict[
         if seq is not None:
             found[chain] = seq
     return found
+
+
+async def lock_cuts(session: AsyncSession) -> None:
+    """Wait until no other transaction cuts, and keep others from it until this one ends."""
+    await session.execute(_LOCK_CUTS)
+
+
+async def delete_up_to(session: AsyncSession, chain: int, seq: int) -> None:
+    """The chain must have a cut of these lines already, or the database refuses."""
+    await session.execute(delete(AuditLine).where(AuditLine.chain == chain, AuditLine.seq <= seq))
+
+
+async def last_denials(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[str, AuditLine]:
+    """The newest denial of each device, by the device's id."""
+    return await _last_denials(session, AuditLine.actor, AuditLine.actor.in_(map(str, devices)))
+
+
+async def last_denials_of_people(session: AsyncSession, people: Iterable[str]) -> dict[str, AuditLine]:
+    """The newest denial of any of a person's devices, by the person's name."""
+    of_theirs = (Device.user_id == User.id, Device.id.cast(String) == AuditLine.actor)
+    return await _last_denials(session, User.name, User.name.in_(people), *of_theirs)
+
+
+async def _last_denials(
+    session: AsyncSession, whose: InstrumentedAttribute[str], *which: ColumnElement[bool]
+) -> dict[str, AuditLine]:
+    query = select(whose, AuditLine).where(AuditLine.outcome == Outcome.DENIED, *which)
+    query = query.where(AuditLine.actor_kind == ActorKind.DEVICE)
+    query = query.ext(distinct_on(whose)).order_by(whose, AuditLine.at.desc())
+    return {row[0]: row[1] for row in await session.execute(query)}
+
+
+async def device_names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
+    """Each device's name with its person's."""
+    query = select(Device.id, Device.name, User.name).join(User, User.id == Device.user_id)
+    found = await session.execute(query.where(Device.id.in_(devices)))
+    return {device_id: f"{name} of {user}" for device_id, name, user in found}

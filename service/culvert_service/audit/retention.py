@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from culvert_db import AuditCut, AuditLine, Database
-from sqlalchemy import delete, text
+from culvert_db import AuditCut, Database
 
 from culvert_service import private_files
 from culvert_service.audit import repository, verifier
@@ -30,7 +29,6 @@ from culvert_service.periodic import Periodic
 # The database also refuses a cut of younger lines.
 KEPT_DAYS_LEAST = 30
 _LOOK_SECONDS = 3600.0
-_ONE_CUTS = text("SELECT pg_advisory_xact_lock(450052, 0)")
 
 
 class LogBrokenError(Exception):
@@ -112,7 +110,7 @@ async def cut(
     export = await _export(database, ends, file) if file is not None else None
     async with begin(database, by) as transaction:
         session = transaction.session
-        await session.execute(_ONE_CUTS)
+        await repository.lock_cuts(session)
         cuts = await repository.cuts(session)
         made = [
             _signed(key, cuts.get(chain, ()), (chain, *verified.ends[chain]), (before, now), (by, export))
@@ -122,9 +120,7 @@ async def cut(
         session.add_all(made)
         await session.flush()
         for one in made:
-            await session.execute(
-                delete(AuditLine).where(AuditLine.chain == one.chain, AuditLine.seq <= one.seq)
-            )
+            await repository.delete_up_to(session, one.chain, one.seq)
         done = Done(sum(one.lines for one in made), export)
         told = {"export": export.hex()} if export else {}
         if made:

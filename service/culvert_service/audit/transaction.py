@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from culvert_db import AuditLine, Database, Direct, Driver, InSession, Outcome, Statement
-from sqlalchemy import Table, bindparam, insert
+from culvert_db import Database, Direct, Driver, InSession, Outcome
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service import database as connections
+from culvert_service.audit import repository
 from culvert_service.audit.log import Actor, Line
-
-_LINES = cast("Table", AuditLine.__table__)
-_INSERT = Statement(insert(_LINES).values({column.name: bindparam(column.name) for column in _LINES.c}))
 
 
 class Transaction(InSession):
@@ -46,7 +43,7 @@ class Transaction(InSession):
         if self._changes and self.actor.claim is not None:
             await self.actor.claim.carry_out(self.session)
         lines, self._lines = self._lines, []
-        await self.run_all(_INSERT, lines)
+        await self.run_all(repository.INSERT, lines)
 
     async def commit(self) -> None:
         await self.write()
@@ -68,7 +65,7 @@ class DirectTransaction(Direct):
         self._lines.append(line.row(self.actor))
 
     async def commit(self) -> None:
-        await self.run_all(_INSERT, self._lines)
+        await self.run_all(repository.INSERT, self._lines)
         await super().commit()
 
 
