@@ -1,4 +1,4 @@
-"""The policies between a device and a resource, as part of whatever statement has both; and their parsing."""
+"""The facts of a decision, from the rows of a device and a resource and from their policies."""
 
 from __future__ import annotations
 
@@ -7,42 +7,13 @@ import json
 import logging
 from typing import Any
 
-from culvert_db import Device, DeviceState, GroupMember, PolicyResource, PolicyVersion, Resource, User
-from culvert_db import Policy as PolicyRow
+from culvert_db import Device, DeviceState, Resource, User
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Text, cast, exists, func, or_, select
 
 from culvert_service.decision.conditions import Asker, Conditions
 from culvert_service.decision.decision import AskedResource, Policy
 
 _log = logging.getLogger(__name__)
-
-
-def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
-    """Whether a policy is the person's, or a group's of which the person is a member."""
-    member = (
-        exists()
-        .where(GroupMember.group_id == PolicyRow.group_id, GroupMember.user_id == user_id)
-        # The person is that of the statement around, however deep this stands in it; not anyone who has a device.
-        .correlate_except(GroupMember)
-    )
-    return or_(PolicyRow.user_id == user_id, member)
-
-
-_SHOWN = func.jsonb_build_object(
-    "name", PolicyRow.name, "enabled", PolicyRow.enabled, "conditions", PolicyRow.conditions
-)
-# For a statement that has Device and Resource: what `parse` takes; null when there is none.
-POLICIES = (
-    select(cast(func.jsonb_agg(_SHOWN), Text))
-    .select_from(PolicyRow)
-    .join(PolicyResource, PolicyResource.policy_id == PolicyRow.id)
-    .where(PolicyResource.resource_id == Resource.id, concerns(Device.user_id))
-    .correlate(Device, Resource)
-    .scalar_subquery()
-)
-# Read in the same statement: what has changed since then has another.
-VERSION = select(PolicyVersion.version).scalar_subquery()
 
 
 # Many devices share what few policies say: most openings find them parsed.

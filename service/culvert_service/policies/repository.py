@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from culvert_service.decision.facts import POLICIES, concerns
+from culvert_service.decision.repository import POLICIES, concerns
 from culvert_service.resources.repository import meant_by, named_like
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in

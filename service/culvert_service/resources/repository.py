@@ -36,7 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
-from culvert_service.decision.facts import concerns
+from culvert_service.decision.repository import concerns
 from culvert_service.rest.order import Order
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in

@@ -48,7 +48,7 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, array, insert
 from sqlalchemy.orm import aliased
 
-from culvert_service.decision.facts import POLICIES, VERSION
+from culvert_service.decision.repository import POLICIES, VERSION
 from culvert_service.gateways.free_numbers import draw_free_number, insert_sas
 from culvert_service.gateways.sa import SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair

@@ -52,7 +52,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, contains_eager
 
-from culvert_service.decision.facts import POLICIES, VERSION
+from culvert_service.decision.repository import POLICIES, VERSION
 from culvert_service.gateways.sa import Endpoint
 from culvert_service.gateways.tunnel_entries import Pair
 from culvert_service.rest.page import Cut
