@@ -11,20 +11,16 @@ from typing import Any
 from culvert_db import Database, why_away
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel
-from sqlalchemy import text
 from starlette.responses import Response
 
 from culvert_service.admins.rates import Rates
+from culvert_service.http import repository
 from culvert_service.periodic import Periodic
 
 # The time for the database's answer.
 _PATIENCE_SECONDS = 2.0
 # Strangers may call /readyz, so the database is asked at most once in this time.
 _FRESH_SECONDS = 0.5
-# Only a write shows a standby or a full disk: both still answer reads. This write changes no value.
-_WRITE = text("""
-UPDATE controllers SET ends_at = ends_at WHERE holder = (SELECT min(holder) FROM controllers)
-""")
 
 
 class Health(BaseModel):
@@ -61,7 +57,7 @@ class Writable:
     async def _ask(self) -> str:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS), self._database.begin() as session:
-                await session.execute(_WRITE)
+                await repository.write_nothing(session)
         except TimeoutError:
             return f"no answer within {_PATIENCE_SECONDS:.0f} s"
         except Exception as error:

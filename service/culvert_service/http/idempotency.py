@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
 
-from culvert_db import Database, IdempotencyKey
+from culvert_db import Database
 from culvert_proto import CulvertError, Reason
-from sqlalchemy import and_, delete, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from culvert_service.admins.access import Access
 from culvert_service.audit.caller import actor, set_claim
+from culvert_service.http import repository
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.problem import problem
 
@@ -41,9 +40,6 @@ _NOT_KEPT = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_
 Now = Callable[[], datetime.datetime]
 
 
-_UNANSWERED = IdempotencyKey.status.is_(None)
-
-
 @dataclass(frozen=True, slots=True)
 class _Claim:
     caller: str
@@ -52,9 +48,7 @@ class _Claim:
 
     async def carry_out(self, session: AsyncSession) -> None:
         """In the transaction of what is changed. Raises CulvertError IDEMPOTENCY_KEY_BUSY when it is another's now."""
-        mine = (*_is(self.caller, self.key), IdempotencyKey.claimed_at == self.at)
-        marked = update(IdempotencyKey).where(*mine).values(effect=True).returning(IdempotencyKey.key)
-        if await session.scalar(marked) is None:
+        if not await repository.mark_effect(session, self.caller, self.key, self.at):
             raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
 
 
@@ -116,17 +110,11 @@ class Idempotency:
     async def _claim(self, caller: str, key: str, fingerprint: bytes) -> Response | _Claim:
         """A claim when the request is to be run."""
         now = self._now()
-        fresh = insert(IdempotencyKey).values(caller=caller, key=key, fingerprint=fingerprint, claimed_at=now)
-        over = or_(
-            IdempotencyKey.claimed_at <= now - KEPT,
-            and_(_UNANSWERED, ~IdempotencyKey.effect, IdempotencyKey.claimed_at <= now - _UNDER_WAY),
-        )
         async with self._database.begin() as session:
-            await session.execute(delete(IdempotencyKey).where(over))
-            claimed = await session.scalar(fresh.on_conflict_do_nothing().returning(IdempotencyKey.key))
-            if claimed is not None:
+            await repository.delete_ended(session, now - KEPT, now - _UNDER_WAY)
+            if await repository.claim(session, caller, key, fingerprint, now):
                 return _Claim(caller, key, now)
-            row = await session.scalar(select(IdempotencyKey).where(*_is(caller, key)))
+            row = await repository.claimed(session, caller, key)
         if row is not None and row.fingerprint != fingerprint:
             raise CulvertError(Reason.IDEMPOTENCY_KEY_REUSED)
         if row is None or row.status is None or row.body_ciphertext is None:
@@ -139,20 +127,14 @@ class Idempotency:
     async def _keep(self, caller: str, key: str, answer: Response) -> None:
         sealed = self._master_key.seal(bytes(answer.body), _context(caller, key))
         async with self._database.begin() as session:
-            await session.execute(
-                update(IdempotencyKey)
-                .where(*_is(caller, key))
-                .values(
-                    status=answer.status_code,
-                    media_type=answer.headers.get("content-type"),
-                    body_ciphertext=sealed,
-                )
+            await repository.keep_answer(
+                session, caller, key, answer.status_code, answer.headers.get("content-type"), sealed
             )
 
     async def _release(self, caller: str, key: str) -> None:
         """Unless something has been changed."""
         async with self._database.begin() as session:
-            await session.execute(delete(IdempotencyKey).where(*_is(caller, key), ~IdempotencyKey.effect))
+            await repository.release(session, caller, key)
 
 
 async def _run(app: ASGIApp, scope: Scope, body: bytes) -> Response:
@@ -173,10 +155,6 @@ async def _run(app: ASGIApp, scope: Scope, body: bytes) -> Response:
     answer = Response(bytes(content), started["status"])
     answer.raw_headers = list(started["headers"])
     return answer
-
-
-def _is(caller: str, key: str):
-    return IdempotencyKey.caller == caller, IdempotencyKey.key == key
 
 
 def _context(caller: str, key: str) -> str:

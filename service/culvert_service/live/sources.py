@@ -1,7 +1,4 @@
-"""The rows of the live views by key, each with a version that is cheap to read.
-
-The version is the row's xmin, the transaction that wrote it: it shows changes by any process.
-"""
+"""The rows of the live views by key, each with a version that is cheap to read."""
 
 from __future__ import annotations
 
@@ -10,16 +7,16 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
-from culvert_db import Base, Database, DnsRecord, Tunnel
+from culvert_db import Database
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Text, literal_column, select, tuple_
 
 from culvert_service.dns.schemas import DnsRecordOut, ZoneOut
 from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
+from culvert_service.live import repository
 from culvert_service.live.timeline import Row
 from culvert_service.live.view import View
-from culvert_service.tunnels import repository
+from culvert_service.tunnels import repository as tunnel_rows
 from culvert_service.tunnels.schemas import TunnelOut
 from culvert_service.tunnels.traffic import Rate, Throughput
 
@@ -31,13 +28,12 @@ def tunnels(database: Database) -> View:
 
     async def versions() -> Mapping[str, str]:
         async with database() as session:
-            stays = Tunnel.stays()
-            found = await session.execute(select(Tunnel.id, _xmin(Tunnel)).where(stays))
-        return {str(key): version for key, version in found}
+            found = await repository.tunnel_versions(session)
+        return {str(key): version for key, version in found.items()}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
         async with database() as session:
-            found = await repository.list_by_id(session, [uuid.UUID(key) for key in keys])
+            found = await tunnel_rows.list_by_id(session, [uuid.UUID(key) for key in keys])
         return {str(one.tunnel.id): _row(TunnelOut.of(one)) for one in found}
 
     return View(versions, rows)
@@ -85,26 +81,19 @@ def dns(database: Database, service: Dns) -> View:
         # The lag grows with each reading, so it is no change.
         found = {key: one.model_dump_json(exclude={"lag_seconds"}) for key, one in zones.items()}
         async with database() as session:
-            query = select(DnsRecord.zone, DnsRecord.type, DnsRecord.name, _xmin(DnsRecord))
-            for *place, version in await session.execute(query):
-                found[_RECORD + "/".join(place)] = version
-        return found
+            versions = await repository.record_versions(session)
+        return found | {_RECORD + "/".join(place): version for place, version in versions.items()}
 
     async def rows(keys: Collection[str]) -> Mapping[str, Row]:
         found = {key: _row(zones[key]) for key in keys if key in zones}
         places = [tuple(key.split("/", 3)[1:]) for key in keys if key.startswith(_RECORD)]
-        place = tuple_(DnsRecord.zone, DnsRecord.type, DnsRecord.name)
         async with database() as session:
-            for record in await session.scalars(select(DnsRecord).where(place.in_(places))):
+            for record in await repository.records(session, places):
                 key = f"{_RECORD}{record.zone}/{record.type}/{record.name}"
                 found[key] = _row(DnsRecordOut.model_validate(record))
         return found
 
     return View(versions, rows)
-
-
-def _xmin(table: type[Base]) -> ColumnElement[str]:
-    return literal_column(f"{table.__tablename__}.xmin::text", Text())
 
 
 def _row(shown: BaseModel) -> Row:

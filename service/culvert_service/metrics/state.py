@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-from culvert_db import Database, Device, DnsRecord, DnsZoneStatus, Gateway, GatewaySample, SiteTunnel, Tunnel
+from culvert_db import Database
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import distinct_on
 
 from culvert_service.gateways.fleet import Fleet
+from culvert_service.metrics import repository
 from culvert_service.pki.authority import Authority
 from culvert_service.watch.hub import Hub
 
@@ -38,28 +37,7 @@ class StateGauges:
 
     async def read(self) -> CollectorRegistry:
         async with self._database() as session:
-            tunnels = await session.execute(
-                select(Gateway.name, Tunnel.state, func.count())
-                .join_from(Tunnel, Gateway, Tunnel.gateway_id == Gateway.id)
-                .group_by(Gateway.name, Tunnel.state)
-            )
-            between = await session.execute(select(SiteTunnel.state, func.count()).group_by(SiteTunnel.state))
-            records = await session.execute(
-                select(DnsRecord.zone, DnsRecord.state, func.count()).group_by(
-                    DnsRecord.zone, DnsRecord.state
-                )
-            )
-            zones = await session.execute(
-                select(DnsZoneStatus.state, func.count()).group_by(DnsZoneStatus.state)
-            )
-            newest = (
-                select(Gateway.name, GatewaySample.drops)
-                .join(Gateway, Gateway.id == GatewaySample.gateway_id)
-                .ext(distinct_on(Gateway.name))
-                .order_by(Gateway.name, GatewaySample.at.desc())
-            )
-            samples = await session.execute(newest.where(GatewaySample.at > func.now() - _SAMPLED))
-            devices = await session.execute(select(Device.state, func.count()).group_by(Device.state))
+            counts = await repository.counts(session, _SAMPLED)
         registry = CollectorRegistry()
         registry.register(
             _Read(
@@ -68,25 +46,25 @@ class StateGauges:
                         "culvert_tunnels",
                         "Tunnels by gateway and state, of all controllers",
                         ("gateway", "state"),
-                        (((name, state.value), count) for name, state, count in tunnels),
+                        (((name, state.value), count) for name, state, count in counts.tunnels),
                     ),
                     _gauge(
                         "culvert_site_tunnels",
                         "Tunnels between gateways by state, of all controllers",
                         ("state",),
-                        (((state.value,), count) for state, count in between),
+                        (((state.value,), count) for state, count in counts.site_tunnels),
                     ),
                     _gauge(
                         "culvert_dns_zones",
                         "DNS zones that a dns-updater has looked at, by state",
                         ("state",),
-                        (((state.value,), count) for state, count in zones),
+                        (((state.value,), count) for state, count in counts.zones),
                     ),
                     _gauge(
                         "culvert_dns_records",
                         "Published names by zone (empty: of none) and state",
                         ("zone", "state"),
-                        (((zone, state.value), count) for zone, state, count in records),
+                        (((zone, state.value), count) for zone, state, count in counts.records),
                     ),
                     _filled(
                         CounterMetricFamily(
@@ -94,13 +72,17 @@ class StateGauges:
                             "Packets that a gateway has dropped since its switch began, by cause, of all controllers",
                             labels=("gateway", "cause"),
                         ),
-                        (((name, cause), count) for name, drops in samples for cause, count in drops.items()),
+                        (
+                            ((name, cause), count)
+                            for name, drops in counts.drops
+                            for cause, count in drops.items()
+                        ),
                     ),
                     _gauge(
                         "culvert_devices",
                         "Enrolled devices by state",
                         ("state",),
-                        (((state.value,), count) for state, count in devices),
+                        (((state.value,), count) for state, count in counts.devices),
                     ),
                     _gauge(
                         "culvert_devices_watching",

@@ -22,27 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from culvert_db import (
-    Admin,
-    AdminChallenge,
-    AdminInvitation,
-    AdminPasskey,
-    AdminRecoveryCode,
-    AdminSession,
-    ApiToken,
-    Device,
-    DeviceState,
-    IdempotencyKey,
-    Invitation,
-    RecoveryCode,
-    SignInGuesses,
-    Totp,
-    bind_database,
-    create_engine,
-    upgrade,
-)
+from culvert_db import bind_database, create_engine, upgrade
 from culvert_db.embedded import EmbeddedPostgres
-from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service import private_files
@@ -51,27 +32,12 @@ from culvert_service.audit.log import CONTROLLER, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.identity import totp
-from culvert_service.operation import postgres_tools
+from culvert_service.operation import postgres_tools, repository
 
 _FORMAT = 1
 _MANIFEST, _DUMP, _STATE = "manifest.json", "database.dump", "state/"
 # A controller makes them anew at each start.
 _NOT_KEPT = frozenset({"database-url"})
-
-
-# Rows of these tables may have been used up or revoked after the backup. A restore deletes them all, so that none of them
-# is valid again.
-_VOID = {
-    "sessions": AdminSession,
-    "administrators' invitations": AdminInvitation,
-    "administrators' recovery codes": AdminRecoveryCode,
-    "challenges to passkeys": AdminChallenge,
-    "counted guesses": SignInGuesses,
-    "API tokens": ApiToken,
-    "people's invitations": Invitation,
-    "devices' recovery codes": RecoveryCode,
-    "kept answers": IdempotencyKey,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +100,9 @@ async def restore(settings: Settings, source: Path) -> Restored:
             await upgrade(engine)
             async with begin(bind_database(engine), CONTROLLER) as transaction:
                 session = transaction.session
-                restored = Restored(manifest.made_at, await _void(session), await _back(session))
+                restored = Restored(
+                    manifest.made_at, await _void(session), await repository.restored_rows(session)
+                )
                 details: dict[str, Detail] = {
                     _key(what): count for what, count in (restored.void | restored.back).items()
                 }
@@ -147,27 +115,11 @@ async def restore(settings: Settings, source: Path) -> Restored:
 
 
 async def _void(session: AsyncSession) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for what, table in _VOID.items():
-        counts[what] = await session.scalar(select(func.count()).select_from(table)) or 0
-        await session.execute(delete(table))
-    # Use up all codes up to now, also those of an authenticator whose clock is ahead.
+    counts = await repository.delete_credentials(session)
     step = int(datetime.now(UTC).timestamp()) // totp.STEP_SECONDS + totp.DRIFT_STEPS
-    ahead = step + func.greatest(Totp.drift_steps, 0)
-    await session.execute(update(Totp).values(last_used_step=func.greatest(Totp.last_used_step, ahead)))
-    await session.execute(update(Admin).values(last_used_step=func.greatest(Admin.last_used_step, step)))
-    # A device's proof before the backup must not open a tunnel.
-    await session.execute(update(Device).values(code_proven_at=None, code_valid_until=None))
+    await repository.use_up_codes(session, step)
+    await repository.forget_proofs(session)
     return counts
-
-
-async def _back(session: AsyncSession) -> dict[str, int]:
-    devices = select(func.count()).select_from(Device).where(Device.state != DeviceState.REVOKED)
-    return {
-        "administrators": await session.scalar(select(func.count()).select_from(Admin)) or 0,
-        "passkeys": await session.scalar(select(func.count()).select_from(AdminPasskey)) or 0,
-        "devices": await session.scalar(devices) or 0,
-    }
 
 
 def _key(what: str) -> str:
@@ -213,9 +165,7 @@ async def _revision(url: str) -> str:
     engine = create_engine(url)
     try:
         async with engine.connect() as connection:
-            if await connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
-                return ""
-            return str(await connection.scalar(text("SELECT version_num FROM alembic_version")))
+            return await repository.revision(connection)
     finally:
         await engine.dispose()
 

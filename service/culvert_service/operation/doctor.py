@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_db import Database, Gateway, UntrustedDatabaseError, refusal, why_away
+from culvert_db import Database, UntrustedDatabaseError, refusal, why_away
 from culvert_db.start_failure import PostgresFailedError
 from culvert_proto import CulvertError
-from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service.audit import verifier
@@ -22,6 +21,7 @@ from culvert_service.controller.database import reading
 from culvert_service.controller.lifecycle import now
 from culvert_service.gateways.config import kek_of
 from culvert_service.oidc.service import configured
+from culvert_service.operation import repository
 from culvert_service.operation.gateway_certificate import ends_at
 from culvert_service.operation.rest_client import CallRefusedError, call
 from culvert_service.pki.authority import Authority
@@ -154,12 +154,12 @@ def _authority(state_dir: Path, name: str) -> Finding:
 
 async def _database(settings: Settings, database: Database, *, keys: bool) -> AsyncGenerator[Finding]:
     async with database() as session:
-        there = (await session.execute(select(func.clock_timestamp()))).scalar_one()
+        there = await repository.present(session)
         off = abs(there - now())
         yield Finding("database")
         wrong = f"it differs from the database's by {off.total_seconds():.0f} s" if off > _CLOCK else ""
         yield Finding("clock", wrong, "Let NTP set both.")
-        gateway = await session.scalar(select(Gateway).limit(1)) if keys else None
+        gateway = await repository.any_gateway(session) if keys else None
         if gateway is not None:
             try:
                 kek_of(gateway, MasterKey.load(settings.state_dir))
