@@ -1,4 +1,4 @@
-"""SQL about versions of rows: a row's version is its xmin, the transaction that wrote it, so it shows changes by any process."""
+"""SQL about the versions of rows: the xmin, the transaction that wrote the row, so that changes by any process show."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from culvert_db import Gateway, SiteTunnel
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import SELECTORS_MAX, Suite
 from culvert_proto.sa import check_allowed
-from sqlalchemy import or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.gateways.record import site_of
@@ -30,7 +29,7 @@ async def check(session: AsyncSession, row: SiteTunnel) -> None:
 
 async def check_gateway(session: AsyncSession, gateway: Gateway) -> None:
     """Check a locked gateway's site tunnels in the transaction of its change. Raises CulvertError GATEWAY_IN_USE."""
-    for row in await repository.rows(session, None, or_(*repository.ends_at(gateway.id))):
+    for row in await repository.rows_at(session, gateway.id):
         try:
             await check(session, row)
         except CulvertError as error:

@@ -51,6 +51,11 @@ async def rows(
     return list(await session.scalars(query))
 
 
+async def rows_at(session: AsyncSession, gateway_id: int) -> list[SiteTunnel]:
+    """The tunnels that end at the gateway."""
+    return await rows(session, None, or_(*ends_at(gateway_id)))
+
+
 async def records(session: AsyncSession, *which: ColumnElement[bool]) -> list[SiteTunnelRecord]:
     found = await rows(session, None, *which)
     now = await clock(session) if found else None
