@@ -111,7 +111,7 @@ async def test_a_live_row_ends_with_the_current_state(
     with suppress(TimeoutError):
         async with (
             asyncio.timeout(0.3),
-            aclosing(sources.gateways(cast(Gateways, changing)).events(None)) as events,
+            aclosing(view.View(sources.GatewaySource(cast(Gateways, changing))).events(None)) as events,
         ):
             async for event in events:
                 shown = replayed(shown, [(event.kind, event.data)])

@@ -20,8 +20,9 @@ from culvert_service.admins.access import Access
 from culvert_service.audit.schemas import AuditLineOut
 from culvert_service.dns.service import Dns
 from culvert_service.gateways.service import Gateways
-from culvert_service.live import places, sources
+from culvert_service.live import places
 from culvert_service.live.log_view import LogView
+from culvert_service.live.sources import DnsSource, GatewaySource, TrafficSource, TunnelSource
 from culvert_service.live.view import View
 from culvert_service.rest.api import Api
 from culvert_service.tunnels.traffic import Throughput
@@ -60,10 +61,10 @@ class Told(NamedTuple):
 class Live:
     def __init__(self, database: Database, gateways: Gateways, dns: Dns, throughput: Throughput) -> None:
         self._views = {
-            Area.TUNNELS: sources.tunnels(database),
-            Area.TRAFFIC: sources.traffic(throughput),
-            Area.GATEWAYS: sources.gateways(gateways),
-            Area.DNS: sources.dns(database, dns),
+            Area.TUNNELS: View(TunnelSource(database)),
+            Area.TRAFFIC: View(TrafficSource(throughput)),
+            Area.GATEWAYS: View(GatewaySource(gateways)),
+            Area.DNS: View(DnsSource(database, dns)),
         }
         self._log = LogView(database)
 

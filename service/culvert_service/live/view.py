@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
+from typing import Protocol
 
 from culvert_service.live.timeline import Event, Row, Timeline
 from culvert_service.periodic import Periodic
@@ -12,16 +13,22 @@ from culvert_service.periodic import Periodic
 # Any process may change rows, so the view polls: a change is sent at most this late.
 _LOOK_SECONDS = 0.5
 
-Versions = Callable[[], Awaitable[Mapping[str, str]]]
-Rows = Callable[[Collection[str]], Awaitable[Mapping[str, Row]]]
+
+class Source(Protocol):
+    """The rows of a view, each by its key."""
+
+    async def versions(self) -> Mapping[str, str]:
+        """For each row a text that changes with the row. It has to cost little."""
+        ...
+
+    async def rows(self, keys: Collection[str]) -> Mapping[str, Row]:
+        """After `versions`: the rows of these keys. A row that is gone meanwhile is absent."""
+        ...
 
 
 class View:
-    """`versions`: cheaply reads, for each row, a text that changes with it. `rows`: reads the rows of some keys."""
-
-    def __init__(self, versions: Versions, rows: Rows) -> None:
-        self._versions = versions
-        self._read = rows
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._timeline = Timeline(secrets.token_hex(4))
         self._one_at_a_time = asyncio.Lock()
         self._advanced = asyncio.Condition()
@@ -60,9 +67,9 @@ class View:
     async def _look(self) -> None:
         # One poll at a time: an older one must not end after a newer one.
         async with self._one_at_a_time:
-            versions = await self._versions()
+            versions = await self._source.versions()
             changed = self._timeline.changed(versions)
-            read = await self._read(changed) if changed else dict[str, Row]()
+            read = await self._source.rows(changed) if changed else dict[str, Row]()
             async with self._advanced:
                 self._timeline.advance(versions, read)
                 self._advanced.notify_all()
