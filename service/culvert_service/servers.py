@@ -88,7 +88,7 @@ class AgentPort:
         """Raises ConfigurationError, and what the database does."""
         server = self._server = self._listen()
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
-        await self._revocations.start(server.deny)
+        await self._revocations.start(server)
         server.start(self._servicer.limited)
 
     async def stop(self) -> None:

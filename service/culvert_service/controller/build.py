@@ -43,7 +43,7 @@ from culvert_service.gateways.ownership import Leases, Ownership
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.sampling import Sampling
 from culvert_service.gateways.service import Gateways
-from culvert_service.gateways.session import Credentials, Program
+from culvert_service.gateways.session import Program
 from culvert_service.http.application import application
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.part import IdentityPart
@@ -62,7 +62,7 @@ from culvert_service.pki.master_key import MasterKey
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.policies import endpoints as policy_endpoints
 from culvert_service.resources import endpoints as resource_endpoints
-from culvert_service.resources.effect import Effects as ResourceEffects
+from culvert_service.resources.effect import ResourceEffects
 from culvert_service.resources.service import Resources
 from culvert_service.servers import AgentPort, RestPort
 from culvert_service.site_tunnels import endpoints as site_tunnel_endpoints
@@ -126,7 +126,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     keep = datetime.timedelta(days=settings.audit_keep_days) if settings.audit_keep_days else None
     retention = Retention(database, cut_key, now, keep, settings.audit_export_dir)
     refusals = Refusals(database)
-    denials = Denials(database, refusals, instruments.denied)
+    denials = Denials(database, refusals, instruments)
 
     hub = Hub()
     pushes = Pushes(database, hub, me)
@@ -147,13 +147,10 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         presence,
         now,
     )
-    zones = ManagedZones(database, settings.managed_zones, hub.profiles_changed)
+    zones = ManagedZones(database, settings.managed_zones, hub)
     dns = Dns(database)
 
-    def credentials() -> Credentials:
-        return Credentials(own.gateways_pem, own.chain(own.client), own.client.key_pem)
-
-    fleet = Fleet(_program(settings), credentials)
+    fleet = Fleet(_program(settings), own)
     remote = Remote(calls, fleet)
     drain, approval = datetime.timedelta(seconds=settings.drain_seconds), settings.device_approval
     tunnels = Tunnels(
@@ -181,9 +178,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         settings.lease_seconds,
         direct.database,
     )
-    ownership = Ownership(
-        database, fleet, at_gateways, me, master_key, hub.profiles_changed, settings.lease_seconds
-    )
+    ownership = Ownership(database, fleet, at_gateways, me, master_key, hub, settings.lease_seconds)
     gateways = Gateways(
         database,
         fleet,
@@ -203,7 +198,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         enforcement,
         zones.of,
     )
-    oidc = Oidc(database, refusals, configured(settings), master_key, people.invitations.invite, now)
+    oidc = Oidc(database, refusals, configured(settings), master_key, people.invitations, now)
     servicer = AgentServicer(
         database,
         people.identity,
@@ -257,7 +252,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         ),
         Part(
             None,
-            policy_endpoints.routers(api, database, enforcement, fleet.is_online, now, approval=approval),
+            policy_endpoints.routers(api, database, enforcement, fleet, now, approval=approval),
         ),
         Part(None, [resource_endpoints.router(api, resources, ResourceEffects(database, resources))]),
         Part(None, public=[oidc_endpoints.public_router(public_api, oidc)]),

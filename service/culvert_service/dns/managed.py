@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from culvert_db import DNS_ZONES_CHANNEL, Database
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.dns import repository
 from culvert_service.periodic import Periodic
+from culvert_service.watch.hub import Hub
 
 _LOOK_SECONDS = 30.0
 
@@ -16,11 +17,10 @@ _LOOK_SECONDS = 30.0
 class ManagedZones:
     channel = DNS_ZONES_CHANNEL
 
-    def __init__(self, database: Database, configured: Sequence[str], changed: Callable[[], None]) -> None:
-        """`changed` is called when the managed zones have changed."""
+    def __init__(self, database: Database, configured: Sequence[str], hub: Hub) -> None:
         self._database = database
         self._configured = configured
-        self._changed = changed
+        self._hub = hub
         # As of the last poll.
         self.names: tuple[str, ...] = tuple(configured)
         self._looks = Periodic("managed zones", self._look, _LOOK_SECONDS)
@@ -45,4 +45,4 @@ class ManagedZones:
             names = await self.of(session)
         if names != self.names:
             self.names = names
-            self._changed()
+            self._hub.profiles_changed()

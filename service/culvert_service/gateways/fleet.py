@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.health import NOT_CONNECTED_YET
 from culvert_service.gateways.link import GatewayEvents, Link, Owner
-from culvert_service.gateways.session import Credentials, Program
+from culvert_service.gateways.session import Program
+from culvert_service.pki.own_certificates import OwnCertificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,11 @@ class Elsewhere:
 
 
 class Fleet:
-    """Runs a link for each owned gateway, and stops them together. `credentials` is called for each connection."""
+    """Runs a link for each owned gateway, and stops them together. Each connection uses the newest certificate."""
 
-    def __init__(self, program: Program, credentials: Callable[[], Credentials]) -> None:
+    def __init__(self, program: Program, own: OwnCertificates) -> None:
         self._program = program
-        self._credentials = credentials
+        self._own = own
         self._links: dict[str, Link] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._standings: dict[str, Standing] = {}
@@ -63,7 +64,7 @@ class Fleet:
             return
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(
-            config, epoch, self._program.at(config.kind), self._credentials, events, owner
+            config, epoch, self._program.at(config.kind), self._own, events, owner
         )
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 

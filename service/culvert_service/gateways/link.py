@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
@@ -35,6 +35,7 @@ from culvert_service.gateways.p4runtime import (
 from culvert_service.gateways.running_time import running_time
 from culvert_service.gateways.session import Credentials, Program
 from culvert_service.gateways.tables import DIGESTS, Carried, Tables
+from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class Link:
         config: GatewayConfig,
         epoch: int,
         program: Program,
-        credentials: Callable[[], Credentials],
+        own: OwnCertificates,
         events: GatewayEvents,
         owner: Owner,
     ) -> None:
@@ -130,7 +131,7 @@ class Link:
         self.sas_to_rekey: int | None = None
         self._program = program
         self._encoding = Encoding.of(program.p4info)
-        self._credentials = credentials
+        self._own = own
         self._events = events
         self._owner = owner
         self._tables: Tables | None = None
@@ -379,7 +380,7 @@ class Link:
             self.config.device_id,
             self.epoch,
             self._program,
-            self._credentials(),
+            Credentials.of(self._own),
             ids,
         )
         over = self._over = asyncio.get_running_loop().create_future()

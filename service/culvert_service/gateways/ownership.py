@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -30,6 +29,7 @@ from culvert_service.gateways.health import Report
 from culvert_service.gateways.link import GatewayEvents, Link
 from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.watch.hub import Hub
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +53,6 @@ class Leases:
 
 
 class Ownership:
-    """`changed` is called when a gateway was added or changed, or went online or offline."""
-
     channel = GATEWAYS_CHANNEL
 
     def __init__(
@@ -64,7 +62,7 @@ class Ownership:
         events: GatewayEvents,
         me: ControllerId,
         master_key: MasterKey,
-        changed: Callable[[], None],
+        hub: Hub,
         lease_seconds: float,
     ) -> None:
         self._database = database
@@ -72,7 +70,7 @@ class Ownership:
         self._events = events
         self._me = me
         self._master_key = master_key
-        self._changed = changed
+        self._hub = hub
         self._seconds = lease_seconds
         self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
         self._outbid: dict[int, int] = {}
@@ -174,4 +172,4 @@ class Ownership:
         now = {it.config.name: (it.config, it.online, it.draining) for it in self._fleet.standings()}
         if now != self._gateways:
             self._gateways = now
-            self._changed()
+            self._hub.profiles_changed()

@@ -12,6 +12,7 @@ from finsy.proto import p4i, p4r, stratum
 from google.protobuf import text_format
 
 from culvert_service.gateways.kind import GatewayKind
+from culvert_service.pki.own_certificates import OwnCertificates
 
 
 @cache
@@ -80,6 +81,11 @@ class Credentials:
     ca_pem: bytes
     certificate_pem: bytes
     key_pem: bytes
+
+    @classmethod
+    def of(cls, own: OwnCertificates) -> Credentials:
+        """As the controller's certificates are now."""
+        return cls(own.gateways_pem, own.chain(own.client), own.client.key_pem)
 
     def channel(self) -> grpc.ChannelCredentials:
         return grpc.ssl_channel_credentials(self.ca_pem, self.key_pem, self.certificate_pem)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from culvert_db import ActorKind, Database
 from culvert_proto import CulvertError, Reason
@@ -31,14 +32,19 @@ class DeviceCaller:
         return Actor(ActorKind.DEVICE, f"sha256:{self.fingerprint.hex()}", self.address)
 
 
+class DenialCounter(Protocol):
+    def denied(self, action: str, reason: Reason) -> None:
+        """Count a denial, whether the log is told or not."""
+        ...
+
+
 class Denials:
     """`by` is the device as its certificate names it. What is left out of the log is counted in the next line."""
 
-    def __init__(self, database: Database, refusals: Refusals, count: Callable[[str, Reason], None]) -> None:
-        """`count` is called for each, by action and reason, whether the log is told or not."""
+    def __init__(self, database: Database, refusals: Refusals, counter: DenialCounter) -> None:
         self._database = database
         self._refusals = refusals
-        self._count = count
+        self._counter = counter
 
     @asynccontextmanager
     async def telling(
@@ -85,7 +91,7 @@ class Denials:
 
     def line(self, fingerprint: bytes, line: Line, why: CulvertError) -> Line | None:
         """As the log is told of the refusal; None when it is left out."""
-        self._count(line.action, why.reason)
+        self._counter.denied(line.action, why.reason)
         if why.reason in _ALWAYS_TOLD:
             return refused(line, why)
         return self._refusals.line(_certificate(fingerprint), line, why)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from culvert_db import REVOCATIONS_CHANNEL, Database
 
@@ -18,7 +19,13 @@ _LOOK_SECONDS = 30.0
 # differences between the controllers' clocks.
 _OVERLAP = datetime.timedelta(minutes=2)
 
-Deny = Callable[[Sequence[bytes]], None]
+
+class Handshakes(Protocol):
+    """The devices' port."""
+
+    def deny(self, fingerprints: Sequence[bytes]) -> None:
+        """Refuse the certificates with these fingerprints from now on."""
+        ...
 
 
 class Revocations:
@@ -29,11 +36,11 @@ class Revocations:
         self._now = now
         self._seen_until: datetime.datetime | None = None
         self._looks = Periodic("revocations", self._look, _LOOK_SECONDS)
-        self._deny: Deny | None = None
+        self._handshakes: Handshakes | None = None
 
-    async def start(self, deny: Deny) -> None:
-        """`deny` gets fingerprints of certificates. Before `start` returns, it gets those of all revoked devices."""
-        self._deny = deny
+    async def start(self, handshakes: Handshakes) -> None:
+        """Before `start` returns, the certificates of all revoked devices are denied."""
+        self._handshakes = handshakes
         await self._look()
         self._looks.start()
 
@@ -49,5 +56,5 @@ class Revocations:
         async with self._database() as session:
             revoked = await repository.revoked(session, self._seen_until, now)
         self._seen_until = now - _OVERLAP
-        if self._deny is not None:
-            self._deny(revoked)
+        if self._handshakes is not None:
+            self._handshakes.deny(revoked)

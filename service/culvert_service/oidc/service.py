@@ -21,6 +21,7 @@ from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.identity import repository as identity
+from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.schemas import InvitationOut, canonical_email
 from culvert_service.oidc import flow as flows
 from culvert_service.oidc.flow import SignInFlow
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Invite = Callable[[Actor, str], Awaitable[InvitationOut]]
 _Result = TypeVar("_Result")
 
 
@@ -45,14 +45,14 @@ class Oidc:
         refusals: Refusals,
         provider: Provider | None,
         master_key: MasterKey,
-        invite: Invite,
+        invitations: Invitations,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._database = database
         self._refusals = refusals
         self._configured = provider
         self._master_key = master_key
-        self._invite = invite
+        self._invitations = invitations
         self._now = now
         # The provider's last logged fault, for each half of a sign-in, until that half succeeds.
         self._faults: dict[str, CulvertError] = {}
@@ -168,7 +168,7 @@ class Oidc:
             raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
         if len(names) > 1:
             raise CulvertError(Reason.OIDC_EMAIL_SHARED, email=email)
-        return await self._invite(by.known_as(ActorKind.INVITATION, names[0]), names[0])
+        return await self._invitations.invite(by.known_as(ActorKind.INVITATION, names[0]), names[0])
 
     def _provider(self) -> Provider:
         if self._configured is None:

@@ -12,6 +12,7 @@ from culvert_db import Database
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.audit.caller import By
+from culvert_service.gateways.fleet import Fleet
 from culvert_service.identity.schemas import UserName
 from culvert_service.policies.effect import Effects
 from culvert_service.policies.repository import Sought
@@ -43,7 +44,7 @@ def routers(
     api: Api,
     database: Database,
     enforcement: Enforcement,
-    is_online: Callable[[str], bool],
+    fleet: Fleet,
     now: Callable[[], datetime.datetime],
     *,
     approval: bool,
@@ -52,7 +53,7 @@ def routers(
     return [
         groups_router(api, Groups(database, enforcement, effects)),
         policies_router(api, Policies(database, enforcement, effects)),
-        access_router(api, Tracer(database, is_online, now, approval=approval)),
+        access_router(api, Tracer(database, fleet, now, approval=approval)),
     ]
 
 

@@ -12,24 +12,25 @@ from culvert_proto import CulvertError, Reason, dns_name
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Check, Denial
 from culvert_service.decision.decision import AccessStep, Decision, GatewayFact, Permit, decide
+from culvert_service.gateways.fleet import Fleet
 from culvert_service.policies import repository
 from culvert_service.policies.repository import Traced
 from culvert_service.policies.schemas import StepOut, TraceOut
 
 
 class Tracer:
-    """`online` says of a gateway whether it is; `approval` as for the openings."""
+    """`approval` as for the openings."""
 
     def __init__(
         self,
         database: Database,
-        online: Callable[[str], bool],
+        fleet: Fleet,
         now: Callable[[], datetime.datetime],
         *,
         approval: bool,
     ) -> None:
         self._database = database
-        self._online = online
+        self._fleet = fleet
         self._now = now
         self._approval = approval
 
@@ -65,7 +66,7 @@ class Tracer:
         return _out(device.id, device.name, source, decision)
 
     def _fact(self, gateway: Gateway, weight: int | None) -> GatewayFact:
-        online = self._online(gateway.name)
+        online = self._fleet.is_online(gateway.name)
         return GatewayFact(gateway.name, online, gateway.draining_since is not None, weight)
 
 

@@ -14,7 +14,7 @@ from culvert_service.resources.schemas import PreviewOut, PublishedOut, Resource
 from culvert_service.resources.service import Resources
 
 
-class Effects:
+class ResourceEffects:
     def __init__(self, database: Database, resources: Resources) -> None:
         self._database = database
         self._resources = resources

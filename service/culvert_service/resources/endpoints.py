@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Body, Depends, Query, Response, status
 
 from culvert_service.audit.caller import By
-from culvert_service.resources.effect import Effects
+from culvert_service.resources.effect import ResourceEffects
 from culvert_service.resources.schemas import DeletedOut, PreviewOut, ResourceIn, ResourceOut, UseOut
 from culvert_service.resources.service import Resources
 from culvert_service.rest.api import Api
@@ -19,7 +19,7 @@ from culvert_service.rest.version import IfMatch, MayMatch, tagged
 ResourceOrder = Literal["fqdn", "-fqdn", "owner", "-owner", "created", "-created"]
 
 
-def router(api: Api, resources: Resources, effects: Effects) -> APIRouter:
+def router(api: Api, resources: Resources, effects: ResourceEffects) -> APIRouter:
     routes = api.router("/resources", tag="resources")
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Publish a resource")
