@@ -18,7 +18,7 @@ from culvert_service.config import ConfigurationError
 from culvert_service.controller.lifecycle import now
 from culvert_service.operation import administration, commands
 from culvert_service.operation.commands import doctor
-from culvert_service.operation.gateway_certificate import ends_at
+from culvert_service.operation.doctor import certificate_ends_at
 from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.authority import Authority
 from sqlalchemy import text
@@ -179,7 +179,7 @@ async def test_a_gateways_certificate_is_read_though_its_first_address_is_silent
             with suppress(BlockingIOError):
                 waiting.connect(("127.0.0.2", port))
         async with serving(world, Switch(), "gw-berlin", port):
-            assert await ends_at(f"gw.example:{port}", "gw-berlin", trusted) > now()
+            assert await certificate_ends_at(f"gw.example:{port}", "gw-berlin", trusted) > now()
 
 
 async def test_the_doctor_says_why_the_embedded_database_does_not_start(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from culvert_proto import Reason
 from culvert_proto.dns_name import candidates
-from culvert_service.resources.name import parse
+from culvert_service.resources.schemas import parse_name
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,8 +37,8 @@ def test_any_question_has_few_candidates(asked: str) -> None:
 )
 def test_a_wildcard_is_a_whole_label_before_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="name"):
-        parse(name)
-    assert parse(" *.Dev.Corp.Example. ") == "*.dev.corp.example"
+        parse_name(name)
+    assert parse_name(" *.Dev.Corp.Example. ") == "*.dev.corp.example"
 
 
 @pytest.mark.slow

@@ -51,9 +51,8 @@ from culvert_service.identity.revocations import Revocations
 from culvert_service.live import endpoints as live_endpoints
 from culvert_service.live.endpoints import Live
 from culvert_service.metrics import endpoints as metrics_endpoints
-from culvert_service.metrics.agent_calls import counted_agent_calls
+from culvert_service.metrics.calls import RestCalls, counted_agent_calls
 from culvert_service.metrics.instruments import Instruments
-from culvert_service.metrics.rest_calls import RestCalls
 from culvert_service.metrics.state import StateGauges
 from culvert_service.oidc import endpoints as oidc_endpoints
 from culvert_service.oidc.service import Oidc, configured

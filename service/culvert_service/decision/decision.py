@@ -13,6 +13,8 @@ nobody who comes at the wrong hour. Every step is kept, for whoever asks why.
 from __future__ import annotations
 
 import datetime
+import hashlib
+import math
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ from culvert_proto import Reason
 
 from culvert_service.decision.conditions import EASE, Asker, Check, Conditions, Denial, Fails, examine
 from culvert_service.decision.nearness import Distance, near
-from culvert_service.decision.shares import score
+
+_SCORE_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str =
         able = [it for it in others if it.weight and it.obstacle() is None]
         preferred = near({it.name: it.distance for it in able if it.distance})
         others.sort(
-            key=lambda it: (it.name in preferred, score(device_id, it.name, it.weight or 0)),
+            key=lambda it: (it.name in preferred, _score(device_id, it.name, it.weight or 0)),
             reverse=True,
         )
     return chosen + others
@@ -186,3 +189,15 @@ def _permitted(
 
 def _hardness(obstacle: Fails) -> int:
     return EASE.index(obstacle.check)
+
+
+def _score(device: uuid.UUID, gateway: str, weight: int) -> float:
+    """The gateway with the highest score is first; one of weight 0 only where no other can be used.
+
+    Weighted rendezvous hashing (Schindelhauer and Schomaker, Weighted Distributed Hash Tables, 2005, the logarithmic
+    method): each device orders the gateways by a number of its own for each, so that it always comes to the same one. Over
+    many devices each gateway is first for its share of the weights. When a gateway comes or goes, only the devices move
+    that it wins or loses.
+    """
+    drawn = int.from_bytes(hashlib.sha256(device.bytes + gateway.encode()).digest()[: _SCORE_BITS // 8])
+    return -weight / math.log((drawn + 0.5) / 2**_SCORE_BITS)

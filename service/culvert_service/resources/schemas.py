@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self, cast
 
+from culvert_proto import dns_name
 from culvert_proto.contract import EMAIL_MAX, IDLE_MAX, NAME_PATTERN, SELECTORS_MAX, Suite
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import WILDCARD, shown
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -17,8 +18,18 @@ from pydantic import (
     model_validator,
 )
 
-from culvert_service.resources.name import parse
 from culvert_service.resources.target import Target
+
+
+def parse_name(text: str) -> str:
+    """The one spelling of a resource's name: exact, or `*.` and a suffix for every name below it (RFC 4592).
+
+    Raises ValueError.
+    """
+    name = dns_name.parse(text, wildcard=True)
+    if "." not in name.removeprefix(WILDCARD):
+        raise ValueError("must be a full DNS name such as wiki.corp.example, or *.corp.example for all below")
+    return name
 
 
 class Rekey(BaseModel):
@@ -35,7 +46,7 @@ class ResourceIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)]
-    fqdn: Annotated[str, AfterValidator(parse)]
+    fqdn: Annotated[str, AfterValidator(parse_name)]
     # `"address": "10.20.0.10"` is short for one target that is this host.
     targets: Annotated[list[Target], Field(min_length=1, max_length=SELECTORS_MAX)]
     # In the order in which they are tried.

@@ -1,9 +1,13 @@
-"""Counts what the REST API is asked, by the route's pattern: a path holds names."""
+"""Counts the calls of devices and of the REST API, and measures their time. Who watches is a gauge (state.py)."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
+from culvert_agent_server import Around, Context
+from culvert_proto.grpc_errors import reason_of
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from culvert_service.metrics.instruments import Instruments
@@ -12,8 +16,26 @@ from culvert_service.rest.api import PREFIX
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
+def counted_agent_calls(instruments: Instruments) -> Around:
+    @contextmanager
+    def counted(method: str, context: Context) -> Generator[None]:
+        name = method.rpartition("/")[2]
+        began, outcome = time.perf_counter(), "OK"
+        try:
+            yield
+        except BaseException:
+            reason = reason_of(context.trailing_metadata())
+            outcome = reason.name if reason else "FAULT"
+            raise
+        finally:
+            instruments.agent_calls.labels(name, outcome).inc()
+            instruments.agent_seconds.labels(name).observe(time.perf_counter() - began)
+
+    return counted
+
+
 class RestCalls:
-    """ASGI middleware."""
+    """ASGI middleware. A call is counted under its route's pattern, because a path holds names."""
 
     def __init__(self, app: ASGIApp, *, instruments: Instruments) -> None:
         self._app = app
