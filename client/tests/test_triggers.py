@@ -107,11 +107,11 @@ def test_packets_to_many_resources_open_tunnels_at_a_limited_rate() -> None:
     world = World(replace(PROFILE, resources=doors))
     for address in addresses:
         world.post(PacketTrapped(address))
-    assert len(world.take(Call)) == triggers.BURST
+    assert len(world.take(Call)) == triggers.DEMANDS.burst
     world.now = 3.0
     for address in addresses:
         world.post(PacketTrapped(address))
-    assert len(world.take(Call)) == 3.0 * triggers.REFILL
+    assert len(world.take(Call)) == 3.0 * triggers.DEMANDS.per_second
 
 
 def test_a_closed_tunnel_is_not_reopened_by_its_cut_connections() -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.token_bucket import TokenBucket
 from culvert_service.audit.repeats import CALLERS_MOST, Repeats
 from culvert_service.rest.prefix import limit_keys
-from culvert_service.rest.rate import MOST, AddressLimiter, Limiter, Rate
+from culvert_service.rest.rate import MOST, AddressLimiter, Limiter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ NOBODYS = "00000000-0000-4000-8000-000000000000"
 
 @given(st.lists(st.floats(0, 3), max_size=60))
 def test_no_more_is_served_than_burst_and_rate_allow_and_waiting_helps(pauses: list[float]) -> None:
-    limiter, now, served = Limiter(Rate(per_second=2, burst=5)), 1000.0, 0
+    limiter, now, served = Limiter(TokenBucket(per_second=2, burst=5)), 1000.0, 0
     for pause in pauses:
         now += pause
         wait = limiter.take("x", now)
@@ -38,7 +39,7 @@ def test_no_more_is_served_than_burst_and_rate_allow_and_waiting_helps(pauses: l
 
 
 def test_each_caller_has_a_bucket_and_full_ones_are_forgotten() -> None:
-    limiter = Limiter(Rate(per_second=1, burst=1))
+    limiter = Limiter(TokenBucket(per_second=1, burst=1))
     assert [limiter.take(who, 0) for who in ("x", "x", "y")] == [0, 1, 0]
     for number in range(20_000):
         limiter.take(str(number), number * 0.01)
@@ -46,7 +47,7 @@ def test_each_caller_has_a_bucket_and_full_ones_are_forgotten() -> None:
 
 
 def test_many_callers_take_bounded_memory_and_busy_ones_stay_limited() -> None:
-    limiter = Limiter(Rate(per_second=0.001, burst=2))
+    limiter = Limiter(TokenBucket(per_second=0.001, burst=2))
     assert [limiter.take("busy", 0) for _ in range(2)] == [0, 0]
     for number in range(2 * MOST):
         limiter.take(str(number), 0)
@@ -73,7 +74,7 @@ def test_an_address_counts_with_its_prefixes(address: str | None, keys: tuple[st
 
 
 def test_a_64_has_the_budget_of_one_address_and_a_48_four_times_it() -> None:
-    limiter = AddressLimiter(Rate(per_second=1, burst=5))
+    limiter = AddressLimiter(TokenBucket(per_second=1, burst=5))
     of_64 = [limiter.take(f"2001:db8:0:1::{host:x}", 0) for host in range(100)]
     assert of_64.count(0) == 5
     of_48 = [limiter.take(f"2001:db8:0:{site:x}::1", 0) for site in range(2, 100)]
@@ -84,7 +85,7 @@ def test_a_64_has_the_budget_of_one_address_and_a_48_four_times_it() -> None:
 
 
 def test_a_call_refused_for_its_64_takes_nothing_from_its_48() -> None:
-    limiter = AddressLimiter(Rate(per_second=1, burst=5))
+    limiter = AddressLimiter(TokenBucket(per_second=1, burst=5))
     for _ in range(1000):
         limiter.take("2001:db8::1", 0)
     assert limiter.take("2001:db8:0:1::1", 0) == 0

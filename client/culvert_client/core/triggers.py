@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 from typing import TypeVar
 
+from culvert_proto.token_bucket import TokenBucket
+
 from culvert_client.core.client_events import AnswerSeen, AskTxt, NameSeen, PacketTrapped
 from culvert_client.core.grant import Address, Network
 from culvert_client.core.holds import Demanded
@@ -24,8 +26,7 @@ from culvert_client.core.tunnel.events import Trigger
 # Our tunables.
 SAME_NAME_EVERY = 5.0
 """Seconds."""
-BURST, REFILL = 16.0, 2.0
-"""Demands at once, and how many come back in a second."""
+DEMANDS = TokenBucket(per_second=2.0, burst=16.0)
 QUIET_AFTER_CLOSE = 60.0
 """Seconds in which packets do not open again what a person has closed: its open connections go on knocking."""
 KEPT_AT_MOST = 1024
@@ -41,7 +42,7 @@ class Triggers:
         self._next: OrderedDict[str, float] = OrderedDict()
         self._closed: dict[str, float] = {}
         self._asking: OrderedDict[str, None] = OrderedDict()
-        self._tokens, self._filled_at = BURST, 0.0
+        self._full_at = 0.0
         self._indexed: Profile | None = None
         self._resources: list[tuple[Network, str]] = []
 
@@ -110,11 +111,9 @@ class Triggers:
         return [Demanded(by, name, asked or name)] if self._admits(name, now) else []
 
     def _admits(self, about: str, now: float) -> bool:
-        self._tokens = min(BURST, self._tokens + (now - self._filled_at) * REFILL)
-        self._filled_at = now
-        if self._next.get(about, now) > now or self._tokens < 1:
+        if self._next.get(about, now) > now or DEMANDS.wait(self._full_at, now):
             return False
-        self._tokens -= 1
+        self._full_at = DEMANDS.take(self._full_at, now)
         _put(self._next, about, now + SAME_NAME_EVERY)
         return True
 

@@ -6,11 +6,12 @@ import time
 
 from culvert_db import ActorKind
 from culvert_proto import CulvertError, Reason
+from culvert_proto.token_bucket import TokenBucket
 from fastapi import Request
 
 from culvert_service.audit.caller import set_actor
 from culvert_service.audit.log import Actor
-from culvert_service.rest.rate import AddressLimiter, Limiter, Rate
+from culvert_service.rest.rate import AddressLimiter, Limiter
 from culvert_service.rest.request import source
 
 _BURST_SECONDS = 10
@@ -43,8 +44,8 @@ def per_caller(per_second: float) -> Limiter:
     return Limiter(_ten_seconds(per_second))
 
 
-def _ten_seconds(per_second: float) -> Rate:
-    return Rate(per_second, max(1, per_second * _BURST_SECONDS))
+def _ten_seconds(per_second: float) -> TokenBucket:
+    return TokenBucket(per_second, max(1, per_second * _BURST_SECONDS))
 
 
 def _refuse(seconds: int) -> None:

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from culvert_proto.token_bucket import TokenBucket
+
 from culvert_service.rest.prefix import limit_keys
-from culvert_service.rest.rate import AddressLimiter, Limiter, Rate
+from culvert_service.rest.rate import AddressLimiter, Limiter
 
 # Lines of one caller. The burst lets a device whose twenty names all need a code get a line for each name.
-_LINES = Rate(per_second=0.1, burst=32)
+_LINES = TokenBucket(per_second=0.1, burst=32)
 # Lines of all strangers together: 17,280 a day at most, from any number of addresses.
-_STRANGERS_LINES = Rate(per_second=0.2, burst=256)
+_STRANGERS_LINES = TokenBucket(per_second=0.2, burst=256)
 _FOLD_SECONDS = 60.0
 _SWEEP = 4096
 # The most callers, and the most kinds of refusal of one caller, with counts of their own. All others share one count.

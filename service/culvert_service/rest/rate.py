@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from culvert_proto.token_bucket import TokenBucket
 
 from culvert_service.rest.prefix import limit_keys
 
@@ -17,33 +18,24 @@ MOST = 65_536
 _WIDE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    per_second: float
-    burst: float
-
-
 class Limiter:
     """`now` is in seconds of a clock that does not jump."""
 
-    def __init__(self, rate: Rate) -> None:
-        self._rate = rate
-        # When the bucket will be full, which is all that has to be kept of it.
+    def __init__(self, bucket: TokenBucket) -> None:
+        self._bucket = bucket
+        # When each bucket will be full again.
         self._full_at: dict[str, float] = {}
         self._sweep_at = _SWEEP
 
     def wait(self, who: str, now: float) -> int:
         """The whole seconds until a call of `who` would be served; 0 when it would be served now."""
-        cost, depth = 1 / self._rate.per_second, self._rate.burst / self._rate.per_second
-        over = max(self._full_at.get(who, now), now) + cost - now - depth
-        # A rounding error of the clock is no excess.
-        return max(1, math.ceil(over)) if over > cost / 1000 else 0
+        return math.ceil(self._bucket.wait(self._full_at.get(who, now), now))
 
     def take(self, who: str, now: float) -> int:
         """As `wait`, and counts the call when it is served."""
         if seconds := self.wait(who, now):
             return seconds
-        self._full_at[who] = max(self._full_at.get(who, now), now) + 1 / self._rate.per_second
+        self._full_at[who] = self._bucket.take(self._full_at.get(who, now), now)
         if len(self._full_at) > self._sweep_at:
             self._sweep(now)
         return 0
@@ -59,9 +51,9 @@ class Limiter:
 class AddressLimiter:
     """A bucket for each IPv4 address and each IPv6 /64, and a larger one for each /48."""
 
-    def __init__(self, rate: Rate) -> None:
-        wide = Rate(rate.per_second * _WIDE, rate.burst * _WIDE)
-        self._limiters: Sequence[Limiter] = (Limiter(rate), Limiter(wide))
+    def __init__(self, bucket: TokenBucket) -> None:
+        wide = TokenBucket(bucket.per_second * _WIDE, bucket.burst * _WIDE)
+        self._limiters: Sequence[Limiter] = (Limiter(bucket), Limiter(wide))
 
     def take(self, address: str | None, now: float) -> int:
         """As `Limiter.take`. A call that one bucket refuses takes nothing from the other bucket."""
