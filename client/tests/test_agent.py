@@ -11,6 +11,7 @@ from culvert_client.controller.agent import Agent
 from culvert_client.state_dir import Identity
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2
+from culvert_proto.backoff import Backoff
 
 from .controller import Controller, serving
 from .pki import Authority
@@ -26,8 +27,7 @@ def identity(port: int, infrastructure: Authority, devices: Authority) -> Identi
 
 
 async def test_a_network_change_ends_the_wait_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "RECONNECT_FIRST", 3600.0)
-    monkeypatch.setattr(agents, "RECONNECT_CAP", 3600.0)
+    monkeypatch.setattr(agents, "RECONNECT", Backoff(3600.0, 3600.0))
     infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
     agent = Agent(identity(port, infrastructure, devices), "1", PLATFORM.posture)
     events = agent.watch()

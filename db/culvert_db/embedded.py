@@ -28,6 +28,8 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
+from culvert_proto.backoff import Backoff
+
 from culvert_db.cluster_processes import ABANDONED, ORDERLY, ClusterProcesses
 from culvert_db.start_failure import Cause, PostgresFailedError, failure
 
@@ -48,7 +50,7 @@ _START_SECONDS = 300.0
 # A command that looks at the cluster, such as doctor, ends soon.
 _OWNER_SECONDS = 10.0
 # Pauses before a restart: none after a run of _LONG_LIFE seconds, then doubled with each restart.
-_PAUSE_FIRST, _PAUSE_MAX, _LONG_LIFE = 0.25, 15.0, 30.0
+_RESTART, _LONG_LIFE = Backoff(0.25, 15.0), 30.0
 _LOG_MAX, _LOG_LOOK_SECONDS = 16 << 20, 60.0
 _SETTINGS = {
     "listen_addresses": "",
@@ -157,14 +159,14 @@ class EmbeddedPostgres:
             self._owned = None
 
     async def _supervise(self) -> None:
-        pause = 0.0
+        restarts = 0
         while True:
             assert self._server is not None
             began = time.monotonic()
             status = await self._server.wait()
-            pause = 0.0 if time.monotonic() - began > _LONG_LIFE else pause
+            restarts = 0 if time.monotonic() - began > _LONG_LIFE else restarts
             _log.error("the embedded Postgres ended, and is started again", extra={"status": status})
-            pause = await self._launch_again(pause)
+            restarts = await self._launch_again(restarts)
             _log.info("the embedded Postgres serves again")
 
     async def _bound_log(self) -> None:
@@ -184,12 +186,12 @@ class EmbeddedPostgres:
             self._log.with_suffix(".1").write_bytes(log.read(_LOG_MAX))
             log.truncate(0)
 
-    async def _launch_again(self, pause: float) -> float:
-        """Try until the server runs, and log a repeated error once. Returns the pause before the next restart."""
+    async def _launch_again(self, restarts: int) -> int:
+        """Try until the server runs, and log a repeated error once. Returns the number of restarts in a row."""
         told = ""
         while True:
-            await asyncio.sleep(pause)
-            pause = min(max(2 * pause, _PAUSE_FIRST), _PAUSE_MAX)
+            await asyncio.sleep(_RESTART.after(restarts))
+            restarts += 1
             try:
                 await self._launch()
             except (PostgresFailedError, OSError) as error:
@@ -198,7 +200,7 @@ class EmbeddedPostgres:
                     _log.error("the embedded Postgres does not start", extra={"why": why})
                 told = why
             else:
-                return pause
+                return restarts
 
     async def _launch(self) -> None:
         if not self._data.exists():

@@ -68,11 +68,13 @@ class Memory:
         kept = {change: it for change in planned if (it := self._refusals.get(change)) is not None}
         for change, error in refused.items():
             count = kept[change].count + 1 if change in kept else 1
-            kept[change] = Refusal(error, count, now + schedule.backoff(count, chance))
+            kept[change] = Refusal(error, count, now + schedule.RETRY.spread(count, chance))
         # A change that was due and is not refused again is done, or another change by now.
         self._refusals = {change: it for change, it in kept.items() if it.due > now}
         self._unfinished = self._unfinished + 1 if is_unfinished else 0
-        self._unfinished_due = now + schedule.backoff(self._unfinished, chance) if is_unfinished else None
+        self._unfinished_due = (
+            now + schedule.RETRY.spread(self._unfinished, chance) if is_unfinished else None
+        )
 
     def is_served(self, name: str, addresses: frozenset[Address], now: float) -> bool:
         known = self.served.get(name)

@@ -37,7 +37,7 @@ key "culvert-dns" {{
 @given(st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))
 def test_the_wait_is_bounded_and_grows(failures: int, chance: float) -> None:
     now = schedule.wait(failures, 30, chance)
-    assert 0.5 <= now <= schedule.LONGEST_RETRY
+    assert 0.5 <= now <= schedule.RETRY.longest
     if failures:
         assert schedule.wait(failures + 1, 30, 0) >= now / 2
     else:
@@ -149,7 +149,7 @@ def test_only_a_refused_change_waits_longer_each_time() -> None:
         waits.append(due - now)
         now = due
     assert waits == sorted(waits)
-    assert waits[-1] == schedule.LONGEST_RETRY / 2
+    assert waits[-1] == schedule.RETRY.longest / 2
     memory.note((bad, good), {}, is_unfinished=False, now=now, chance=0)
     assert memory.due() is None
 

@@ -20,6 +20,7 @@ from culvert_dns_updater.records import Ownership
 from culvert_dns_updater.states import State, States
 from culvert_dns_updater.tsig_key import KeyDirectory
 from culvert_dns_updater.zone import Writing, Zone
+from culvert_proto.backoff import Backoff
 
 from .name_server import (
     KEY_NAME,
@@ -194,8 +195,7 @@ async def test_a_refused_name_waits_and_others_do_not(
     world: World, bind: Bind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BIND takes no “_” in a host's name. What is refused is tried again after half an hour at the soonest."""
-    monkeypatch.setattr(schedule, "FIRST_RETRY", 3600.0)
-    monkeypatch.setattr(schedule, "LONGEST_RETRY", 3600.0)
+    monkeypatch.setattr(schedule, "RETRY", Backoff(3600.0, 3600.0))
     await world.publish_to(bind)
     await world.put({"a_b.corp.example": "10.20.0.9", WIKI: "10.20.0.10"})
     async with world.running(bind):

@@ -15,6 +15,7 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
+from culvert_proto.backoff import Backoff
 from culvert_proto.grpc_errors import DAEMON, from_rpc_error
 from PyQt6.QtCore import QObject, pyqtSignal
 
@@ -22,8 +23,7 @@ from culvert_tray.signals import connect
 from culvert_tray.view import Down, View, not_running
 
 # Our tunables, in seconds.
-_FIRST_RETRY = 0.25
-_LONGEST_RETRY = 5.0
+_RETRY = Backoff(0.25, 5.0)
 _ANSWER_SECONDS = 30.0
 
 # The channel has a backoff of its own, of minutes: ours decides.
@@ -37,8 +37,8 @@ Then = Callable[[Answer | Refusal], None]
 
 
 def retry_wait(attempt: int) -> float:
-    """Seconds before the attempt after `attempt` failures in a row."""
-    return min(_LONGEST_RETRY, _FIRST_RETRY * 2.0 ** min(attempt, 16))
+    """Seconds before the attempt that follows the one of this number; the first is 0."""
+    return _RETRY.after(attempt + 1)
 
 
 class Daemon(QObject):
@@ -69,7 +69,7 @@ class Daemon(QObject):
         self._stopped.set()
         self._channel.close()
         for thread in self._threads:
-            thread.join(_FIRST_RETRY * 4)
+            thread.join(_RETRY.first * 4)
 
     def enrol(self, link: str, device_name: str, then: Then) -> None:
         request = local_pb2.EnrollRequest(link=link, device_name=device_name)

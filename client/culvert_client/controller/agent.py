@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, error_pb2
+from culvert_proto.backoff import Backoff
 from culvert_proto.contract import POSTURE_VALUE_MAX
 from culvert_proto.grpc_errors import from_rpc_error
 
@@ -24,9 +25,8 @@ Answer = TypeVar("Answer")
 CALL_TIMEOUT = 10.0
 FIRST_EVENT_TIMEOUT = 5.0
 SECOND_TRY_TIMEOUT = 1.5  # of opening; longer than gRPC's own backoff, shorter than a DNS answer is held
-RECONNECT_FIRST = 0.5
-RECONNECT_CAP = 20.0
 POSTURE_EVERY = 60.0
+RECONNECT = Backoff(0.5, 20.0)
 
 _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
@@ -99,7 +99,7 @@ class Agent:
 
         A stream ends unseen, and the next begins, when this computer has something else to say of itself, or has moved.
         """
-        attempt = 0
+        failures = 0
         while True:
             said = posture(self._system)
             self._moved.clear()
@@ -112,7 +112,7 @@ class Agent:
                 async with asyncio.timeout(FIRST_EVENT_TIMEOUT) as patience:
                     async for event in call:
                         patience.reschedule(None)
-                        attempt = 0
+                        failures = 0
                         yield event
                 yield CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
             except grpc.aio.AioRpcError as error:
@@ -128,12 +128,12 @@ class Agent:
             finally:
                 news.cancel()
                 call.cancel()
-            pause = min(RECONNECT_FIRST * 2.0 ** min(attempt, 10), RECONNECT_CAP)
-            attempt += 1
+            failures += 1
+            pause = RECONNECT.spread(failures, random.random())  # noqa: S311 (spreads load, hides nothing)
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause * random.uniform(0.5, 1.0)):  # noqa: S311 (spreads load, hides nothing)
+                async with asyncio.timeout(pause):
                     await self._moved.wait()
-                    attempt = 0
+                    failures = 0
 
     async def _posture_changed(self, said: dict[str, str]) -> None:
         """Returns once this computer would say something else."""

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from culvert_proto import CulvertError, Reason
+from culvert_proto.backoff import Backoff
 from culvert_proto.late_renewal import statement
 
 from culvert_client.controller.agent import CALL_TIMEOUT, Agent
@@ -35,8 +36,7 @@ log = logging.getLogger("culvertd")
 
 # Our tunables. Devices that were enrolled together do not come back together: after half, up to a tenth of the life more.
 SPREAD = 0.1
-RETRY_FIRST = 30.0
-RETRY_CAP = 3600.0
+RETRY = Backoff(30.0, 3600.0)
 # After a renewal: by a clock that is weeks ahead, what is new is due already.
 REST = 3600.0
 # The clock may jump, and stands still while the computer sleeps.
@@ -63,7 +63,7 @@ async def keep_renewed(
     """
     await asyncio.sleep(rest)
     due = renew_at(identity.certificate_pem, random.uniform(0, SPREAD))  # noqa: S311 (spreads load, hides nothing)
-    pause = RETRY_FIRST
+    failures = 0
     while True:
         while (left := (due - datetime.datetime.now(datetime.UTC)).total_seconds()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(left, LOOK_AGAIN))
@@ -71,8 +71,8 @@ async def keep_renewed(
             take(await renew(agent, identity))
         except (CulvertError, OSError) as error:
             log.warning("the certificate was not renewed: %s", error)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, RETRY_CAP)
+            failures += 1
+            await asyncio.sleep(RETRY.after(failures))
         else:
             log.info("the certificate is renewed")
             await agent.close(CALL_TIMEOUT)

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from culvert_proto import CulvertError, Reason
+from culvert_proto.backoff import Backoff
 
 from culvert_client.core.faults import AWAY
 from culvert_client.core.grant import Sa, Sas, TunnelId, Usage
@@ -74,9 +75,8 @@ from culvert_client.core.tunnel.states import (
     Up,
 )  # fmt: skip
 
-# Our tunables, in seconds.
-RETRY_FIRST = 0.5
-RETRY_CAP = 30.0
+# Our tunable, in seconds.
+RETRY = Backoff(0.5, 30.0)
 
 # Faults after which the same call may succeed later.
 _TRANSIENT = AWAY | frozenset(
@@ -298,7 +298,7 @@ def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) 
 
 def _renewed(state: Renewing, event: Renewed, now: float, calls: Calls) -> Next:
     if event.pair.generation <= state.carried.pair.generation:
-        return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
+        return replace(state, call=None, retry_at=now + RETRY.after(state.attempt + 1)), []
     call = calls()
     return Switching(call, state.carried, event.pair, state.attempt), [Install(call)]
 
@@ -310,7 +310,7 @@ def _switched(state: Switching, _event: Installed, now: float, calls: Calls) -> 
 
 
 def _switch_failed(state: Switching, _event: Failed, now: float, _calls: Calls) -> Next:
-    return Renewing(state.carried, None, state.attempt, now + _backoff(state.attempt)), []
+    return Renewing(state.carried, None, state.attempt, now + RETRY.after(state.attempt + 1)), []
 
 
 def _call_failed(state: Renewing | Activating, event: Failed, now: float, calls: Calls) -> Next:
@@ -318,7 +318,7 @@ def _call_failed(state: Renewing | Activating, event: Failed, now: float, calls:
         return Closed(), []
     if event.error.reason is Reason.GENERATION_STALE:
         return _ask_to_close(state.carried.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
-    return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
+    return replace(state, call=None, retry_at=now + RETRY.after(state.attempt + 1)), []
 
 
 def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) -> Next:
@@ -336,7 +336,7 @@ def _close_done(state: Closing, _event: Event, _now: float, calls: Calls) -> Nex
 def _close_failed(state: Closing, event: Failed, now: float, calls: Calls) -> Next:
     if event.error.reason not in _TRANSIENT:
         return _close_done(state, event, now, calls)
-    later = replace(state, waiting=frozenset(), call=None, retry_at=now + _backoff(state.attempt))
+    later = replace(state, waiting=frozenset(), call=None, retry_at=now + RETRY.after(state.attempt + 1))
     return later, _refuse(state.waiting, event.error)
 
 
@@ -377,7 +377,7 @@ def _move_opened(state: Moving, event: TunnelOpened, now: float, calls: Calls) -
 
 def _move_failed(state: Moving, event: Failed, now: float, _calls: Calls) -> Next:
     if event.error.reason in _TRANSIENT:
-        return replace(state, call=None, retry_at=now + _backoff(state.attempt)), []
+        return replace(state, call=None, retry_at=now + RETRY.after(state.attempt + 1)), []
     return Up(state.carried), [Release(state.waiting)] if state.waiting else []
 
 
@@ -422,10 +422,6 @@ def _move_counted(state: Moving, event: Counted, now: float, _calls: Calls) -> N
 
 def _due(at: float | None, now: float) -> bool:
     return at is not None and at <= now
-
-
-def _backoff(attempt: int) -> float:
-    return min(RETRY_FIRST * 2.0 ** min(attempt, 16), RETRY_CAP)
 
 
 def _ask_to_open(waiting: frozenset[Demander], calls: Calls) -> Next:
