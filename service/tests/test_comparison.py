@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from culvert_service.gateways.comparison import Compared, Standing, compared
+from culvert_service.gateways.comparison import Compared, EntryStanding, compared
 from culvert_service.gateways.diff import DesiredTunnel, plan
 from culvert_service.gateways.entry import Entry, entry
 
@@ -18,7 +18,7 @@ POLICY = entry("spd_in", {"sa_id": 1}, "permit")
 TUNNEL = DesiredTunnel.of(uuid.UUID(int=1), 1, [SA, POLICY])
 
 
-def standings(observed: list[Entry], *, twice: bool = True) -> dict[Entry, Standing]:
+def standings(observed: list[Entry], *, twice: bool = True) -> dict[Entry, EntryStanding]:
     todo = plan([HELD, CHANGED, MISSING], [TUNNEL], observed)
     found = compared(observed, todo, todo.subjects() if twice else ())
     return {it.entry: it.standing for it in found}
@@ -26,25 +26,25 @@ def standings(observed: list[Entry], *, twice: bool = True) -> dict[Entry, Stand
 
 def test_each_way_in_which_an_entry_may_differ() -> None:
     assert standings([HELD, DRIFTED, FOREIGN, SA, POLICY]) == {
-        HELD: Standing.HELD,
-        DRIFTED: Standing.CHANGED,
-        FOREIGN: Standing.FOREIGN,
-        SA: Standing.HELD,
-        POLICY: Standing.HELD,
-        MISSING: Standing.MISSING,
+        HELD: EntryStanding.HELD,
+        DRIFTED: EntryStanding.CHANGED,
+        FOREIGN: EntryStanding.FOREIGN,
+        SA: EntryStanding.HELD,
+        POLICY: EntryStanding.HELD,
+        MISSING: EntryStanding.MISSING,
     }
 
 
 def test_a_changed_entry_comes_with_the_desired_one() -> None:
     todo = plan([CHANGED], [], [DRIFTED])
-    assert compared([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, Standing.CHANGED, CHANGED)]
+    assert compared([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, EntryStanding.CHANGED, CHANGED)]
 
 
 def test_a_tunnels_lost_sa_is_missing_and_the_rest_stays_its_own() -> None:
     found = standings([HELD, CHANGED, MISSING, POLICY])
-    assert (found[SA], found[POLICY]) == (Standing.MISSING, Standing.HELD)
+    assert (found[SA], found[POLICY]) == (EntryStanding.MISSING, EntryStanding.HELD)
 
 
 def test_a_difference_in_a_single_reading_is_under_way() -> None:
     found = standings([HELD, DRIFTED, FOREIGN, SA, POLICY], twice=False)
-    assert set(found.values()) == {Standing.HELD}
+    assert set(found.values()) == {EntryStanding.HELD}

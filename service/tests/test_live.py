@@ -16,7 +16,7 @@ from culvert_db import DnsRecord, DnsState
 from culvert_service.gateways.service import Gateways
 from culvert_service.live import endpoints, places, sources, view
 from culvert_service.live.log_view import parsed, spelled
-from culvert_service.live.timeline import Row, Timeline
+from culvert_service.live.timeline import Row, RowTimeline
 from culvert_service.rest.api import Api
 from fastapi import FastAPI
 from hypothesis import given
@@ -46,7 +46,7 @@ def replayed(rows: dict[str, Row], events: list[tuple[str, Row]]) -> dict[str, R
 
 @given(st.lists(st.tuples(ROWS, st.booleans())), st.integers(1, 4))
 def test_a_follower_with_gaps_has_the_rows(steps: list[tuple[dict[str, int], bool]], kept: int) -> None:
-    timeline, seen, shown = Timeline("e", kept=kept), None, dict[str, Row]()
+    timeline, seen, shown = RowTimeline("e", kept=kept), None, dict[str, Row]()
     for rows, looks in [*steps, ({"a": 9}, True)]:
         versions = {key: str(value) for key, value in rows.items()}
         changed = timeline.changed(versions)
@@ -61,7 +61,7 @@ def test_a_follower_with_gaps_has_the_rows(steps: list[tuple[dict[str, int], boo
 
 @pytest.mark.parametrize("seen", [None, "", "e", "e-", "e-9", "f-0", "e--1", "e-" + "9" * 40, "e-١", "-"])
 def test_an_event_that_is_not_known_is_answered_with_everything(seen: str | None) -> None:
-    assert [event.kind for event in Timeline("e").since(seen)] == ["snapshot"]
+    assert [event.kind for event in RowTimeline("e").since(seen)] == ["snapshot"]
 
 
 @given(st.dictionaries(st.integers(0, 15), st.integers(1, 2**53), min_size=1))

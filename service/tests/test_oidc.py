@@ -14,7 +14,7 @@ import pytest
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import ConfigurationError, Settings, load
 from culvert_service.oidc import flow as flows
-from culvert_service.oidc.calls import Calls, trust
+from culvert_service.oidc.calls import ProviderCalls, trust
 from culvert_service.oidc.provider import Provider
 from culvert_service.pki.master_key import MasterKey
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
@@ -222,7 +222,7 @@ CLAIMS: Json = {"exp": int(NOW.timestamp()) + 300, "iat": int(NOW.timestamp())}
 async def judged(claims: Json, key: Key = KEY, alg: str = "ES256") -> Reason | str:
     shape = Shape(claims=CLAIMS | claims, key=key, header={"alg": alg, "kid": "1"})
     with serving(shape) as server:
-        calls = Calls(server.issuer, trust(None))
+        calls = ProviderCalls(server.issuer, trust(None))
         provider = Provider(calls, CLIENT, SECRET, "https://c.example/api/v1/oidc/callback")
         try:
             return (await provider.subject("code", "n", "v", NOW, with_email=False)).name

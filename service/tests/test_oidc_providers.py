@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from culvert_proto import CulvertError, Reason, language
 from culvert_service.config import EmailVerifiedBy
-from culvert_service.oidc.calls import Calls, ProviderError, trust
+from culvert_service.oidc.calls import ProviderCalls, ProviderError, trust
 from culvert_service.oidc.provider import Provider, Subject
 from culvert_service.pki.authority import Authority, make_authority
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
@@ -176,7 +176,9 @@ PROVIDERS: dict[str, tuple[Shape, str | None]] = {
 
 
 def at(issuer: str, by: EmailVerifiedBy = "email_verified", ca: Path | None = None) -> Provider:
-    return Provider(Calls(issuer, trust(ca)), CLIENT, SECRET, "https://c.example/api/v1/oidc/callback", by)
+    return Provider(
+        ProviderCalls(issuer, trust(ca)), CLIENT, SECRET, "https://c.example/api/v1/oidc/callback", by
+    )
 
 
 async def signed_in(provider: Provider) -> Subject:

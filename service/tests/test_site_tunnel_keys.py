@@ -7,7 +7,7 @@ import dataclasses
 from culvert_service.gateways import mapped
 from culvert_service.gateways.selector import Selector
 from culvert_service.site_tunnels.flow import Flow, Place, flows, overlap
-from culvert_service.site_tunnels.keys import Forget, Keys, Renew, Step, Switch, next_step
+from culvert_service.site_tunnels.keys import Forget, Install, Keys, Step, Switch, next_step
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ def done(keys: Keys, step: Step) -> Keys:
             return dataclasses.replace(keys, others=others, draining=draining, drained=keys.drained - gone)
         case Switch(before):
             return dataclasses.replace(keys, switching=False, draining=keys.draining | before)
-        case Renew(generation):
+        case Install(generation):
             before = frozenset({keys.current} - {0})
             return Keys(generation, switching=True, others=keys.others | before, draining=keys.draining)
 
@@ -51,7 +51,7 @@ def test_any_left_rows_end_in_keys_that_both_ends_use(keys: Keys, asked: int | N
                 assert all(one > keys.current or one in keys.drained for one in generations)
             case Switch(before):
                 assert not any(one > keys.current for one in before)
-            case Renew(generation):
+            case Install(generation):
                 assert generation > max(keys.others | {keys.current})
         keys = done(keys, step)
     else:
@@ -62,9 +62,9 @@ def test_any_left_rows_end_in_keys_that_both_ends_use(keys: Keys, asked: int | N
 
 
 def test_each_request_renews_the_keys_once() -> None:
-    assert next_step(Keys(3), 3) == Renew(4)
+    assert next_step(Keys(3), 3) == Install(4)
     assert next_step(Keys(4), 3) is None
-    assert next_step(Keys(4, old=True)) == Renew(5)
+    assert next_step(Keys(4, old=True)) == Install(5)
 
 
 def test_a_site_tunnel_carries_the_intersection_of_its_ends() -> None:

@@ -123,13 +123,13 @@ class Account:
         if pending.expires_at <= now:
             raise _stale()
         secret = base64.b64decode(pending.secret)
-        verdict = totp.judge(totp.Guard(), secret, asked.code.get_secret_value(), now)
+        verdict = totp.judge(totp.GuessRecord(), secret, asked.code.get_secret_value(), now)
         async with begin(self._database, by) as transaction:
             admin = await repository.locked(transaction.session, name)
             if admin is None or not isinstance(verdict, totp.Proven):
                 raise CulvertError(Reason.CODE_WRONG)
             admin.secret_ciphertext = self._master_key.seal(secret, totp_context(name))
-            admin.last_used_step = verdict.guard.last_used_step
+            admin.last_used_step = verdict.record.last_used_step
             ended = await end_others(transaction.session, admin, session_hash, asked.keep_passkeys)
             await tell_owners(transaction, Line("admin.authenticator", f"admin/{name}", ended))
             return await renew_session(transaction.session, admin, session_hash, now)

@@ -110,9 +110,9 @@ class Proof:
         if seconds := _codes(admin, now).locked_seconds(now):
             return CulvertError(Reason.SIGN_IN_SLOWED, who=admin.name, seconds=seconds)
         secret = self._master_key.open(admin.secret_ciphertext, totp_context(admin.name))
-        match totp.judge(totp.Guard(admin.last_used_step), secret, code, now):
-            case totp.Proven(guard):
-                admin.last_used_step = guard.last_used_step
+        match totp.judge(totp.GuessRecord(admin.last_used_step), secret, code, now):
+            case totp.Proven(record):
+                admin.last_used_step = record.last_used_step
                 admin.code_failures, admin.code_failed_at, admin.code_locked_until = 0, None, None
                 return None
             case totp.Wrong():

@@ -33,7 +33,7 @@ _ANSWER_SECONDS = 1.5
 Serve = Callable[[bytes], Awaitable[bytes]]
 
 
-class Serving(Protocol):
+class CallServer(Protocol):
     """Serves calls of other controllers."""
 
     def serving(self) -> Mapping[str, Serve]:
@@ -60,7 +60,7 @@ class Calls:
     def channel(self) -> str:
         return _channel(self._me.holder)
 
-    def serve(self, *servers: Serving) -> None:
+    def serve(self, *servers: CallServer) -> None:
         """Before the channel is listened to."""
         for one in servers:
             self._methods |= one.serving()

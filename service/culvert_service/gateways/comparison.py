@@ -13,7 +13,7 @@ from culvert_service.gateways.diff import Plan
 from culvert_service.gateways.entry import Entry, EntryKey, Kind
 
 
-class Standing(StrEnum):
+class EntryStanding(StrEnum):
     HELD = "held"
     # Desired, but not at the gateway.
     MISSING = "missing"
@@ -28,7 +28,7 @@ class Compared:
     """An observed entry, or the desired one if it is missing. `desired`: what a changed entry should be."""
 
     entry: Entry
-    standing: Standing = Standing.HELD
+    standing: EntryStanding = EntryStanding.HELD
     desired: Entry | None = None
 
 
@@ -54,7 +54,10 @@ def compared(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) 
             missing += [item for item in vital if item.key not in there]
             # The tunnel's remaining entries are not foreign while its loss is unconfirmed.
             foreign -= {item.key for item in vital}
-    return [*_standing(observed, foreign, changed), *(Compared(item, Standing.MISSING) for item in missing)]
+    return [
+        *_standing(observed, foreign, changed),
+        *(Compared(item, EntryStanding.MISSING) for item in missing),
+    ]
 
 
 def _standing(
@@ -62,8 +65,8 @@ def _standing(
 ) -> Iterable[Compared]:
     for item in observed:
         if item.key in foreign:
-            yield Compared(item, Standing.FOREIGN)
+            yield Compared(item, EntryStanding.FOREIGN)
         elif (desired := changed.get(item.key)) is not None:
-            yield Compared(item, Standing.CHANGED, desired)
+            yield Compared(item, EntryStanding.CHANGED, desired)
         else:
             yield Compared(item)

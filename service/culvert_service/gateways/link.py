@@ -34,7 +34,7 @@ from culvert_service.gateways.p4runtime import (
 )
 from culvert_service.gateways.running_time import running_time
 from culvert_service.gateways.session import Credentials, Program
-from culvert_service.gateways.tables import DIGESTS, Carried, Tables
+from culvert_service.gateways.tables import DIGESTS, SaHits, Tables
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.tracing.span import span
 
@@ -305,7 +305,7 @@ class Link:
         """The gateway's entries with the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self.observe({item.key for item in entries}, WRITE_SECONDS)
 
-    async def carried(self, table: str) -> Carried:
+    async def carried(self, table: str) -> SaHits:
         """The counters of a table's entries, summed by SA. Raises CulvertError GATEWAY_DOWN."""
         async with self._reading(_COUNT_SECONDS) as tables:
             return await tables.carried(table)

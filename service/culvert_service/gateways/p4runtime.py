@@ -57,7 +57,7 @@ _AsPrimary = TypeVar("_AsPrimary", p4r.WriteRequest, p4r.SetForwardingPipelineCo
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class UpdateFault:
     """Why one update of a batch failed (P4Runtime section 12.3)."""
 
     code: grpc.StatusCode
@@ -80,7 +80,7 @@ class P4RuntimeError(Exception):
     """
 
     def __init__(
-        self, code: grpc.StatusCode, message: str, faults: Mapping[int, Fault] | None = None
+        self, code: grpc.StatusCode, message: str, faults: Mapping[int, UpdateFault] | None = None
     ) -> None:
         self.code = code
         self.faults = faults or {}
@@ -327,19 +327,22 @@ def _answers() -> Generator[None]:
 def _error(error: grpc.aio.AioRpcError) -> P4RuntimeError:
     """Convert with the faults in google.rpc.Status's details, which have one element for each update, failed or not."""
     kind = UnreachableError if error.code() in _UNREACHABLE else P4RuntimeError
-    faults: dict[int, Fault] = {}
+    faults: dict[int, UpdateFault] = {}
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
             faults = dict(_faults(value))
     return kind(error.code(), error.details() or "", faults)
 
 
-def _faults(details: bytes) -> Generator[tuple[int, Fault]]:
+def _faults(details: bytes) -> Generator[tuple[int, UpdateFault]]:
     try:
         status = status_pb2.Status.FromString(details)
         for place, detail in enumerate(status.details):
             found = p4r.Error()
             if detail.Unpack(found) and found.canonical_code:
-                yield place, Fault(_CODES.get(found.canonical_code, grpc.StatusCode.UNKNOWN), found.message)
+                yield (
+                    place,
+                    UpdateFault(_CODES.get(found.canonical_code, grpc.StatusCode.UNKNOWN), found.message),
+                )
     except DecodeError:
         return

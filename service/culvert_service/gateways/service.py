@@ -19,7 +19,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.gateways import repository
-from culvert_service.gateways.comparison import Compared, Standing
+from culvert_service.gateways.comparison import Compared, EntryStanding
 from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Count, EntryKey
 from culvert_service.gateways.fleet import Fleet
@@ -161,7 +161,7 @@ class Gateways:
                 raise CulvertError(Reason.GATEWAY_ELSEWHERE, gateway=name, owner=standing.owner)
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
         found, counts = await comparison(link, self._desired), await link.counters()
-        there = [it.entry for it in found if it.standing is not Standing.MISSING]
+        there = [it.entry for it in found if it.standing is not EntryStanding.MISSING]
         of_tunnels = sum(entry.table in COUNTED for entry in there)
         return EntriesOut(count=len(there), tunnel_entries=of_tunnels, entries=_entries_out(found, counts))
 

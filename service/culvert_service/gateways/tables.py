@@ -29,7 +29,7 @@ _NO_SUCH_ENTITY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class SaHits:
     """The hits so far, by SA id."""
 
     packets: Mapping[int, int]
@@ -64,7 +64,7 @@ class Tables:
             async for portion in self._entries([self._encoding.key(key) for key in keys]):
                 yield portion
 
-    async def carried(self, table: str) -> Carried:
+    async def carried(self, table: str) -> SaHits:
         """Hits by SA; `table` must match on `sa_id` and have a direct counter."""
         packets, octets = Counter[int](), Counter[int]()
         async for portion in self._session.read([self._encoding.direct_counters(table)]):
@@ -73,7 +73,7 @@ class Tables:
                 if (sa := self._encoding.counted_sa(found)) is not None:
                     packets[sa] += found.data.packet_count
                     octets[sa] += found.data.byte_count
-        return Carried(packets, octets)
+        return SaHits(packets, octets)
 
     async def counters(self, table: str) -> dict[EntryKey, Count]:
         """Hits by entry; `table` must have a direct counter."""

@@ -47,7 +47,7 @@ _WITH_LISTS = re.compile(rf"{PREFIX}/(groups|policies|resources|dns/zones)(/|$)"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
 
-class Check(Enum):
+class AdmissionCheck(Enum):
     """The check before a body is read."""
 
     # None, because the answer comes from memory.
@@ -65,20 +65,20 @@ class Endpoint:
     path: str
     pattern: re.Pattern[str]
     methods: frozenset[str]
-    check: Check
+    check: AdmissionCheck
     size: Size
     # Whether the endpoint takes a JSON body.
     reads: bool
 
 
-def endpoints(routes: Iterable[BaseRoute], check: Check) -> list[Endpoint]:
+def endpoints(routes: Iterable[BaseRoute], check: AdmissionCheck) -> list[Endpoint]:
     return [_endpoint(route, check) for route in routes if isinstance(route, APIRoute | Mount)]
 
 
-def _endpoint(route: APIRoute | Mount, check: Check) -> Endpoint:
+def _endpoint(route: APIRoute | Mount, check: AdmissionCheck) -> Endpoint:
     if isinstance(route, Mount):
         return Endpoint(route.path, route.path_regex, frozenset({"GET", "HEAD"}), check, SMALL, reads=False)
-    bulky = check is Check.PERMISSION and _WITH_LISTS.match(route.path)
+    bulky = check is AdmissionCheck.PERMISSION and _WITH_LISTS.match(route.path)
     return Endpoint(
         route.path,
         compile_path(route.path)[0],
@@ -116,9 +116,9 @@ class Admission:
             return
         # The metrics count calls by route. The application sets the route only for requests that reach it.
         scope["route"] = endpoint
-        if endpoint.check is Check.PERMISSION:
+        if endpoint.check is AdmissionCheck.PERMISSION:
             await self._access.admit(request)
-        elif endpoint.check is Check.RATE:
+        elif endpoint.check is AdmissionCheck.RATE:
             await self._rates.anyone(request)
         try:
             body = await _body(request, endpoint)

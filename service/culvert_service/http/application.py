@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from culvert_service.admins.access import Access
 from culvert_service.admins.rates import Rates
 from culvert_service.http import console, health, reference
-from culvert_service.http.admission import Admission, Check, endpoints
+from culvert_service.http.admission import Admission, AdmissionCheck, endpoints
 from culvert_service.http.headers import SafeHeaders
 from culvert_service.http.idempotency import Idempotency, Now
 from culvert_service.periodic import Periodic
@@ -81,8 +81,8 @@ def application(
 
     health.install(app, database, rates, works)
 
-    known = endpoints(of_admins, Check.PERMISSION) + endpoints(of_anyone, Check.RATE)
-    known += endpoints(app.routes[len(of_admins) + len(of_anyone) :], Check.NOTHING)
+    known = endpoints(of_admins, AdmissionCheck.PERMISSION) + endpoints(of_anyone, AdmissionCheck.RATE)
+    known += endpoints(app.routes[len(of_admins) + len(of_anyone) :], AdmissionCheck.NOTHING)
     # The middleware that is added last sees a request first.
     app.add_middleware(Idempotency, database=database, access=access, master_key=master_key, now=now)
     app.add_middleware(Admission, access=access, rates=rates, endpoints=known)

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class CodeProof:
     """`until` the code opens tunnels. `recovery_codes_left`: where one was used up."""
 
     until: datetime.datetime
@@ -51,7 +51,7 @@ class Authenticators:
         self._denials = denials
         self._now = now
 
-    async def prove(self, by: Actor, fingerprint: bytes, code: str) -> Proof:
+    async def prove(self, by: Actor, fingerprint: bytes, code: str) -> CodeProof:
         """Raises CulvertError CODE_WRONG, CODE_USED or CODE_LOCKED."""
         now = self._now()
         async with begin(self._database, by) as transaction:
@@ -66,7 +66,7 @@ class Authenticators:
 
     async def judge(
         self, transaction: Transaction, fingerprint: bytes, device: Device, code: str, action: str
-    ) -> Proof | CulvertError:
+    ) -> CodeProof | CulvertError:
         """Within the caller's transaction, which has to be committed for a refusal too. `device` comes with its user.
 
         `action` is the line's in the audit log. The refusals are CODE_WRONG, CODE_USED and CODE_LOCKED. Raises CulvertError
@@ -81,8 +81,8 @@ class Authenticators:
         if left is not None:
             told["recovery_codes_left"] = left
         if isinstance(verdict, totp.Proven | totp.Wrong):
-            row.last_used_step, row.drift_steps = verdict.guard.last_used_step, verdict.guard.drift
-            row.failures, row.locked_until = verdict.guard.failures, verdict.guard.locked_until
+            row.last_used_step, row.drift_steps = verdict.record.last_used_step, verdict.record.drift
+            row.failures, row.locked_until = verdict.record.failures, verdict.record.locked_until
         until = now + totp.WINDOW
         if isinstance(verdict, totp.Proven):
             device.code_proven_at, device.code_valid_until = now, until
@@ -93,7 +93,7 @@ class Authenticators:
             line = self._denials.line(fingerprint, line, why)
         if line is not None:
             transaction.audit(line)
-        return why or Proof(until, left)
+        return why or CodeProof(until, left)
 
     async def replace(self, by: Actor, device_id: uuid.UUID, permissions: Permissions) -> AuthenticatorOut:
         """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.
@@ -118,16 +118,16 @@ class Authenticators:
         self, session: AsyncSession, row: Totp, code: str, now: datetime.datetime
     ) -> tuple[totp.Verdict, int | None]:
         """And how many recovery codes are left, where one was used up."""
-        guard = totp.Guard(row.last_used_step, row.failures, row.locked_until, row.drift_steps)
+        record = totp.GuessRecord(row.last_used_step, row.failures, row.locked_until, row.drift_steps)
         code_hash = recovery.hash_of(code)
         if code_hash is None:
             secret = self._master_key.open(row.secret_ciphertext, secret_context(row.device_id))
-            return totp.judge(guard, secret, code, now), None
-        if locked := guard.locked(now):
+            return totp.judge(record, secret, code, now), None
+        if locked := record.locked(now):
             return locked, None
         if not await repository.spend_recovery_code(session, row.device_id, code_hash):
-            return totp.Wrong(guard.failed(now)), None
-        return totp.Proven(guard.proven()), await repository.recovery_codes_left(session, row.device_id)
+            return totp.Wrong(record.failed(now)), None
+        return totp.Proven(record.proven()), await repository.recovery_codes_left(session, row.device_id)
 
 
 def _refusal(verdict: totp.Verdict) -> CulvertError | None:

@@ -30,9 +30,9 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.refusals import Refusals
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
-from culvert_service.identity.authenticators import Authenticators, Proof
+from culvert_service.identity.authenticators import Authenticators, CodeProof
 from culvert_service.identity.denials import Denials
-from culvert_service.identity.renewal import Renewal, Renewed
+from culvert_service.identity.renewal import Renewal, RenewedCertificate
 from culvert_service.identity.schemas import RenewalChallengeOut, RenewalIn, RenewalOut
 from culvert_service.identity.service import known
 from culvert_service.pki import request
@@ -159,7 +159,9 @@ class LateRenewal:
             raise _invalid("the signature is not by the certificate's key") from None
         return _Proven(certificate.fingerprint(hashes.SHA256()), challenge, request.public_key(asked.csr_pem))
 
-    async def _renew(self, by: Actor, proven: _Proven, code: str) -> tuple[Renewed, Proof] | CulvertError:
+    async def _renew(
+        self, by: Actor, proven: _Proven, code: str
+    ) -> tuple[RenewedCertificate, CodeProof] | CulvertError:
         now, fingerprint = self._now(), proven.fingerprint
         async with begin(self._database, by) as transaction:
             # A device that shows its next certificate has received it, as in a handshake.

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed:
+class RenewedCertificate:
     certificate_pem: str
     ca_pem: str
 
@@ -47,12 +47,12 @@ class Renewal:
         self._denials = denials
         self._now = now
 
-    async def renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> Renewed:
+    async def renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> RenewedCertificate:
         """Raises CulvertError as `admitted`, or CSR_INVALID."""
         async with self._denials.telling(by, fingerprint, "device.renew"):
             return await self._renew(by, fingerprint, csr_pem)
 
-    async def _renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> Renewed:
+    async def _renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> RenewedCertificate:
         public_key = request.public_key(csr_pem)
         async with begin(self._database, by) as transaction:
             # The caller's next certificate takes effect if it shows it; one that was never shown is replaced.
@@ -65,7 +65,7 @@ class Renewal:
 
     def issue(
         self, transaction: Transaction, device: Device, public_key: ec.EllipticCurvePublicKey
-    ) -> Renewed:
+    ) -> RenewedCertificate:
         """The next certificate of a device that this transaction holds."""
         issued = self._devices.issue_device(public_key, str(device.id))
         device.next_fingerprint, device.next_serial = issued.fingerprint, issued.serial
@@ -73,4 +73,4 @@ class Renewal:
         told: dict[str, Detail] = {"serial": issued.serial, "expires": issued.expires_at.date().isoformat()}
         actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
         transaction.audit(Line("device.renew", f"device/{device.id}", told, actor=actor))
-        return Renewed(issued.pem.decode(), self._infrastructure.pem.decode())
+        return RenewedCertificate(issued.pem.decode(), self._infrastructure.pem.decode())

@@ -30,7 +30,7 @@ _SECRET_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class GuessRecord:
     """The record of a device's guesses. `drift`: steps that its clock was ahead at the last code."""
 
     last_used_step: int = 0
@@ -43,25 +43,25 @@ class Guard:
             return None
         return Locked(max(1, round((self.locked_until - now).total_seconds())))
 
-    def failed(self, now: datetime.datetime) -> Guard:
+    def failed(self, now: datetime.datetime) -> GuessRecord:
         failures = self.failures + 1
         if failures % GUESSES:
             return replace(self, failures=failures, locked_until=None)
         lock = min(LOCK * 2 ** min(failures // GUESSES - 1, 10), LOCK_MAX)
         return replace(self, failures=failures, locked_until=now + lock)
 
-    def proven(self) -> Guard:
+    def proven(self) -> GuessRecord:
         return replace(self, failures=0, locked_until=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    guard: Guard
+    record: GuessRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    guard: Guard
+    record: GuessRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +86,18 @@ def uri(secret: bytes, user: str, device: str) -> str:
     return _totp(secret).provisioning_uri(name=f"{user} ({device})", issuer_name="Culvert")
 
 
-def judge(guard: Guard, secret: bytes, code: str, now: datetime.datetime) -> Verdict:
+def judge(record: GuessRecord, secret: bytes, code: str, now: datetime.datetime) -> Verdict:
     """The verdict on this guess, and the new record."""
-    if locked := guard.locked(now):
+    if locked := record.locked(now):
         return locked
     current = int(now.timestamp()) // STEP_SECONDS
-    step = _matching_step(secret, code.replace(" ", ""), (current, current + guard.drift))
+    step = _matching_step(secret, code.replace(" ", ""), (current, current + record.drift))
     if step is None:
-        return Wrong(guard.failed(now))
-    if step <= guard.last_used_step:
+        return Wrong(record.failed(now))
+    if step <= record.last_used_step:
         return Used()
     drift = max(-DRIFT_MAX, min(step - current, DRIFT_MAX))
-    return Proven(replace(guard.proven(), last_used_step=step, drift=drift))
+    return Proven(replace(record.proven(), last_used_step=step, drift=drift))
 
 
 def _matching_step(secret: bytes, code: str, expected: Sequence[int]) -> int | None:

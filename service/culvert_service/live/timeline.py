@@ -28,7 +28,7 @@ class Event:
     data: Row
 
 
-class Timeline:
+class RowTimeline:
     """`epoch` distinguishes this process's event numbers from another's."""
 
     def __init__(self, epoch: str, *, kept: int = _KEPT) -> None:

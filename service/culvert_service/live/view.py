@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Protocol
 
-from culvert_service.live.timeline import Event, Row, Timeline
+from culvert_service.live.timeline import Event, Row, RowTimeline
 from culvert_service.periodic import Periodic
 
 # Any process may change rows, so the view polls: a change is sent at most this late.
@@ -29,7 +29,7 @@ class Source(Protocol):
 class View:
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._timeline = Timeline(secrets.token_hex(4))
+        self._timeline = RowTimeline(secrets.token_hex(4))
         self._one_at_a_time = asyncio.Lock()
         self._advanced = asyncio.Condition()
         self._looking: Periodic | None = None

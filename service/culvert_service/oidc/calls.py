@@ -40,7 +40,7 @@ class ProviderError(CulvertError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """`content` is empty where there is no JSON object."""
 
     status: int
@@ -62,11 +62,11 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class ProviderCalls:
     issuer: str
     trust: ssl.SSLContext
 
-    async def ask(self, method: str, url: str, **sent: Any) -> Answer:
+    async def ask(self, method: str, url: str, **sent: Any) -> ProviderAnswer:
         """Raises ProviderError where nothing answers, or what answers is not to be trusted."""
         content = bytearray()
         try:
@@ -85,7 +85,9 @@ class Calls:
             found = json.loads(content)
         except (ValueError, RecursionError):
             found = None
-        return Answer(answer.status_code, cast("dict[str, Any]", found) if isinstance(found, dict) else {})
+        return ProviderAnswer(
+            answer.status_code, cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        )
 
     async def object(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
         """The JSON object of an answer that is a success. Raises ProviderError."""

@@ -26,7 +26,7 @@ from joserfc.jws import JWSRegistry, extract_compact
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from culvert_service.config import EmailVerifiedBy
-from culvert_service.oidc.calls import Answer, Calls, ProviderError
+from culvert_service.oidc.calls import ProviderAnswer, ProviderCalls, ProviderError
 
 # Signatures of a key that only the provider has: never a secret that both know, never none.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -77,7 +77,7 @@ class _Metadata(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    calls: Calls
+    calls: ProviderCalls
     client_id: str
     client_secret: str
     redirect_uri: str
@@ -159,7 +159,7 @@ class Provider:
             _BASIC: {"data": form, "auth": basic},
             _POST: {"data": form | posted},
         }
-        answer: Answer | None = None
+        answer: ProviderAnswer | None = None
         # A provider that knows both may accept one for this client, and accepts the code after the other.
         for way in (way for way in ways if way in metadata.token_endpoint_auth_methods_supported):
             answer = await self.calls.ask("POST", metadata.token_endpoint, **ways[way])
@@ -244,7 +244,7 @@ def _is_true(value: object) -> bool:
     return str(value).lower() in ("true", "1")
 
 
-def _refuses_client(answer: Answer) -> bool:
+def _refuses_client(answer: ProviderAnswer) -> bool:
     """RFC 6749 section 5.2. Keycloak says unauthorized_client, and Auth0 access_denied, for a wrong secret."""
     return answer.status == 401 or answer.content.get("error") in ("invalid_client", "unauthorized_client")
 

@@ -186,11 +186,11 @@ def configured(settings: Settings) -> Provider | None:
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
     # The modules for a provider are a large part of this process' imports, and most controllers have no provider.
-    from culvert_service.oidc.calls import Calls, trust
+    from culvert_service.oidc.calls import ProviderCalls, trust
     from culvert_service.oidc.provider import Provider
 
     try:
-        calls = Calls(issuer, trust(settings.oidc_ca_file))
+        calls = ProviderCalls(issuer, trust(settings.oidc_ca_file))
     except OSError as error:
         raise ConfigurationError(
             f"oidc_ca_file: {settings.oidc_ca_file}: {error.strerror or error}"

@@ -41,7 +41,7 @@ _NOT_KEPT = frozenset({"database-url"})
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreReport:
     """Counts by name: `void` of the credentials that the restore deleted, `back` of rows that are as at the backup."""
 
     made_at: str
@@ -79,7 +79,7 @@ async def backup(settings: Settings, target: Path) -> Manifest:
     return manifest
 
 
-async def restore(settings: Settings, source: Path) -> Restored:
+async def restore(settings: Settings, source: Path) -> RestoreReport:
     """Into a state directory without keys and a database without tables, or not at all. Raises ConfigurationError.
 
     Credentials of the backup that may have been used or revoked since are void, and so is each code up to this moment.
@@ -100,7 +100,7 @@ async def restore(settings: Settings, source: Path) -> Restored:
             await upgrade(engine)
             async with begin(bind_database(engine), CONTROLLER) as transaction:
                 session = transaction.session
-                restored = Restored(
+                restored = RestoreReport(
                     manifest.made_at, await _void(session), await repository.restored_rows(session)
                 )
                 details: dict[str, Detail] = {

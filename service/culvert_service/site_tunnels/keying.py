@@ -21,7 +21,7 @@ from culvert_service.gateways.key_wrap import new_sa_key
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.periodic import Periodic
 from culvert_service.site_tunnels import repository
-from culvert_service.site_tunnels.keys import Forget, Renew, Switch, next_step
+from culvert_service.site_tunnels.keys import Forget, Install, Switch, next_step
 from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import SiteTunnelRecord
 
@@ -97,7 +97,7 @@ class Keying:
                     await self._forget(current, generations)
                 case Switch(before):
                     await self._switch(current, before)
-                case Renew(generation):
+                case Install(generation):
                     if not all(self._fleet.is_online(end.gateway) for end in current.ends):
                         return
                     await self._renew(current, generation)

@@ -45,13 +45,13 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
+class Install:
     """Create and install this generation."""
 
     generation: int
 
 
-Step = Forget | Switch | Renew
+Step = Forget | Switch | Install
 
 
 def next_step(keys: Keys, asked: int | None = None) -> Step | None:
@@ -62,5 +62,5 @@ def next_step(keys: Keys, asked: int | None = None) -> Step | None:
     if keys.switching:
         return Switch(keys.others - keys.draining)
     if keys.lost or keys.old or asked == keys.current:
-        return Renew(max(keys.others | {keys.current}) + 1)
+        return Install(max(keys.others | {keys.current}) + 1)
     return None

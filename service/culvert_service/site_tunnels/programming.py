@@ -22,7 +22,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.tunnel_entries import WrappedKeys, install_pair
 from culvert_service.site_tunnels import repository
-from culvert_service.site_tunnels.record import End, SiteTunnelRecord
+from culvert_service.site_tunnels.record import SiteTunnelRecord, TunnelEnd
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Programming:
         return {_INSTALL: self._serve_install, _SWITCH: self._serve_switch, _PERMIT: self._serve_permit}
 
     async def install(
-        self, record: SiteTunnelRecord, end: End, generation: int, to_open: bytes, to_seal: bytes
+        self, record: SiteTunnelRecord, end: TunnelEnd, generation: int, to_open: bytes, to_seal: bytes
     ) -> None:
         """Install a pair, with which no gateway encrypts yet. Raises CulvertError, as `switch`."""
         standing = self._fleet.standing(end.gateway)
@@ -56,7 +56,7 @@ class Programming:
             asked = {"generation": generation, "spi": pair.to_gateway.spi, "keys": wrapped}
             await self._ask(_INSTALL, record, end, asked)
 
-    async def switch(self, record: SiteTunnelRecord, end: End) -> None:
+    async def switch(self, record: SiteTunnelRecord, end: TunnelEnd) -> None:
         """Encrypt the LAN's packets with the current generation."""
         if link := self._fleet.get(end.gateway):
             await _put(link, end.policy(record.keys.current))
@@ -99,7 +99,7 @@ class Programming:
             else:
                 await self._remote.reconcile(end.gateway)
 
-    async def _permit(self, record: SiteTunnelRecord, end: End) -> None:
+    async def _permit(self, record: SiteTunnelRecord, end: TunnelEnd) -> None:
         """Admit the packets that the peer may send."""
         if link := self._fleet.get(end.gateway):
             await _put(link, end.permits(record.keys.current))
@@ -111,7 +111,9 @@ class Programming:
             return await link.remove(batches)
         return await self._remote.remove(gateway, batches)
 
-    async def _ask(self, method: str, record: SiteTunnelRecord, end: End, asked: dict[str, Any]) -> None:
+    async def _ask(
+        self, method: str, record: SiteTunnelRecord, end: TunnelEnd, asked: dict[str, Any]
+    ) -> None:
         standing = self._fleet.standing(end.gateway)
         if standing is None or not standing.holder:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
@@ -143,7 +145,7 @@ class Programming:
         await _put(link, end.permits(record.keys.current))
         return b""
 
-    async def _asked_now(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, End]:
+    async def _asked_now(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, TunnelEnd]:
         """As `_asked`. Raises CulvertError GENERATION_STALE when another generation is current."""
         link, record, end = await self._asked(asked)
         if asked["generation"] != record.keys.current:
@@ -152,7 +154,7 @@ class Programming:
             )
         return link, record, end
 
-    async def _asked(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, End]:
+    async def _asked(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, TunnelEnd]:
         link = self._fleet.get(asked["gateway"])
         if link is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=asked["gateway"])
@@ -163,7 +165,7 @@ class Programming:
         return link, found[0], found[0].end(asked["gateway"])
 
 
-async def _install(link: Link, end: End, generation: int, keys: WrappedKeys) -> None:
+async def _install(link: Link, end: TunnelEnd, generation: int, keys: WrappedKeys) -> None:
     async with link.writing():
         await link.apply([install_pair(*end.pairs[generation], keys)])
 

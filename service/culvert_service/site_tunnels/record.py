@@ -60,7 +60,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TunnelEnd:
     """One gateway's part of the tunnel. `pairs`: for each generation with numbers there, its side and its pair."""
 
     gateway_id: int
@@ -91,14 +91,14 @@ class SiteTunnelRecord:
     id: uuid.UUID
     name: str
     version: int
-    ends: tuple[End, End]
+    ends: tuple[TunnelEnd, TunnelEnd]
     keys: Keys
 
-    def end(self, gateway: str) -> End:
+    def end(self, gateway: str) -> TunnelEnd:
         """Raises KeyError for any other gateway than the tunnel's two."""
         return {end.gateway: end for end in self.ends}[gateway]
 
-    def desired(self, end: End) -> DesiredTunnel:
+    def desired(self, end: TunnelEnd) -> DesiredTunnel:
         """For the reconciler. Entries of generations that are not current, or lost, may be missing."""
         current = {self.keys.current} & end.pairs.keys()
         wanted = end.all_entries(current) + tuple(entry for one in current for entry in end.policy(one))
@@ -106,7 +106,7 @@ class SiteTunnelRecord:
         vital, optional = ((), wanted + others) if self.keys.lost else (wanted, others)
         return DesiredTunnel.of(self.id, self.keys.current, vital, optional, self)
 
-    def removal(self, end: End) -> list[list[Update]]:
+    def removal(self, end: TunnelEnd) -> list[list[Update]]:
         """Removals of all entries at an end. The entries that send traffic into the tunnel come first."""
         policy = deletes(*(end.policy(self.keys.current) if self.keys.current in end.pairs else ()))
         return [policy, end.removal(end.pairs)]
@@ -173,7 +173,7 @@ def _limits(row: SiteTunnel | Resource) -> Limits | None:
     return Limits(row.soft_packets, row.soft_bytes, row.soft_seconds)
 
 
-def _end(row: SiteTunnel, gateway: Gateway, suites: Mapping[int, Suite]) -> End:
+def _end(row: SiteTunnel, gateway: Gateway, suites: Mapping[int, Suite]) -> TunnelEnd:
     near, far = site_of(gateway), site_of(row.b if gateway is row.a else row.a)
     carried, soft = flows_at(row, gateway), wanted_limits(row)
 
@@ -182,7 +182,7 @@ def _end(row: SiteTunnel, gateway: Gateway, suites: Mapping[int, Suite]) -> End:
         return Side(row.id, near.address, far.address, carried, soft, suite, mtu)
 
     pairs = {one: (side(suites[one]), pair) for one, pair in _pairs(row.sas, gateway.id).items()}
-    return End(gateway.id, gateway.name, pairs)
+    return TunnelEnd(gateway.id, gateway.name, pairs)
 
 
 def _inner_mtu(suite: Suite, sites: tuple[Site, Site]) -> int:

@@ -77,7 +77,7 @@ def _traced_agent_call(method: str, context: Context) -> Generator[None]:
 
 
 class _TracedRestCalls:
-    """ASGI middleware: a span for each request of the REST API, named by the route's pattern, because a path contains names.
+    """ASGI middleware: a span for each request of the REST API, named by the route, because a path contains names.
 
     Live views have no span, because each is one request for as long as it is watched.
     """
