@@ -1,4 +1,4 @@
-"""culvert-controller: its commands, each carried out by the part that it belongs to."""
+"""The commands of culvert-controller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 
 def _without_types(params: list[Any]) -> list[Any]:
-    """Typer's help names a type behind each option, also behind those that take no value."""
+    """Remove the type that Typer's help shows even for options without a value."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -56,7 +56,7 @@ class _Commands(typer.Typer):
 
 
 class _Program(_Commands):
-    """Ends with EXIT_OUTPUT where its output cannot be written."""
+    """Exits with EXIT_OUTPUT if the output cannot be written."""
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         with checked_output("culvert-controller"):
@@ -315,7 +315,7 @@ def cut(
     _run(lambda settings: operation.cut(settings, before.replace(tzinfo=UTC), export), config_file)
 
 
-# SQLSTATEs of what an operator has to mend: the user or its password, the database, a right (appendix A).
+# SQLSTATEs of faults for the operator: user or password, database name, privilege (appendix A of Postgres's manual).
 _REFUSED = ("28", "3D", "42501")
 
 

@@ -47,7 +47,7 @@ def _listen(value: str) -> str:
 
 def _issuer(value: str) -> str:
     parts = urlsplit(value)
-    # Without TLS only on this computer, for tests.
+    # HTTP only on this computer, for tests.
     if parts.scheme != "https" and (parts.scheme, parts.hostname) != ("http", "localhost"):
         raise ValueError("must be an https address")
     if parts.query or parts.fragment or parts.username is not None:
@@ -71,7 +71,7 @@ def _collector(value: str) -> str:
 def _origin(value: str, *schemes: str) -> str:
     parts = urlsplit(value)
     beside = parts.path.strip("/") or parts.query or parts.fragment or parts.username
-    # `port` raises ValueError for what is none.
+    # `port` raises ValueError for an invalid port.
     if (
         parts.scheme not in schemes
         or not parts.hostname
@@ -90,9 +90,9 @@ def _role(value: str) -> str:
 
 
 Listen = Annotated[str, AfterValidator(_listen)]
-# The proof that an e-mail address is the person's: the claim of that name, or the provider's word alone (decision 41).
+# The proof of an e-mail address: the claim with this name, or every address of the provider (decision 41).
 EmailVerifiedBy = Literal["email_verified", "xms_edov", "provider"]
-# At these, anybody may have an account (Microsoft's: of consumers, of each organisation, and of both).
+# Providers at which anybody can have an account (Microsoft's tenants for consumers, organisations, and both).
 _OPEN_PROVIDERS = re.compile(
     r"https://(accounts\.google\.com|gitlab\.com|appleid\.apple\.com|login\.microsoftonline\.com"
     r"/(9188040d-6c67-4c5b-b112-36a304b66dad|consumers|organizations|common)/v2\.0)/?",
@@ -114,14 +114,14 @@ class Settings(BaseSettings):
     state_dir: Path = Path("/var/lib/culvert")
     rest_listen: Listen = "127.0.0.1:8443"
     agent_listen: Listen = "127.0.0.1:8444"
-    # The address that devices use; by default the address that the controller listens on.
+    # The addresses that browsers and devices use; by default those that the controller listens on.
     public_rest_url: Annotated[str, AfterValidator(_public_url)] | None = None
     public_agent_address: Listen | None = None
-    # DNS names and addresses in the controller's certificate, beside the hosts of the four settings above.
+    # Further DNS names and addresses in the controller's certificate; those of the four settings above are always in it.
     server_names: Names = ()
     # Any Postgres from 14 on; without it, an embedded one in state_dir.
     database_url: SecretStr | None = None
-    # The same server, where database_url leads to a pooler that gives each transaction another session.
+    # The same server directly, if database_url leads to a pooler in transaction mode.
     database_direct_url: SecretStr | None = None
     managed_zones: Zones = ()
     protected_prefixes: Prefixes = ()
@@ -129,40 +129,40 @@ class Settings(BaseSettings):
     p4_artifacts: Path = _ARTIFACTS
     # The built admin console; where there is none, only the API is served.
     console: Path = _CONSOLE
-    # The role at every gateway, which has to keep roles apart, as sluice does; empty: the default role, with all rights.
+    # The P4Runtime role at every gateway, which must honour roles, as sluice does; empty: the default role.
     p4runtime_role: Annotated[str, AfterValidator(_role)] = ""
-    # Every policy asks for a device that an administrator has approved, not only those that say so.
+    # All policies need an approved device, not only those with that condition.
     device_approval: bool = False
-    # A certificate that has expired is renewed for so long after its end, by its key and a code; 0: never.
+    # Days after its expiry for which a certificate can be renewed with its key and a code; 0: never.
     late_renewal_days: int = Field(default=30, ge=0, le=3650)
-    # REST calls of one administrator or API token; calls without either, of one IPv4 address or IPv6 /64. The burst is ten
-    # seconds' worth.
+    # Rate limits of REST calls: for an administrator or API token; for an IPv4 address or IPv6 /64 without either. Bursts
+    # may be ten seconds' calls.
     rest_calls_per_second: float = Field(default=100, gt=0)
     rest_strangers_calls_per_second: float = Field(default=20, gt=0)
-    # Calls of one device over gRPC in a second, and at once.
+    # Rate limit of a device's gRPC calls, which is also the burst.
     agent_calls_per_second: float = Field(default=20, gt=0)
     # Older lines of the audit log are cut once a day; unset: all lines are kept. The directory for the export before a cut.
     audit_keep_days: int | None = Field(default=None, ge=30, le=36_500)
     audit_export_dir: Path | None = None
-    # People's name for this controller, among those that share its database.
+    # The readable name of this controller among those that share its database.
     controller_name: str = Field(default_factory=socket.gethostname, min_length=1)
-    # For how long a gateway stays its owner's after the last word of it; renewed three times in that.
+    # The duration of a gateway's lease; the owner renews it after each third of that.
     lease_seconds: float = Field(default=3, ge=0.5, le=60)
-    # The time for which keys still decrypt after newer ones are used: packets may be under way as long.
+    # Old keys still decrypt for this time after a switch to new ones, for packets on their way.
     drain_seconds: float = Field(default=3, ge=0.05, le=60)
-    # A provider of OpenID Connect, for administrators and for people's enrolment. It sends them to /api/v1/oidc/callback.
+    # The OpenID Connect provider for administrators and enrolment. Its redirect URI is /api/v1/oidc/callback.
     oidc_issuer: Annotated[str, AfterValidator(_issuer)] | None = None
     oidc_client_id: str | None = None
     # Holds the client's secret and nothing else.
     oidc_client_secret_file: Path | None = None
-    # Certificates (PEM) of the authorities that the provider's certificate may come from; unset: the system's.
+    # The CAs (PEM) trusted for the provider's certificate; unset: the system's.
     oidc_ca_file: Path | None = None
     oidc_email_verified_by: EmailVerifiedBy = "email_verified"
-    # A collector of OpenTelemetry traces that speaks OTLP over HTTP, and the share of operations that it is told of.
+    # An OpenTelemetry collector (OTLP over HTTP), and the share of operations that are traced.
     otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = None
     trace_ratio: float = Field(default=1, ge=0, le=1)
     log_json: bool = False
-    # Reverse proxies in front of the REST API whose X-Forwarded-For is believed.
+    # Reverse proxies in front of the REST API whose X-Forwarded-For is trusted.
     trusted_proxies: Prefixes = ()
 
     @model_validator(mode="after")
@@ -188,7 +188,7 @@ class Settings(BaseSettings):
 
     @property
     def database_sessions_url(self) -> str | None:
-        """For LISTEN, migrations, dumps and dns-updater: each connection is a session of the server."""
+        """The URL for LISTEN, migrations, dumps and dns-updater, which need sessions of the server itself."""
         given = self.database_direct_url or self.database_url
         return None if given is None else given.get_secret_value()
 
@@ -220,14 +220,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # The TOML file comes in as arguments; the environment wins, then a secret's own file.
+        # The TOML file's values are the arguments; the environment has precedence, then files of secrets.
         directory = os.environ.get("CULVERT_SECRETS_DIR") or os.environ.get("CREDENTIALS_DIRECTORY")
         files = SecretsSettingsSource(settings_cls, directory or None)
         return env_settings, files, init_settings
 
 
 def load(file: Path | None) -> Settings:
-    """Raises ConfigurationError, whose text repeats no value: one of them may be a password."""
+    """Raises ConfigurationError, whose text contains no values, because one may be a password."""
     try:
         return Settings(**(tomllib.loads(file.read_text()) if file else {}))
     except OSError as error:
@@ -240,7 +240,7 @@ def load(file: Path | None) -> Settings:
 
 
 def system_words(error: OSError) -> str:
-    """The operating system's, with the file that they are about, and without its number."""
+    """The operating system's text of the error, with the file, without the error number."""
     what = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {what}" if error.filename else what
 

@@ -1,4 +1,4 @@
-"""The state that gateways should hold, and their reports: devices' tunnels, and those between gateways."""
+"""The desired state and the reports of gateways, for devices' tunnels and site tunnels together."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ class GatewayState:
         await self._tunnels.close_sas(link, sa_ids, why)
 
     async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
-        """Close these tunnels, which the gateway does not have any more."""
+        """Handle tunnels whose SAs the gateway has lost: devices' tunnels and site tunnels."""
         await self._tunnels.lost(link, await self._site_tunnels.lost(link, lost))

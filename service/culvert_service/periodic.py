@@ -1,4 +1,4 @@
-"""Work that is done again and again for as long as the controller runs."""
+"""Periodic work, for as long as the controller runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from culvert_proto import CulvertError
 
 _log = logging.getLogger(__name__)
 
-# A round that waits for a database or a gateway ends with an error much earlier.
+# The longest normal round: waits for the database or a gateway end much earlier with an error.
 _STUCK_SECONDS = 60.0
 
 
 class Periodic:
-    """A round of `work` begins `seconds` after the one before has ended, or when it is woken.
+    """A round of `work` begins `seconds` after the previous one has ended, or when it is woken.
 
-    What a round raises is logged, and the next one comes; a fault that lasts is logged once.
+    Errors of a round are logged and do not stop later rounds; a lasting fault is logged once.
     """
 
     def __init__(self, name: str, work: Callable[[], Awaitable[object]], seconds: float) -> None:
@@ -52,7 +52,7 @@ class Periodic:
         self._awake.set()
 
     async def stop(self) -> None:
-        """Returns when the round that is under way has ended."""
+        """Returns when the current round has ended."""
         self._stopping = True
         self._awake.set()
         if self._task is not None:
@@ -79,7 +79,7 @@ class Periodic:
             self._round_began = None
 
     def _tell(self, error: Exception) -> None:
-        """A typed fault in a line, another one with its traceback; each kind once until a round without a fault."""
+        """Log a typed fault in a line, any other with its traceback; each kind once until a round without a fault."""
         kind = error.reason if isinstance(error, CulvertError) else (type(error), _place(error))
         if kind in self._told:
             return

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# Bytes: more than a bundle's certificates and keys.
+# Free bytes to check for: more than a bundle's certificates and keys.
 _ROOM = 1 << 16
 _REMEDIES = {
     errno.ENOENT: "make this directory first, or name another one",
@@ -24,7 +24,7 @@ _REMEDIES = {
 
 @contextmanager
 def writing_in(directory: Path) -> Generator[None]:
-    """Errors name the directory, and no temporary file in it, and the remedy. Raises OSError."""
+    """A context whose OSErrors name the directory instead of a temporary file in it, and the remedy."""
     try:
         yield
     except OSError as error:
@@ -41,7 +41,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def check_writable(directory: Path) -> None:
-    """Whether files can be made there, before something is made that is shown once; makes the directory.
+    """Check that files can be written, before a secret is created that is shown only once. Creates the directory.
 
     Raises OSError.
     """
@@ -50,14 +50,14 @@ def check_writable(directory: Path) -> None:
 
 
 def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Replaces each; the directory is made where it is not there."""
+    """Replace each file; the directory is created if missing."""
     _make(directory)
     for name, data in files.items():
         write(directory / name, data)
 
 
 def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
-    """The file's content; made at the first time. Of two makers at once, one wins and both return its bytes."""
+    """The file's content, created at first use. Two concurrent calls return the same content."""
     if not path.exists():
         fresh = _fresh(path, make())
         try:
@@ -84,7 +84,7 @@ def _fresh(path: Path, data: bytes) -> Path:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
-            # On a full disk what is half written would stay.
+            # Delete the incomplete file, for example on a full disk.
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
             raise
@@ -92,7 +92,7 @@ def _fresh(path: Path, data: bytes) -> Path:
 
 
 def sync_directory(directory: Path) -> None:
-    """A new file survives a power failure only when its directory is on the disk, too (fsync(2)). Raises OSError."""
+    """Sync the directory: without this a new file may be lost in a power failure (fsync(2)). Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

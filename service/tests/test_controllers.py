@@ -302,7 +302,7 @@ async def test_a_call_replayed_through_the_database_is_refused(
             await driver.execute("SELECT pg_notify($1, $2)", f"culvert_to_{holder}", payload)
         await device.renew(tunnel.tunnel_id, 1)
         await connection.invalidate()
-    assert "a call was repeated" in caplog.messages
+    assert "a repeated call was ignored" in caplog.messages
     opened = await two.rest("GET", "/audit?action=tunnel.open")
     assert len(opened) == 1
 

@@ -1,4 +1,4 @@
-"""This controller as REST says it."""
+"""REST schemas of this controller."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class ControllerOut(BaseModel):
     name: str
     version: str
     started_at: datetime
-    # The server's own.
+    # The server's clock.
     now: datetime
     rest_url: str
     agent_address: str
     database: Literal["embedded", "external"]
     managed_zones: list[str]
     protected_prefixes: list[str]
-    # Every policy asks for an approved device.
+    # Whether every policy needs an approved device.
     device_approval: bool
-    # For how long after its end a certificate is renewed by its key and a code; 0: never.
+    # Days after its expiry for which a certificate can be renewed with its key and a code; 0: never.
     late_renewal_days: int
     oidc_issuer: str | None
-    # Why the last sign-in that asked the provider did not succeed, until one does.
+    # Why the last sign-in at the provider failed; null after a success.
     oidc_fault: Problem | None
     certificates: list[CertificateOut]

@@ -1,4 +1,4 @@
-"""An administrator's view of this controller. It has no secret in it."""
+"""An administrator's view of this controller, without secrets."""
 
 from __future__ import annotations
 

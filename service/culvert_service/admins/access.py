@@ -1,4 +1,4 @@
-"""The one way in for administrators: who calls, by token or session, and whether they may."""
+"""Access control of the administrators' API: identifies the caller by token or session, and checks the permission."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BEARER = HTTPBearer(
     description="An API token, or the content of admin-token in the controller's state directory",
 )
 _SAFE = ("GET", "HEAD")
-# Live views that are not named as the area that they show.
+# Live views whose name is not the area that they show.
 _SHOWS = {"traffic": "tunnels"}
 
 
@@ -85,11 +85,11 @@ class Access:
         await self.admit(request)
 
     def is_claimed(self, request: Request) -> bool:
-        """The request shows a token or a session, good or not."""
+        """Whether the request has a token or a session cookie, valid or not."""
         return "Authorization" in request.headers or COOKIE in request.cookies
 
     async def admit(self, request: Request) -> None:
-        """Once for a request. From now on the caller is the one that acts. Raises what a call does."""
+        """Check the caller, once per request, and make it the request's actor. Raises as `__call__`."""
         if getattr(request.state, "admitted", None):
             return
         try:
@@ -121,7 +121,7 @@ class Access:
         request.state.own_session = OwnSession(signed_in, hashlib.sha256(token.encode()).digest())
 
     async def still(self, request: Request) -> bool:
-        """Whether who was admitted would be now, for an answer that lasts."""
+        """Whether the caller would still be admitted now, for a long answer."""
         try:
             caller = await self._caller(request)
             for area in _areas(request):
@@ -173,7 +173,7 @@ async def fresh_proof(request: Request) -> None:
 
 
 def _areas(request: Request) -> Sequence[str]:
-    """The part of the API that is asked for: a live view belongs to its rows' part."""
+    """The areas of the API that the request uses. A live view belongs to the area of its rows."""
     area, *rest = str(request.scope["path"]).removeprefix("/api/v1/").split("/")
     # A scope for gateways must not give access to the keys that decrypt their tunnels.
     if (area, *rest[1:]) == ("gateways", "bundle"):
@@ -183,7 +183,7 @@ def _areas(request: Request) -> Sequence[str]:
 
 
 def _check_csrf(request: Request, token: str, csrf: str | None) -> None:
-    """A browser sends the cookie by itself; this header only a page that has read an answer of ours."""
+    """A browser adds the cookie to any site's request; only the console, which has read an answer, can add this header."""
     if request.method not in _SAFE and not hmac.compare_digest(
         csrf_token(token).encode(), (csrf or "").encode()
     ):

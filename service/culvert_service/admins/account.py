@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 
 
 class _Pending(BaseModel):
-    """A new secret until it is confirmed: sealed, in the hands of who is signed in."""
+    """A new secret until it is confirmed: the client keeps it, encrypted."""
 
     secret: str
     expires_at: datetime.datetime
@@ -135,7 +135,7 @@ class Account:
             return await renew_session(transaction.session, admin, session_hash, now)
 
     async def make_recovery_codes(self, by: Actor, name: str, asked: ProofIn) -> RecoveryCodesOut:
-        """In the place of all that there were."""
+        """Create recovery codes, which replace all old ones."""
         codes = [_recovery_code() for _ in range(_RECOVERY_CODES)]
 
         async def change(transaction: Transaction, admin: Admin) -> None:

@@ -32,7 +32,7 @@ def public_router(
     """For a signed-in person of any role. A route that takes a ProofIn does not also require a fresh proof."""
     routes = api.router("/session", tag="sign-in", checks=[access.own_session])
 
-    @routes.post("/proof", summary="Prove once more to be the administrator, with password and code")
+    @routes.post("/proof", summary="Give a fresh proof with password and code")
     async def prove(by: By, asked: ProofIn, request: Request, response: Response) -> SignedInOut:
         """Changes of security settings require a proof of the last five minutes. Signing in counts as a proof.
 
@@ -88,7 +88,9 @@ def public_router(
         own = own_session(request)
         return await account.begin_authenticator(by, own.name, own.hash, asked)
 
-    @routes.put("/authenticator", summary="Change one's own authenticator for the one that shows this code")
+    @routes.put(
+        "/authenticator", summary="Replace one's own authenticator by the new one that shows this code"
+    )
     async def confirm_authenticator(
         by: By, asked: NewAuthenticatorIn, request: Request, response: Response
     ) -> SignedInOut:

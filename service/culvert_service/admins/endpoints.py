@@ -159,7 +159,7 @@ def router(api: Api, admins: Admins) -> APIRouter:
 
 
 def keep(response: Response, signed_in: SignedIn) -> SignedInOut:
-    """The session, in the browser's cookie."""
+    """Set the session's cookie."""
     response.set_cookie(
         COOKIE,
         signed_in.token,

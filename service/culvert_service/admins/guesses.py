@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 GUESSES = 5
 LOCK = datetime.timedelta(minutes=1)
-# After so long without a guess, the earlier ones do not count.
+# Guesses are forgotten after this long without another one.
 FORGET = datetime.timedelta(hours=1)
 
 # Three of a million codes are valid at a time. The longest delay allows 96 guesses a day: one hit in ten years.

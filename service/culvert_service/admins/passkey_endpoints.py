@@ -44,7 +44,7 @@ def public_router(api: Api, access: Access, passkeys: Passkeys) -> APIRouter:
         "/passkeys/{passkey_id}",
         dependencies=proven,
         status_code=status.HTTP_204_NO_CONTENT,
-        summary="Take a passkey from one's own account",
+        summary="Remove a passkey from one's own account",
     )
     async def remove(by: By, passkey_id: str, request: Request) -> None:
         await passkeys.remove(by, own_session(request).name, passkey_id)
@@ -61,7 +61,7 @@ def public_router(api: Api, access: Access, passkeys: Passkeys) -> APIRouter:
     @routes.post(
         "/proof/passkey",
         dependencies=own,
-        summary="Prove once more to be the administrator, with a passkey of the account",
+        summary="Give a fresh proof with a passkey of the account",
     )
     async def prove(by: By, asked: PasskeySignInIn, request: Request, response: Response) -> SignedInOut:
         session = own_session(request)

@@ -141,7 +141,7 @@ class Passkeys:
     ) -> SignedIn:
         """Verify the credential. Returns the result of `then`, which runs in the transaction that records the use."""
         now = self._now()
-        # Committed whatever comes of it: a challenge is answered once.
+        # In a transaction of its own: a challenge is used up even if the answer is refused.
         async with self._database.begin() as session:
             challenge = await self._answered(session, credential, None)
         async with begin(self._database, by) as transaction:

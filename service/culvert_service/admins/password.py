@@ -9,7 +9,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
-# Each takes 64 MiB and a core for its time: whoever floods sign-in waits for others who do.
+# The most concurrent hashes: each takes 64 MiB and a core, so a flood of sign-ins must queue.
 _AT_ONCE = 2
 
 _HASHER = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
@@ -25,7 +25,7 @@ class Passwords:
             return await asyncio.to_thread(_HASHER.hash, password)
 
     async def match(self, stored: str | None, password: str) -> bool:
-        """Takes the same time when there is no account."""
+        """Takes the same time without an account."""
         async with self._turn:
             return (
                 await asyncio.to_thread(self._match, stored or self._nobodys, password) and stored is not None

@@ -1,4 +1,4 @@
-"""The rate limits of the REST API: by caller, and by address for whoever is not known."""
+"""The rate limits of the REST API: by caller, and by address for unknown callers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Rates:
 
 
 def per_caller(per_second: float) -> Limiter:
-    """Ten seconds' worth may come at once."""
+    """Allows a burst of ten seconds' calls."""
     return Limiter(_ten_seconds(per_second))
 
 

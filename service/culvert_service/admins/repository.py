@@ -195,7 +195,7 @@ async def forget_expired(session: AsyncSession, now: datetime.datetime) -> None:
 async def lock_guesses(
     session: AsyncSession, name: str, source: str, now: datetime.datetime
 ) -> SignInGuesses:
-    """The row, to itself until this transaction ends."""
+    """Lock the row until this transaction ends."""
     fresh = insert(SignInGuesses).values(name=name, source=source, failures=0, last_at=now)
     await session.execute(fresh.on_conflict_do_nothing())
     query = select(SignInGuesses).where(SignInGuesses.name == name, SignInGuesses.source == source)
@@ -234,7 +234,7 @@ async def delete_token(session: AsyncSession, token_id: uuid.UUID) -> str | None
 
 
 async def take_wrong_codes(session: AsyncSession, admin_id: int) -> list[WrongCodes]:
-    """The counts of the administrator's wrong codes, by prefix. They begin anew."""
+    """Delete and return the counts of the administrator's wrong codes, by prefix."""
     rows = list(await session.scalars(select(WrongCodes).where(WrongCodes.admin_id == admin_id)))
     await session.execute(delete(WrongCodes).where(WrongCodes.admin_id == admin_id))
     return rows

@@ -1,4 +1,4 @@
-"""Administrators, their sessions and API tokens as REST says them."""
+"""REST schemas of administrators, their sessions and API tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from culvert_service.admins.permission import SCOPES
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 _Password = Annotated[SecretStr, Field(min_length=12, max_length=1024)]
-# An authenticator's, or a recovery code.
+# A code of an authenticator, or a recovery code.
 _Code = Annotated[SecretStr, Field(max_length=32)]
 
 

@@ -1,4 +1,4 @@
-"""Administrators: invited, set up, signed in, taken away; and their API tokens."""
+"""Administrators: invitation, set-up, sign-in, removal; and their API tokens."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class Admins:
         return ByScopes(row.name, row.scopes) if row else None
 
     async def _taken(self, session: AsyncSession, name: str, *, keeps_owner: bool) -> Admin:
-        """To change. There is always an owner who has signed in."""
+        """Lock the administrator for a change. Raises LAST_OWNER if no owner who has signed in would be left."""
         owners = await repository.lock_owners(session)
         if not keeps_owner and [owner.name for owner in owners] == [name]:
             raise CulvertError(Reason.LAST_OWNER, name=name)
@@ -270,7 +270,7 @@ class Admins:
     async def _set_up(self, by: Actor, asked: SetupIn) -> SetupOut:
         token_hash, now = _hash(asked.token.get_secret_value()), self._now()
         async with self._database() as session:
-            # Before a password is hashed, which costs.
+            # Checked before the password is hashed, because hashing is expensive.
             if not await repository.is_invited(session, token_hash, now):
                 raise CulvertError(Reason.INVITATION_INVALID)
         check_name(asked.name)

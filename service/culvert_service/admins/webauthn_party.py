@@ -1,4 +1,4 @@
-"""The relying party of WebAuthn: what is asked of an authenticator, and what its answers prove. Pure.
+"""The relying party of WebAuthn: requests to authenticators, and checks of their answers. Pure.
 
 https://www.w3.org/TR/webauthn-3/, sections 7.1 and 7.2. A passkey replaces password and code together, so each answer has
 to show that the authenticator has verified its user.
@@ -24,7 +24,7 @@ from culvert_service.rest import strict_json
 
 # Most JSON values in a browser's client data: a browser may add members to the seven of section 5.8.1.
 _CLIENT_DATA_MAX = 100
-# As the authenticator's JSON says it (section 5.1).
+# The authenticator's JSON (section 5.1).
 Credential = dict[str, Any]
 
 
@@ -51,7 +51,7 @@ class Party:
         return urlsplit(self.origin).hostname or ""
 
     def creation(self, challenge: bytes, user_id: bytes, user: str, known: Sequence[bytes]) -> dict[str, Any]:
-        """For navigator.credentials.create. `known` credentials are not made again on the same authenticator."""
+        """Options for navigator.credentials.create. An authenticator that has a `known` credential makes no second one."""
         return options_to_json_dict(
             webauthn.generate_registration_options(
                 rp_id=self.id,
@@ -68,7 +68,7 @@ class Party:
         )
 
     def request(self, challenge: bytes) -> dict[str, Any]:
-        """For navigator.credentials.get: the authenticator knows whose passkey it has."""
+        """Options for navigator.credentials.get. They name no account: the authenticator offers its passkeys."""
         return options_to_json_dict(
             webauthn.generate_authentication_options(
                 rp_id=self.id, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
@@ -76,7 +76,7 @@ class Party:
         )
 
     def registered(self, credential: Credential, challenge: bytes) -> Registered | None:
-        """None: the answer proves nothing."""
+        """The new passkey; None if the answer is not valid."""
         try:
             found = webauthn.verify_registration_response(
                 credential=credential,
@@ -85,7 +85,7 @@ class Party:
                 expected_origin=self.origin,
                 require_user_verification=True,
             )
-        # A parser's failure means that a stranger has sent nonsense.
+        # Any failure of the parser means invalid input.
         except Exception:
             return None
         return Registered(found.credential_id, found.credential_public_key, found.sign_count)
@@ -93,7 +93,7 @@ class Party:
     def signed(
         self, credential: Credential, challenge: bytes, public_key: bytes, sign_count: int
     ) -> int | None:
-        """The new count of signatures. None: the answer proves nothing, or comes from a copy of the passkey."""
+        """The new signature count. None if the answer is not valid, or comes from a copy of the passkey."""
         try:
             return webauthn.verify_authentication_response(
                 credential=credential,
@@ -121,7 +121,7 @@ def challenge_of(credential: Credential) -> bytes:
 
 
 def id_of(credential: Credential) -> bytes:
-    """Empty when there is none."""
+    """The credential's id; empty if it has none."""
     try:
         return base64url_to_bytes(credential["id"])
     except (KeyError, TypeError, ValueError):

@@ -1,1 +1,1 @@
-"""The audit log: told by whoever decides or changes something, in the transaction of what it tells."""
+"""The audit log. A line is written in the transaction of the change or decision that it records."""

@@ -1,4 +1,4 @@
-"""The actor of a REST request, for its transactions: found by the checks of its credentials, given to its endpoint."""
+"""The actor of a REST request: the credential checks set it, the endpoint passes it to its transactions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from culvert_service.audit.log import Actor, Claim
 
 
 def set_actor(request: Request, actor: Actor) -> None:
-    """After a check of the caller's credentials. A later check may set another actor."""
+    """Set the actor after a check of credentials. A later check may set another one."""
     request.state.actor = actor
 
 
 def set_claim(request: Request, claim: Claim) -> None:
-    """The request's changes, whoever makes them, carry the claim out."""
+    """Set the claim of the request's Idempotency-Key; each transaction of the request carries it out."""
     request.state.claim = claim
 
 

@@ -1,4 +1,4 @@
-"""REST: the audit log, to read and to take away."""
+"""REST: the audit log: list, verify, export."""
 
 from __future__ import annotations
 

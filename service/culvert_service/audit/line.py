@@ -1,4 +1,4 @@
-"""A line's bytes and hash, as the database's trigger makes them, and the check of chains of them. Pure."""
+"""A line's bytes and hash, the same as in the database's trigger, and the check of chains. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The first line of a chain that is not as it was written, or is not there."""
+    """The first line of a chain that was changed or is missing."""
 
     chain: int
     seq: int
@@ -52,12 +52,12 @@ def canonical(details: Mapping[str, Detail]) -> str:
 
 
 def timestamp(at: datetime.datetime) -> str:
-    """To the microsecond, in UTC, always as long."""
+    """UTC with microseconds, in a fixed length."""
     return at.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def digest(before: bytes, line: AuditLine | Written) -> bytes:
-    """SHA-256 over the hash before and a netstring for each field; "-" for what is absent."""
+    """SHA-256 over the previous hash and a netstring for each field; "-" for an absent field."""
     fields = (
         str(line.chain),
         str(line.seq),

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail, canonical
 
-# A caller chooses the names that it asks for: the log keeps what a name of DNS can be long. A detail may list many of them.
+# Callers choose the names in requests: a text is cut at the longest DNS name. A detail may list many names.
 _TEXT_MAX, _DETAIL_MAX = DNS_NAME_MAX, 65536
 
 
@@ -57,7 +57,7 @@ class Line:
         """The columns of `audit_lines`."""
         actor = self.actor or by
         return {
-            # The trigger's to fill; the table wants them present.
+            # The trigger fills these; the table requires values.
             "chain": 0,
             "seq": 0,
             "at": None,

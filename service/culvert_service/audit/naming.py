@@ -1,4 +1,4 @@
-"""People's names for the things in the log's lines: the log itself has identifiers that do not change."""
+"""Readable names for the objects in the log's lines, because the log itself has identifiers that never change."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ async def named(session: AsyncSession, lines: Sequence[AuditLine]) -> list[Named
 
 
 async def last_denials(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[str, DeniedOut]:
-    """By the device's id."""
+    """The last denials by device id."""
     found = await repository.last_denials(session, devices)
     return {device: DeniedOut.of(line) for device, line in found.items()}
 
 
 async def last_denials_of_people(session: AsyncSession, people: Iterable[str]) -> dict[str, DeniedOut]:
-    """By the person's name: the newest of their devices'."""
+    """By the person's name: the newest denial of the person's devices."""
     found = await repository.last_denials_of_people(session, people)
     return {person: DeniedOut.of(line) for person, line in found.items()}
 
 
 def _spoken(line: AuditLineOut) -> dict[str, str]:
-    """The texts of a line that people read in another form."""
+    """A line's texts with A-labels, each with its readable form."""
     texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
     return {text: spoken for text in texts if (spoken := shown(text)) != text}
 

@@ -53,7 +53,7 @@ class Repeats:
         self._sweep_at = _SWEEP
 
     def tell(self, who: str, what: What, now: float) -> int | None:
-        """The number of their lines left out since the last written one; None when this line is to be left out too."""
+        """The number of the caller's lines left out since the last written one; None if this line is left out too."""
         if self._repeated(who, what, now) or self._lines.take(who, now):
             return self._leave_out(who, what, now)
         return self._tell(who, what, now)

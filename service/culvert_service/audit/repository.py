@@ -88,7 +88,7 @@ async def ends(session: AsyncSession) -> dict[int, int]:
 
 
 async def after(session: AsyncSession, ends: Mapping[int, int]) -> Sequence[AuditLine]:
-    """Lines behind these ends, some of them when there are many: oldest first, and each chain's without a gap."""
+    """Lines after these ends, oldest first, without gaps in a chain; at most a batch of them."""
     behind = [and_(AuditLine.chain == chain, AuditLine.seq > ends.get(chain, 0)) for chain in range(CHAINS)]
     query = select(AuditLine).where(or_(*behind)).order_by(AuditLine.at, AuditLine.chain, AuditLine.seq)
     return (await session.scalars(query.limit(BATCH))).all()

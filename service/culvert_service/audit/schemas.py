@@ -1,4 +1,4 @@
-"""The audit log as REST says it."""
+"""REST schemas of the audit log."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class AuditLineOut(BaseModel):
 
 
 class NamedLineOut(AuditLineOut):
-    """`names`: of the devices that the line speaks of by id, and that are there still; and each text of the line that has
-    names of DNS with A-labels, as people read it."""
+    """`names`: by id, the names of devices that the line mentions and that still exist; and by text, the readable form of
+    texts with A-labels."""
 
     names: dict[str, str]
 
@@ -86,7 +86,7 @@ class BrokenOut(BaseModel):
 
 
 class VerificationOut(BaseModel):
-    """The number of intact lines, up to the first that was changed; and the ends of the chains that were checked."""
+    """`lines`: the number of intact lines before the first fault. Also the ends of the checked chains."""
 
     lines: int
     ends: list[ChainOut]

@@ -1,7 +1,7 @@
 """A unit of work in the database: its changes and its audit lines commit together, or not at all.
 
-Lines wait with their transaction and are written as the last thing before its commit, so that the chain's end is locked for
-the length of one commit, whatever else the transaction did.
+A transaction collects its lines and writes them just before its commit, so that the chain's end is locked only for the
+duration of the commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from culvert_service.audit.log import Actor, Line
 
 
 class Transaction(InSession):
-    """By `actor`, in a mapper's session."""
+    """A transaction of `actor` in a mapper's session."""
 
     def __init__(self, actor: Actor, session: AsyncSession) -> None:
         super().__init__(session)
@@ -28,7 +28,7 @@ class Transaction(InSession):
         self._changes = False
 
     def audit(self, line: Line) -> None:
-        """The line is in the log if, and only if, this transaction commits. Its actor is the transaction's by default."""
+        """Add a line, which is written if and only if this transaction commits. Its default actor is the transaction's."""
         self._changes = self._changes or line.outcome is Outcome.DONE
         self._lines.append(line.row(self.actor))
 
@@ -51,7 +51,7 @@ class Transaction(InSession):
 
 
 class DirectTransaction(Direct):
-    """By `actor`, on the driver's own connection, for calls that a person waits for."""
+    """A transaction of `actor` on the driver's own connection, for calls that a person waits for."""
 
     def __init__(self, actor: Actor, driver: Driver) -> None:
         # Only a REST call has a claim to carry out, and no REST call uses the driver's connection.
@@ -70,7 +70,7 @@ class DirectTransaction(Direct):
 
 
 class AfterCommit(Protocol):
-    """The closing of tunnels, of which a transaction has made its part."""
+    """The work after the commit of a transaction that has closed tunnels."""
 
     async def finish(self) -> int:
         """After the commit: tell the devices, and clear the gateways. Returns the number of tunnels."""

@@ -1,4 +1,4 @@
-"""The parts that a controller is made of, in the order in which they start. They stop in the reverse order.
+"""The parts of a controller, in the order in which they start. They stop in the reverse order.
 
 state_dir ─► CAs, master key, admin token
 Postgres  ─► tables ─► Identity   Policies   Resources   Gateways   Tunnels
@@ -82,7 +82,7 @@ class Runs(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None:
-        """Also after a start that has failed."""
+        """Also called after a failed start."""
         ...
 
 
@@ -103,7 +103,7 @@ class Built:
 
 
 def build(settings: Settings, database: Database, now: Callable[[], datetime.datetime]) -> Built:
-    """Raises ConfigurationError. Nothing runs yet, and nothing has been read from the database."""
+    """Build the parts without starting any and without using the database. Raises ConfigurationError."""
     infrastructure, gateway_authority, device_authority = (
         Authority.load(settings.state_dir, name) for name in ("infrastructure", "gateway", "device")
     )
@@ -283,7 +283,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     )
     app.add_middleware(RestCalls, instruments=instruments)
     tracing.add_to(app)
-    # The streams of live views end before their server waits for them.
+    # `watching` stops before RestPort: the server waits for open streams.
     parts += [Part(RestPort(app, settings, own)), watching]
     return Built(app, gateways, [part.runs for part in parts if part.runs is not None])
 

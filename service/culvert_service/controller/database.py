@@ -1,4 +1,4 @@
-"""The database that a controller runs on, or that a command works on: the settings' own, or the embedded Postgres."""
+"""The database of a controller or a command: the one in the settings, or the embedded Postgres."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from culvert_service.pki.master_key import MasterKey
 
 _log = logging.getLogger(__name__)
 
-# Half of those that it may have.
+# The pool's size; it may grow to twice this.
 _DIRECT_CONNECTIONS = 2
 
 
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncGenerator[Database]:
-    """The database, migrated. Writes state_dir/database-url for dns-updater, which has a database role of its own."""
+    """Open and migrate the database. Writes state_dir/database-url for dns-updater, which has its own database role."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         url = settings.database_sessions_url
@@ -53,7 +53,7 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
 
 @asynccontextmanager
 async def reading(settings: Settings) -> AsyncGenerator[Database]:
-    """The database as it is, beside a controller that may be running. Raises ConfigurationError."""
+    """The database without a migration; a controller may be running on it. Raises ConfigurationError."""
     async with AsyncExitStack() as stack:
         if settings.database_sessions_url is not None:
             engine = make_engine(settings.database_sessions_url, settings.sessions_setting)
@@ -70,7 +70,7 @@ async def reading(settings: Settings) -> AsyncGenerator[Database]:
 
 @asynccontextmanager
 async def administering(settings: Settings) -> AsyncGenerator[Database]:
-    """The database to change, made and migrated unless a controller runs on it already."""
+    """The database for changes; created and migrated unless a controller already runs on it."""
     embedded = EmbeddedPostgres(settings.state_dir / "postgres")
     running = settings.database_url is None and embedded.exists and embedded.serves
     async with reading(settings) if running else open_database(settings) as database:
@@ -83,8 +83,8 @@ async def migrate(settings: Settings) -> None:
 
 
 class DirectConnections:
-    """Connections that lead to the server itself, where the others lead to a pooler: for LISTEN, and for what gateways
-    should hold. Without `database_direct_url` all connections do, and `database` is the common pool.
+    """Connections to the server itself instead of a pooler: for LISTEN, and for reading desired states. Without
+    `database_direct_url` all connections lead to the server, and `database` is the common pool.
     """
 
     def __init__(self, settings: Settings, database: Database) -> None:
@@ -95,7 +95,7 @@ class DirectConnections:
         self.database = database if self._engine is None else bind_database(self._engine)
 
     async def start(self) -> None:
-        """Connects when a connection is needed."""
+        """Nothing to do: connections are opened on demand."""
 
     async def stop(self) -> None:
         if self._engine is not None:
@@ -113,7 +113,7 @@ def make_engine(
 
 
 async def _check(url: str, settings: Settings) -> None:
-    """Before anything is written. Raises ConfigurationError."""
+    """Check the database before anything is written. Raises ConfigurationError."""
     async with AsyncExitStack() as stack:
         engine = make_engine(url, settings.sessions_setting, pooled=True)
         stack.push_async_callback(engine.dispose)
@@ -129,9 +129,7 @@ async def _check(url: str, settings: Settings) -> None:
 
 
 async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:
-    """Make dns-updater's role and write its database URL. Without a role, delete the URL of an earlier start: it may be
-    the owner's.
-    """
+    """Create dns-updater's role and write its database URL. If that fails, delete an old URL: it may be the owner's."""
     file = state / "database-url"
     try:
         own = await dns_role.prepare(engine, url, MasterKey.load(state).password("dns-updater"))

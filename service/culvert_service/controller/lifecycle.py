@@ -26,14 +26,14 @@ from culvert_service.controller.database import open_database
 
 _log = logging.getLogger(__name__)
 
-# Tunnels and entries by the thousand are computed beside. What a click waits for takes its turn back after this long, and
-# not after Python's 5 ms, each of the ten times that it has waited for Postgres or the gateway.
+# Threads compute thousands of tunnels and entries. The event loop gets the interpreter back after this time instead of
+# Python's 5 ms, because an OpenTunnel waits for it about ten times.
 _THREAD_TURN_SECONDS = 0.0005
 # Thresholds of Python's collector of cycles: new objects before a young collection, and young collections before an older
 # one. With Python's 700 and 10, objects that a click holds for milliseconds grow old, and all streams are searched.
 _GARBAGE = (2_000, 50)
 
-# A part that does not stop in this time is left and named in the log: systemd would kill the whole process later.
+# A part that does not stop in this time is abandoned and logged, before systemd kills the whole process.
 _STOP_SECONDS = 15.0
 
 
@@ -67,7 +67,7 @@ class Controller:
 
 @asynccontextmanager
 async def running(parts: Sequence[Runs]) -> AsyncGenerator[None]:
-    """The parts, started forwards; stopped backwards at the end, or from the one whose start fails."""
+    """Start the parts in order; stop them in reverse order at the end, or from the part whose start fails."""
     async with AsyncExitStack() as stack:
         for part in parts:
             stack.push_async_callback(_stop, part)
@@ -76,12 +76,12 @@ async def running(parts: Sequence[Runs]) -> AsyncGenerator[None]:
 
 
 async def serve(settings: Settings) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM."""
     warn_if_not_locked()
     sys.setswitchinterval(_THREAD_TURN_SECONDS)
     servers.raise_file_limit()
     gc.set_threshold(*_GARBAGE)
-    # Imported modules stay.
+    # Imported modules live as long as the process: exclude them from collections.
     gc.freeze()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,1 +1,1 @@
-"""Several controllers on one Postgres: how they hear of each other."""
+"""Several controllers on one Postgres: their identities, notifications and calls."""

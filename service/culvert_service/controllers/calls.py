@@ -1,10 +1,10 @@
-"""Calls from one controller to another, by NOTIFY: what only a gateway's owner can do.
+"""Calls from one controller to another, by NOTIFY, for work that only a gateway's owner can do.
 
  ask ── sealed call ──► channel of the holder ──► serve
   ▲                                                 │
   └──────────── channel of the caller ◄── sealed answer
 
-A call or an answer that is lost is a call that was not answered in time: whoever asked may ask again.
+A lost call or answer shows as a timeout: the caller may ask again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from culvert_service.pki.master_key import MasterKey
 
 _log = logging.getLogger(__name__)
 
-# A person waits, and the owner has a gateway to write to meanwhile.
+# Short, because a person waits; but the owner must have time to write to its gateway.
 _ANSWER_SECONDS = 1.5
 
-# Body of a call to body of its answer. Raises CulvertError, which goes back.
+# From the body of a call to the body of its answer. A CulvertError is returned to the caller.
 Serve = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -37,12 +37,12 @@ class CallServer(Protocol):
     """Serves calls of other controllers."""
 
     def serving(self) -> Mapping[str, Serve]:
-        """By method."""
+        """The handlers by method."""
         ...
 
 
 class NoAnswerError(Exception):
-    """The other controller has not answered in time, if it is there at all."""
+    """The other controller has not answered in time, or does not run."""
 
 
 class Calls:
@@ -61,15 +61,15 @@ class Calls:
         return _channel(self._me.holder)
 
     def serve(self, *servers: CallServer) -> None:
-        """Before the channel is listened to."""
+        """Add handlers. Must be called before the listener starts."""
         for one in servers:
             self._methods |= one.serving()
 
     async def start(self) -> None:
-        """Calls come from the listener."""
+        """Nothing to do: the listener delivers calls."""
 
     async def ask(self, holder: str, method: str, body: bytes) -> bytes:
-        """Raises NoAnswerError, or the CulvertError that came back."""
+        """Raises NoAnswerError, or the CulvertError in the answer."""
         caller = Caller()
         answered = self._asked[caller.id] = asyncio.get_running_loop().create_future()
         try:
@@ -86,17 +86,17 @@ class Calls:
         raise CulvertError.from_proto(error_pb2.Error.FromString(opened))
 
     def hear(self, payload: str | None) -> None:
-        """For the listener."""
+        """Called by the database listener."""
         if payload is None:
             return
         try:
             message = envelope.unpack(payload, self._me.holder, self._master_key)
         except EnvelopeError as error:
-            _log.warning("a call was not taken", extra={"why": str(error)})
+            _log.warning("a call was refused", extra={"why": str(error)})
             return
         if isinstance(message, PeerCall):
             if not self._replay.take(message.holder, message.number):
-                _log.warning("a call was repeated", extra={"method": message.method})
+                _log.warning("a repeated call was ignored", extra={"method": message.method})
                 return
             task = asyncio.create_task(self._answer(message), name=f"call {message.method}")
             self._tasks.add(task)
@@ -105,7 +105,7 @@ class Calls:
             asked.set_result(message)
 
     async def stop(self) -> None:
-        """Lets what is under way finish."""
+        """Let running calls finish."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _answer(self, call: PeerCall) -> None:
@@ -114,7 +114,7 @@ class Calls:
         except CulvertError as error:
             answer = envelope.answer(call, False, error.to_proto().SerializeToString())
         except Exception:
-            # The caller's time runs out.
+            # No answer is sent: the caller's timeout ends its call.
             _log.exception("a call failed", extra={"method": call.method})
             return
         await self._send(call.holder, answer)

@@ -1,7 +1,7 @@
-"""Calls between controllers, and their answers, as Postgres carries them: NOTIFY payloads that only controllers can read.
+"""Encryption of calls between controllers and of their answers, which Postgres carries as NOTIFY payloads.
 
-Everything is sealed under the master key, which the database does not have. An answer may hold keys of SAs: inside of that
-it is sealed to a key that the caller makes for this one call, so that who gets hold of the master key later learns nothing.
+Everything is encrypted under the master key, which is not in the database. An answer may contain SA keys, so it is also
+encrypted to an ephemeral key of the caller: a later theft of the master key does not reveal it (forward secrecy).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
-# Postgres takes no longer ones.
+# Postgres's limit.
 PAYLOAD_MAX = 7999
 _ID, _PUBLIC, _HOLDER, _NUMBER = 16, 32, 16, 8
-# The answer's key is used once.
+# Constant, because each answer has its own key.
 _NONCE = bytes(12)
 _CALL, _DONE, _REFUSED = b"C", b"D", b"R"
 
 
 class EnvelopeError(Exception):
-    """Not from a controller with our master key, or not for us, or not of this release; or longer than a payload may be."""
+    """The payload is not from a controller with our master key, not for this one, of another release, or too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerCall:
-    """`holder` says who calls; the answer goes there. `number` is of that one's calls."""
+    """`holder`: the calling controller, to which the answer goes. `number`: counts its calls."""
 
     id: bytes
     holder: str
@@ -44,7 +44,7 @@ class PeerCall:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`done`: the body is the method's; otherwise a culvert.error.v1.Error."""
+    """`done`: the body is the method's result; otherwise it is a culvert.error.v1.Error."""
 
     id: bytes
     done: bool
@@ -52,7 +52,7 @@ class Answer:
 
 
 class Caller:
-    """A call of ours, and the key that opens its answer."""
+    """A call of this controller, and the key that decrypts its answer."""
 
     def __init__(self) -> None:
         self.id = os.urandom(_ID)
@@ -68,7 +68,7 @@ class Caller:
         try:
             return aead.decrypt(_NONCE, answer.sealed[_PUBLIC:], _kind(answer))
         except InvalidTag:
-            raise EnvelopeError("an answer does not open") from None
+            raise EnvelopeError("an answer cannot be decrypted") from None
 
 
 def answer(call: PeerCall, done: bool, body: bytes) -> Answer:
@@ -89,7 +89,7 @@ def pack(message: PeerCall | Answer, to: str, master_key: MasterKey) -> str:
         plain = _kind(message) + message.id + message.sealed
     payload = base64.b64encode(master_key.seal(plain, _context(to))).decode()
     if len(payload) > PAYLOAD_MAX:
-        raise EnvelopeError("longer than a notification may be")
+        raise EnvelopeError("the payload is too long for a notification")
     return payload
 
 
@@ -98,7 +98,7 @@ def unpack(payload: str, to: str, master_key: MasterKey) -> PeerCall | Answer:
     try:
         plain = master_key.open(base64.b64decode(payload, validate=True), _context(to))
     except (MasterKeyError, ValueError):
-        raise EnvelopeError("not from a controller of ours") from None
+        raise EnvelopeError("the payload is not from a controller of this database") from None
     kind, call_id, rest = _cut(plain, 1, _ID)
     if kind != _CALL:
         return Answer(call_id, kind == _DONE, rest)

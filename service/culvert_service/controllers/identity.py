@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ControllerId:
-    """`holder` is this process's alone: one that starts anew is another, and takes its leases as another would."""
+    """`holder` identifies this process: a restarted controller has a new one, and waits for its old leases to end."""
 
     name: str
     holder: str = field(default_factory=lambda: secrets.token_hex(8))

@@ -1,6 +1,6 @@
-"""Word from Postgres (LISTEN), on a connection of its own that is made again when it is lost.
+"""Receives notifications of Postgres (LISTEN) on a connection of its own, which is reopened when it is lost.
 
-A notification is lost with its connection and never otherwise, so everybody is called once after each connection is made.
+Notifications are lost only with their connection, so each hearer is called once after each new connection.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 0.5
 _CONNECT_SECONDS = 10.0
-# A connection that only seems to be there is found out by a question.
+# A query detects a dead connection.
 _ASK_EVERY_SECONDS = 2.0
 _ASK_SECONDS = 2.0
 _FAULTS = (SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError)
 
 
 class Hearer(Protocol):
-    """Hears the notifications of one channel."""
+    """Receives the notifications of one channel."""
 
     @property
     def channel(self) -> str: ...
@@ -52,7 +52,7 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns once it listens. Raises what the database does."""
+        """Returns once it listens. Raises database errors."""
         ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(ready), name="listener")
         await ready
@@ -68,7 +68,7 @@ class Listener:
             try:
                 async with self._listening() as connection:
                     if told:
-                        _log.info("the database is heard again")
+                        _log.info("database notifications arrive again")
                     told = ""
                     if not ready.done():
                         ready.set_result(None)
@@ -82,11 +82,11 @@ class Listener:
                 if not ready.done():
                     ready.set_exception(error)
                     return
-                # Any failure must lead to a new connection: without one, this controller hears no other controller.
+                # Any failure must lead to a new connection: without one, no notification arrives.
                 unforeseen = None if isinstance(error, _FAULTS) else error
                 why = why_away(error) or type(error).__name__
                 if why != told:
-                    _log.warning("the database is not heard", exc_info=unforeseen, extra={"why": why})
+                    _log.warning("no database notifications arrive", exc_info=unforeseen, extra={"why": why})
                 told = why
                 await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -100,13 +100,13 @@ class Listener:
             # The connection carries our listeners: it must not go back to the pool.
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    # A transaction begun by SQLAlchemy would hold every notification back.
+                    # Postgres delivers no notifications within the transaction that SQLAlchemy has begun.
                     await connection.commit()
                     for hearer in self._hearers:
                         await driver.add_listener(hearer.channel, _payload_to(hearer))
                 yield driver
             finally:
-                # At once: a server that does not answer is not waited for.
+                # `terminate` does not wait for a server that does not answer.
                 driver.terminate()
                 with contextlib.suppress(*_FAULTS):
                     await connection.invalidate()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Notifications of several connections may overtake each other, by no more than a caller has under way.
+# Notifications from several connections may be reordered, at most by the number of a caller's concurrent calls.
 WINDOW = 1024
 
 
 @dataclass(slots=True)
 class _Taken:
-    """Bit n of `bits`: the call with the number `highest - n`."""
+    """Bit n of `bits`: the call with the number `highest - n` was taken."""
 
     highest: int = 0
     bits: int = 0

@@ -1,1 +1,1 @@
-"""May this device open this name, and through which gateways?"""
+"""The decision whether a device may open a name, and through which gateways."""

@@ -1,4 +1,4 @@
-"""A policy's conditions beside the person and the resource, and whether they hold. Pure."""
+"""A policy's conditions, beyond person and resource, and their checks. Pure."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from culvert_service.decision import posture
 from culvert_service.decision.hours import Hours, Open, state
 from culvert_service.decision.posture import Requirement
 
-# A code opens tunnels for eight hours (identity/totp.py); conditions make that shorter.
+# A code is valid for eight hours (identity/totp.py); a condition can only shorten that.
 _NO_DEVICE = uuid.UUID(int=0)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Conditions(BaseModel):
-    """All of them have to hold. What is absent is not asked for."""
+    """All given conditions must hold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    # The last code was proven at most this long ago.
+    # The last code must be at most this old.
     code_max_age_seconds: Annotated[int, Field(ge=60, le=CODE_AGE_MAX)] | None = None
     hours: Hours | None = None
-    # An administrator has approved the device.
+    # The device must be approved by an administrator.
     device_approved: bool = False
-    # The device's outer address is in one of these; empty: any.
+    # The device's outer address must be in one of these networks; empty: any address.
     sources: Annotated[tuple[Network, ...], Field(max_length=64)] = ()
-    # The device's own report.
+    # Requirements on the device's own report.
     posture: Annotated[tuple[Requirement, ...], Field(max_length=32)] = ()
 
 
@@ -70,7 +70,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """`until` bounds it; None: nothing that passes by itself."""
+    """The condition holds until `until`; None: it does not end with time."""
 
     check: Check
     until: datetime.datetime | None = None
@@ -78,7 +78,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class Fails:
-    """`again` is when it holds by itself."""
+    """The condition fails. `again`: when it holds again without any action."""
 
     check: Check
     denial: Denial
@@ -87,7 +87,7 @@ class Fails:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Device and person behind a call. `source` is the address that the device's packets come from, if that is known."""
+    """Device and person of a call. `source`: the source address of the device's packets, if known."""
 
     device: str
     user: str
@@ -97,14 +97,14 @@ class Asker:
     code_valid_until: datetime.datetime | None
     source: str | None
     posture: Mapping[str, str] = field(default_factory=dict[str, str])
-    # The device's share of the weights: it makes this device choose one gateway and another device another one.
+    # Input of the weighted choice, so that different devices choose different gateways.
     device_id: uuid.UUID = _NO_DEVICE
 
 
 def examine(
     conditions: Conditions, asker: Asker, name: str, owner: str, now: datetime.datetime
 ) -> Iterator[Holds | Fails]:
-    """Every condition that is asked for; a valid code always is."""
+    """Check every given condition; a valid code is always required."""
     if conditions.device_approved:
         denial = Denial(Reason.DEVICE_NOT_APPROVED, {"device": asker.device, "name": name})
         yield Holds(Check.APPROVAL) if asker.approved else Fails(Check.APPROVAL, denial)

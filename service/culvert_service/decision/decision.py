@@ -1,13 +1,13 @@
-"""The one decision: may this device open this name now, until when, and through which gateways. Pure.
+"""The decision: may this device open this name now, until when, and through which gateways? Pure.
 
     device ─► name ─► policies ─► gateways ─► Permit
       │        │         │           │
     revoked  unknown   none, or    none is
                        conditions  online
 
-Of several policies any that permits is enough, and the one that does for longest counts. When none does, the denial tells
-of the policy that the person can do most about; and of that policy what stands in the way most firmly: a code helps
-nobody who comes at the wrong hour. Every step is kept, for whoever asks why.
+One permitting policy is enough; of several, the one that permits for longest counts. If none permits, the denial names
+the policy that the person can satisfy most easily (EASE), and of its failed conditions the hardest one: a code is useless
+at the wrong hour. All steps are kept for the access check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCORE_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy that names both the person, or a group of theirs, and the resource."""
+    """A policy that names the resource, and the person or one of the person's groups."""
 
     name: str
     enabled: bool
@@ -50,9 +50,9 @@ class GatewayFact:
     name: str
     online: bool
     draining: bool = False
-    # The share, if the resource's gateways have weights.
+    # The weight, if the resource's gateways have weights.
     weight: int | None = None
-    # The round trip, if the device knows it.
+    # The distance that the device has measured, if any.
     distance: Distance | None = None
 
     def obstacle(self) -> Denial | None:
@@ -63,7 +63,7 @@ class GatewayFact:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Gateways to try, in this order; never empty. After `until` it has to be decided anew."""
+    """Gateways to try, in this order; never empty. The permission ends at `until`."""
 
     gateways: tuple[str, ...]
     until: datetime.datetime
@@ -101,8 +101,8 @@ def decide(
     pinned: str,
     now: datetime.datetime,
 ) -> Decision:
-    """`gateways` are those that serve the target, in order, unless they have weights: then each device has its own order,
-    near ones first. A pinned one that can be used is the only one tried.
+    """`gateways`: those that serve the target, in order. With weights, each device has its own order, near ones first.
+    A usable pinned gateway is the only one tried.
     """
     steps: list[AccessStep] = []
     verdict = _walk(steps, asker, name, target, gateways, pinned, now)
@@ -140,7 +140,7 @@ def _walk(
 
 
 def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str = "") -> list[GatewayFact]:
-    """In the order in which this device's tunnel tries them."""
+    """The gateways in the order in which this device tries them."""
     chosen = [gateway for gateway in gateways if gateway.name == pinned]
     if any(gateway.obstacle() is None for gateway in chosen):
         return chosen
@@ -158,7 +158,7 @@ def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str =
 def _permitted(
     steps: list[AccessStep], asker: Asker, target: AskedResource, now: datetime.datetime
 ) -> datetime.datetime | Denial:
-    """Until when the policies let the person in."""
+    """Until when the policies permit the person, or the denial."""
     nobody = Denial(Reason.NO_POLICY, {"user": asker.user, "name": target.fqdn, "owner": target.owner})
     permits: list[datetime.datetime] = []
     obstacles: list[Fails] = []

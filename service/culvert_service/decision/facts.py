@@ -16,10 +16,10 @@ from culvert_service.decision.decision import AskedResource, Policy
 _log = logging.getLogger(__name__)
 
 
-# Many devices share what few policies say: most openings find them parsed.
+# Cached, because many devices share few policies.
 @functools.lru_cache(maxsize=4096)
 def parse(found: str | None, *, approval: bool) -> tuple[Policy, ...]:
-    """`approval`: every policy asks for an approved device. One with a condition that is not known here lets nobody in."""
+    """`approval`: every policy needs an approved device. A policy with an unknown condition is disabled."""
     rows: list[dict[str, Any]] = json.loads(found) if found else []
     return tuple(sorted((_policy(row, approval) for row in rows), key=lambda policy: policy.name))
 
@@ -37,7 +37,7 @@ def asker(device: Device, user: User, source: str | None) -> Asker:
         device.code_proven_at,
         device.code_valid_until,
         source,
-        # Not a fact of the device's own choosing, whatever it is called there.
+        # Overrides a reported fact of the same name.
         device.posture | {"client_version": device.client_version or ""},
         device.id,
     )

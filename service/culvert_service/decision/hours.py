@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
-# A window that began yesterday may still be open. The same hours come again after a week; or, where a change of the
-# clocks swallows them, after two.
+# Days around today: a window that began yesterday may still be open. Hours repeat after a week, or after two weeks if a
+# change of the clocks removes them once.
 _FROM_DAY, _TO_DAY = -1, 15
 
 _Span = tuple[datetime.datetime, datetime.datetime]
@@ -32,7 +32,7 @@ def _zone(value: str) -> str:
 
 
 class Window(BaseModel):
-    """From `opens` to `closes` by the clock on the wall; `closes` not after `opens` is on the next day."""
+    """From `opens` to `closes` in local time. If `closes` is not after `opens`, it is on the next day."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,7 +50,7 @@ class Hours(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Windows that touch are one: `until` is at most some two weeks ahead."""
+    """Open until `until`. Adjacent windows count as one; `until` is at most about two weeks ahead."""
 
     until: datetime.datetime
 
@@ -63,7 +63,7 @@ class Closed:
 
 
 def state(hours: Hours, now: datetime.datetime) -> Open | Closed:
-    """Times are compared in UTC: a change of the clocks makes a window longer or shorter, as it does the day."""
+    """Compares times in UTC, so a change of the clocks lengthens or shortens a window, as it does the day."""
     zone = ZoneInfo(hours.zone)
     spans = _spans(hours.zone, hours.windows, now.astimezone(zone).date())
     until = now
@@ -78,7 +78,7 @@ def state(hours: Hours, now: datetime.datetime) -> Open | Closed:
 
 @functools.lru_cache(maxsize=1024)
 def _spans(zone: str, windows: tuple[Window, ...], today: datetime.date) -> tuple[_Span, ...]:
-    """In order. They stay the same for a day: openings must not wait for them."""
+    """The windows as spans, sorted. Cached for a day, so that OpenTunnel need not wait."""
     return tuple(sorted(_around(ZoneInfo(zone), windows, today)))
 
 
@@ -91,7 +91,7 @@ def _around(zone: ZoneInfo, windows: tuple[Window, ...], today: datetime.date) -
                 next_day = window.closes <= window.opens
                 last = day + datetime.timedelta(days=1) if next_day else day
                 start, end = _at(day, window.opens, zone), _at(last, window.closes, zone)
-                # A window that the spring's change of the clocks has swallowed whole.
+                # The change of the clocks in spring may remove a window entirely.
                 if start < end:
                     yield start, end
 

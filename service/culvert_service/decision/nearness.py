@@ -1,7 +1,7 @@
 """Choose the gateways that are near enough to a device, by the round trips that it has measured. Pure.
 
-Among near ones the weights decide, so that devices at one place still share their gateways. One that the device's packets
-go through already is left later than it would be taken, so that a round trip on the border does not spread its tunnels.
+Among near gateways the weights decide, so that devices in one place still spread over the gateways. A gateway in use has
+a higher limit (hysteresis), so that a round-trip time near the limit does not move tunnels back and forth.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Our tunables: near is up to so many times the nearest, and so many seconds more; with the second pair for one in use.
+# Our tunables: a gateway is near up to this multiple of the nearest round-trip time, plus seconds; one in use has its own.
 _TIMES, _MORE = 1.25, 0.005
 _TIMES_IN_USE, _MORE_IN_USE = 1.5, 0.010
 
@@ -23,7 +23,7 @@ class Distance:
 
 
 def near(distances: Mapping[str, Distance]) -> frozenset[str]:
-    """The gateways to use before the others."""
+    """The near gateways, which are tried first."""
     nearest = min((it.round_trip for it in distances.values()), default=0.0)
     return frozenset(
         name

@@ -1,6 +1,6 @@
 """A policy's requirements on a computer, checked against the computer's report (agent API, WatchRequest). Pure.
 
-What a device does not report is not met, and neither is a version that is none.
+A fact that the device does not report, or a malformed version, does not meet a requirement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _is_version(text: str) -> str:
     return text
 
 
-# The patterns are for whoever reads the document; the words are for whoever fills in a form.
+# The validators give readable messages; the patterns are for the API document.
 Fact = Annotated[str, AfterValidator(_is_fact), Field(json_schema_extra={"pattern": f"^{_FACT}$"})]
 Version = Annotated[str, AfterValidator(_is_version), Field(json_schema_extra={"pattern": f"^{_VERSION}$"})]
 Value = Annotated[str, Field(min_length=1, max_length=POSTURE_VALUE_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -71,7 +71,7 @@ def unmet(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> tu
 
 
 def asked(requirements: Sequence[Requirement]) -> str:
-    """At least one requirement, in words."""
+    """The requirements as text; there must be at least one."""
     text = str(requirements[0])
     for one in requirements[1:]:
         text = Phrase("{asked}, {more}", asked=text, more=one)
@@ -79,7 +79,7 @@ def asked(requirements: Sequence[Requirement]) -> str:
 
 
 def reported(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> str:
-    """A device's report on the required facts, in words."""
+    """The device's report on the required facts, as text."""
     facts = dict.fromkeys(one.fact for one in requirements)
     return ", ".join(f"{fact} {posture.get(fact, '(unknown)')}" for fact in facts)
 

@@ -10,11 +10,11 @@ from sqlalchemy import ColumnElement, Text, cast, exists, func, or_, select
 
 
 def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
-    """Whether a policy is the person's, or a group's of which the person is a member."""
+    """Whether a policy is for the person, or for a group with the person as a member."""
     member = (
         exists()
         .where(GroupMember.group_id == PolicyRow.group_id, GroupMember.user_id == user_id)
-        # The person is that of the statement around, however deep this stands in it; not anyone who has a device.
+        # The person is the enclosing statement's; without this, a nested FROM would match any person.
         .correlate_except(GroupMember)
     )
     return or_(PolicyRow.user_id == user_id, member)
@@ -32,5 +32,5 @@ POLICIES = (
     .correlate(Device, Resource)
     .scalar_subquery()
 )
-# Read in the same statement: what has changed since then has another.
+# The policy version, read in the same statement: each change of policies increases it.
 VERSION = select(PolicyVersion.version).scalar_subquery()

@@ -39,7 +39,7 @@ class Size:
     values: int
 
 
-# Enough for a certificate signing request, an authenticator's answer, and a checkway with 1,024 neighbours.
+# Enough for a certificate signing request, an authenticator's answer, and a gateway with 1,024 neighbours.
 SMALL = Size(64 << 10, 2_500)
 # Enough for 10,000 names of people or resources, of 63 characters each.
 LISTS = Size(768 << 10, 12_000)

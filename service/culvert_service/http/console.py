@@ -1,7 +1,7 @@
-"""The admin console's built files, from memory, with the headers that keep a browser to them.
+"""Serves the admin console's built files from memory, with a strict Content-Security-Policy.
 
-Every path below /console/ that is no file is the page itself: which of its views is meant, its own router says.
-Below assets/ it is nothing: a page from before an upgrade asks there for what is gone, and loads itself again.
+Every path below /console/ that is not a file returns the page, whose own router selects the view.
+A missing path below assets/ is 404: a page from before an upgrade then reloads itself.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PREFIX = "/console/"
 _PAGE = "index.html"
 _ASSETS = "assets/"
 _BROTLI = ".br"
-# Their names change with their content.
+# For files whose names contain a hash of their content.
 _FOREVER = "public, max-age=31536000, immutable"
-# In the page where the answer's nonce belongs; vite.config.ts writes it.
+# The placeholder of the nonce in the page; vite.config.ts writes it.
 _NONCE = b"{{nonce}}"
 
 
@@ -36,7 +36,7 @@ class _File:
 
 
 def install(app: FastAPI, directory: Path) -> bool:
-    """Whether there is a console in `directory`."""
+    """Serve the console. False if `directory` has none."""
     files = _read(directory)
     if _PAGE not in files:
         _log.warning("no admin console", extra={"directory": str(directory)})
@@ -63,7 +63,7 @@ def install(app: FastAPI, directory: Path) -> bool:
 
 
 def _page(file: _File) -> Response:
-    # The component library writes its themes into style elements.
+    # The component library adds style elements, which need the nonce.
     nonce = secrets.token_urlsafe(16)
     policy = {
         "default-src": "'none'",
@@ -85,7 +85,7 @@ def _page(file: _File) -> Response:
 
 
 def _read(directory: Path) -> dict[str, _File]:
-    """By their paths below `directory`."""
+    """The files by their paths below `directory`."""
     found = {str(file.relative_to(directory)): file for file in directory.rglob("*") if file.is_file()}
     return {
         name: _File(

@@ -66,7 +66,7 @@ class Writable:
 
 
 def install(app: FastAPI, database: Database, rates: Rates, works: Sequence[Periodic]) -> None:
-    """`works`: the periodic works without which the controller does not serve rightly."""
+    """`works`: the periodic works that the controller needs to serve correctly."""
     writable = Writable(database)
 
     @app.get(

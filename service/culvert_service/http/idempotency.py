@@ -1,11 +1,11 @@
-"""Idempotency-Key on POST: the answer is kept for a day, and given again to whoever repeats the request.
+"""Idempotency-Key on POST: the answer is stored for 24 h, and returned when the caller repeats the request.
 
-claim the key ─► run the request, keep its answer          another request under the key:  IDEMPOTENCY_KEY_REUSED
-           └──► it has an answer: give that                the first is still under way:   IDEMPOTENCY_KEY_BUSY
-                                                           its controller died after that: IDEMPOTENCY_ANSWER_LOST
+claim the key ─► run the request, store its answer         another request with the key:  IDEMPOTENCY_KEY_REUSED
+           └──► it has an answer: return it                the first is still running:    IDEMPOTENCY_KEY_BUSY
+                                                           its controller has died:       IDEMPOTENCY_ANSWER_LOST
 
-What the request changes is committed together with a mark on its claim, so that a change is made once whenever a controller
-dies, and a request that somebody else has taken over changes nothing.
+A request's changes commit together with a mark on its claim. So a change is made at most once even if a controller dies,
+and a request whose claim another one has taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest.problem import problem
 
 KEPT = datetime.timedelta(hours=24)
-# A request that has not ended by then has died with its controller, and its key may be used again.
+# After this time an unfinished request counts as dead, and its key may be used again.
 _UNDER_WAY = datetime.timedelta(minutes=1)
 _KEY_MAX = 128
 # These statuses depend on the caller or the moment, not on the request.
@@ -47,7 +47,7 @@ class _Claim:
     at: datetime.datetime
 
     async def carry_out(self, session: AsyncSession) -> None:
-        """In the transaction of what is changed. Raises CulvertError IDEMPOTENCY_KEY_BUSY when it is another's now."""
+        """Mark the claim in the transaction of the changes. Raises CulvertError IDEMPOTENCY_KEY_BUSY for a lost claim."""
         if not await repository.mark_effect(session, self.caller, self.key, self.at):
             raise CulvertError(Reason.IDEMPOTENCY_KEY_BUSY)
 
@@ -70,7 +70,7 @@ class Idempotency:
             return
         request = Request(scope, receive)
         key = request.headers.get("Idempotency-Key")
-        # A call without an account can be repeated without harm.
+        # Calls without an account can be repeated without harm.
         if key is None or not self._access.is_claimed(request):
             await self._app(scope, receive, send)
             return
@@ -84,7 +84,7 @@ class Idempotency:
         if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
             why = f"Idempotency-Key is not 1 to {_KEY_MAX} printable ASCII characters"
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
-        # The answer is for who may ask for it now, whatever they could when they asked first.
+        # Also a stored answer needs a present permission.
         await self._access.admit(request)
         by = actor(request)
         caller = f"{by.kind} {by.name}"
@@ -108,7 +108,7 @@ class Idempotency:
         return answer
 
     async def _claim(self, caller: str, key: str, fingerprint: bytes) -> Response | _Claim:
-        """A claim when the request is to be run."""
+        """The stored answer, or a claim for a request to run."""
         now = self._now()
         async with self._database.begin() as session:
             await repository.delete_ended(session, now - KEPT, now - _UNDER_WAY)
@@ -132,7 +132,7 @@ class Idempotency:
             )
 
     async def _release(self, caller: str, key: str) -> None:
-        """Unless something has been changed."""
+        """Delete the claim, unless the request has changed something."""
         async with self._database.begin() as session:
             await repository.release(session, caller, key)
 

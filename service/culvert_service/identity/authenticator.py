@@ -1,4 +1,4 @@
-"""A device's authenticator and its recovery codes as they are made: shown once, kept sealed and hashed."""
+"""Creates a device's authenticator and recovery codes: shown once, stored encrypted and hashed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from culvert_service.pki.master_key import MasterKey
 
 
 def issue(session: AsyncSession, master_key: MasterKey, device: Device) -> AuthenticatorOut:
-    """For a device that has none."""
+    """The device must have no authenticator."""
     secret, codes = totp.new_secret(), recovery.new_codes()
     session.add(
         Totp(device_id=device.id, secret_ciphertext=master_key.seal(secret, secret_context(device.id)))

@@ -1,4 +1,4 @@
-"""Each device's authenticator: codes proven, recovery codes spent, and a new one when the old is lost."""
+"""Devices' authenticators: checks codes, uses recovery codes up, and replaces lost authenticators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CodeProof:
-    """`until` the code opens tunnels. `recovery_codes_left`: where one was used up."""
+    """`until`: the time until which the code opens tunnels. `recovery_codes_left`: set if a recovery code was used."""
 
     until: datetime.datetime
     recovery_codes_left: int | None
@@ -58,7 +58,7 @@ class Authenticators:
             found = await repository.device_by_fingerprint(transaction.session, fingerprint)
             device = admitted(found, fingerprint, now)
             judged = await self.judge(transaction, fingerprint, device, code, "device.prove")
-        # Raised after the commit: a wrong guess counts.
+        # Raised after the commit, because a wrong guess must be counted.
         if isinstance(judged, CulvertError):
             raise judged
         await self._pushes.tell_elsewhere(device.id, ProfileChanged())
@@ -67,9 +67,9 @@ class Authenticators:
     async def judge(
         self, transaction: Transaction, fingerprint: bytes, device: Device, code: str, action: str
     ) -> CodeProof | CulvertError:
-        """Within the caller's transaction, which has to be committed for a refusal too. `device` comes with its user.
+        """Check a code in the caller's transaction, which must commit even after a refusal. `device` has its user loaded.
 
-        `action` is the line's in the audit log. The refusals are CODE_WRONG, CODE_USED and CODE_LOCKED. Raises CulvertError
+        `action`: for the audit log. The refusals are CODE_WRONG, CODE_USED and CODE_LOCKED. Raises CulvertError
         CERTIFICATE_UNKNOWN.
         """
         now = self._now()
@@ -96,7 +96,7 @@ class Authenticators:
         return why or CodeProof(until, left)
 
     async def replace(self, by: Actor, device_id: uuid.UUID, permissions: Permissions) -> AuthenticatorOut:
-        """A new secret and new recovery codes; the old ones and the proven code end, and what rested on it is closed.
+        """Replace secret and recovery codes. The proven code ends, and tunnels that needed it are closed.
 
         Raises CulvertError NOT_FOUND or DEVICE_REVOKED.
         """
@@ -117,7 +117,7 @@ class Authenticators:
     async def _judge(
         self, session: AsyncSession, row: Totp, code: str, now: datetime.datetime
     ) -> tuple[totp.Verdict, int | None]:
-        """And how many recovery codes are left, where one was used up."""
+        """The verdict, and the number of recovery codes left if one was used."""
         record = totp.GuessRecord(row.last_used_step, row.failures, row.locked_until, row.drift_steps)
         code_hash = recovery.hash_of(code)
         if code_hash is None:

@@ -1,4 +1,4 @@
-"""Audit lines about refused calls of devices."""
+"""Writes audit lines about refused calls of devices."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from culvert_service.audit.refusals import Refusals, refused
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 
-# Each of them is a guess; the device is locked before they are many.
+# Logged without a rate limit: each is a guess, and the device is locked after a few.
 _ALWAYS_TOLD = (Reason.CODE_WRONG,)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCaller:
-    """The SHA-256 of a certificate's DER, and the IP address that its call comes from (docs/decisions, 2)."""
+    """The SHA-256 of the certificate's DER, and the call's source address (docs/decisions, 2)."""
 
     fingerprint: bytes
     address: str
@@ -39,7 +39,7 @@ class DenialCounter(Protocol):
 
 
 class Denials:
-    """`by` is the device as its certificate names it. What is left out of the log is counted in the next line."""
+    """`by`: the device as named in its certificate. Left-out refusals are counted in the next line."""
 
     def __init__(self, database: Database, refusals: Refusals, counter: DenialCounter) -> None:
         self._database = database
@@ -55,11 +55,13 @@ class Denials:
         about: str | None = None,
         details: Mapping[str, Detail] | None = None,
     ) -> AsyncGenerator[None]:
-        """Around what may be refused; `about` is the line's object, by default the device. Empty details are left out."""
+        """A context that logs a refusal in its block. `about`: the line's object, by default the device. Empty details are
+        left out.
+        """
         try:
             yield
         except CulvertError as error:
-            # An outage is no decision, and without the database there is no log to write to.
+            # An outage of the database is not a decision, and its log could not be written.
             if error.reason is not Reason.DATABASE_DOWN:
                 await self.tell(by, fingerprint, action, error, about, details)
             raise
@@ -90,7 +92,7 @@ class Denials:
             transaction.audit(line)
 
     def line(self, fingerprint: bytes, line: Line, why: CulvertError) -> Line | None:
-        """As the log is told of the refusal; None when it is left out."""
+        """The line about the refusal; None if it is left out."""
         self._counter.denied(line.action, why.reason)
         if why.reason in _ALWAYS_TOLD:
             return refused(line, why)

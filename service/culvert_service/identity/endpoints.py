@@ -49,7 +49,7 @@ def router(
     tunnels: DeviceTunnels,
     permissions: Permissions,
 ) -> APIRouter:
-    """For the admin."""
+    """Routes for administrators."""
     routes = api.router(tag="people and devices")
 
     @routes.post("/users", status_code=status.HTTP_201_CREATED, summary="Add a person")
@@ -87,7 +87,7 @@ def router(
     async def invite(by: By, asked: InvitationIn) -> InvitationOut:
         return await invitations.invite(by, asked.user)
 
-    @routes.get("/invitations", summary="List the invitations that can still be used")
+    @routes.get("/invitations", summary="List the open invitations")
     async def list_invitations(page: Annotated[Page, Depends()], q: Search = None) -> list[OpenInvitationOut]:
         return await invitations.list(page, q)
 
@@ -117,7 +117,7 @@ def router(
 
     @routes.post(
         "/devices/{device_id}/unapprove",
-        summary="Take the approval of a device back and close the tunnels that need it",
+        summary="Withdraw the approval of a device and close the tunnels that need it",
     )
     async def unapprove(
         by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
@@ -131,7 +131,7 @@ def router(
     @routes.post(
         "/devices/{device_id}/authenticator",
         status_code=status.HTTP_201_CREATED,
-        summary="Give a device a new authenticator and close the tunnels that rest on the old one's code",
+        summary="Give a device a new authenticator and close the tunnels that depend on the old one's code",
     )
     async def replace_authenticator(by: By, device_id: uuid.UUID) -> AuthenticatorOut:
         """For a person whose authenticator is lost. Hand the answer to that person alone: it makes the device's codes."""
@@ -153,7 +153,7 @@ def router(
 
 
 def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> APIRouter:
-    """For a computer that has an invitation and nothing else, or whose certificate has expired."""
+    """Routes for a computer with only an invitation, or with an expired certificate."""
     routes = api.router(tag="enrolment")
 
     @routes.post(

@@ -1,4 +1,4 @@
-"""Links with which people enrol their computers: given, listed, withdrawn, used."""
+"""Invitations: links with which people enrol their computers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from culvert_service.rest.page import Page
 
 _LIFETIME = datetime.timedelta(days=7)
 _TOKEN_BYTES = 32
-# For how long a used invitation answers the device that it has enrolled once more.
+# For this long a used invitation answers again to the device that it enrolled, after a lost answer.
 _REPEATS = datetime.timedelta(minutes=10)
 
 
@@ -76,7 +76,7 @@ class Invitations:
         ]
 
     async def withdraw(self, by: Actor, number: int) -> None:
-        """Raises CulvertError NOT_FOUND, when it was used meanwhile too."""
+        """Raises CulvertError NOT_FOUND for an unknown, used or expired invitation."""
         async with begin(self._database, by) as transaction:
             user = await repository.withdraw_invitation(transaction.session, number, self._now())
             if user is None:
@@ -85,19 +85,19 @@ class Invitations:
 
 
 async def use(session: AsyncSession, token: str, now: datetime.datetime) -> User | None:
-    """Uses the invitation; returns its person. None if it is unknown, used or expired."""
+    """Use the invitation up. Returns its person; None if it is unknown, used or expired."""
     return await repository.use_invitation(session, _hash(token), now)
 
 
 async def note_enrolled(session: AsyncSession, token: str, device: Device, key_hash: bytes) -> None:
-    """For `enrolled_lately`."""
+    """Record the enrolled device, for `enrolled_lately`."""
     await repository.note_enrolled(session, _hash(token), device.id, key_hash)
 
 
 async def enrolled_lately(
     session: AsyncSession, token: str, key_hash: bytes, now: datetime.datetime
 ) -> Device | None:
-    """The device with this key that the invitation has enrolled, which may have lost the answer. Held alone."""
+    """Lock the device with this key that the invitation enrolled within _REPEATS; it may have lost the answer."""
     return await repository.enrolled_since(session, _hash(token), key_hash, now - _REPEATS)
 
 

@@ -1,9 +1,9 @@
-"""The next certificate of a device that was off longer than its certificate lives (culvert_proto/late_renewal.py).
+"""Renewal of an expired certificate, for a device that was off for too long (culvert_proto/late_renewal.py).
 
 challenge ─► certificate ─► its key's signature ─► request ─► the device's last one, not revoked ─► not too late ─► code
  └──────── refusals of a stranger, by address ────────────┘    └──────── refusals of the device, by certificate ────────┘
 
-The fingerprint in the database says that the certificate is ours, also after the CA that signed it has gone.
+The fingerprint in the database proves that the certificate is ours, also after its CA was deleted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Challenges:
         return base64.urlsafe_b64encode(said + self._tag(said)).decode()
 
     def read(self, text: str, now: datetime.datetime) -> Challenge:
-        """Raises CulvertError REQUEST_INVALID where it is not ours, or over."""
+        """Raises CulvertError REQUEST_INVALID for a challenge that is not ours or has expired."""
         try:
             whole = base64.b64decode(text, altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
@@ -81,7 +81,7 @@ class Challenges:
 
 @dataclass(frozen=True, slots=True)
 class _Proven:
-    """A proof that needs no database: the key of the certificate with this fingerprint has signed the request."""
+    """A proof that needed no database: the key of the certificate with this fingerprint has signed the request."""
 
     fingerprint: bytes
     challenge: Challenge
@@ -89,7 +89,7 @@ class _Proven:
 
 
 class LateRenewal:
-    """`bound`: for how long after its end a certificate is renewed."""
+    """`bound`: for how long after its expiry a certificate can be renewed."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class LateRenewal:
         by = by.known_as(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}")
         async with self._denials.telling(by, proven.fingerprint, _ACTION):
             made = await self._renew(by, proven, asked.code.get_secret_value())
-        # Raised after the commit and told with it: a wrong guess counts.
+        # Raised after the commit, because a wrong guess must be counted and logged.
         if isinstance(made, CulvertError):
             raise made
         renewed, proof = made

@@ -1,4 +1,4 @@
-"""People: added, changed, deleted with all that is theirs."""
+"""People: add, change, and delete with their devices, policies and tunnels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class People:
         self._tunnels = tunnels
 
     async def create(self, by: Actor, asked: UserIn) -> tuple[UserOut, int]:
-        """With their version. Raises CulvertError ALREADY_EXISTS."""
+        """Returns the person and the version. Raises CulvertError ALREADY_EXISTS."""
         try:
             async with begin(self._database, by) as transaction:
                 transaction.session.add(User(name=asked.name, email=asked.email))
@@ -51,7 +51,7 @@ class People:
         return [_out(*row, denied.get(row[0].name)) for row in found]
 
     async def get(self, name: str) -> tuple[UserOut, int]:
-        """With their version. Raises CulvertError NOT_FOUND."""
+        """The person and the version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             found = await repository.person(session, name)
         if found is None:
@@ -59,7 +59,7 @@ class People:
         return _out(*found), found[0].version
 
     async def change(self, by: Actor, name: str, asked: UserChange, seen: MayMatch) -> tuple[UserOut, int]:
-        """With their version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+        """Returns the person and the version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             user = await self._locked(transaction.session, name, seen)
             told: dict[str, Detail] = {"from": user.email, "to": asked.email}
@@ -68,7 +68,7 @@ class People:
         return await self.get(name)
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> RevokedOut:
-        """With their devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
+        """Delete a person with devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
             user = await self._locked(session, name, seen)

@@ -1,4 +1,4 @@
-"""Recovery codes: what proves a person whose authenticator is gone. Each works once; only hashes are kept. Pure."""
+"""Recovery codes, for a person whose authenticator is lost. Each works once; only hashes are stored. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import re
 import secrets
 
 COUNT = 10
-# 80 bits: a hash without salt and stretching does not give them away.
+# 80 bits: too many to guess from a hash, even without salt and stretching.
 _BYTES = 10
 _SHAPE = re.compile(r"^[a-z2-7]{16}$")
 
 
 def new_codes() -> list[str]:
-    """As they are shown: `abcd-efgh-ijkl-mnop`."""
+    """Codes in the form in which they are shown: `abcd-efgh-ijkl-mnop`."""
     return [_new_code() for _ in range(COUNT)]
 
 
 def hash_of(code: str) -> bytes | None:
-    """SHA-256 of a recovery code, however it is grouped and written; None when it has not the shape of one."""
+    """SHA-256 of a recovery code, ignoring case, hyphens and spaces; None for any other text."""
     plain = code.replace("-", "").replace(" ", "").lower()
     return hashlib.sha256(plain.encode()).digest() if _SHAPE.match(plain) else None
 

@@ -1,7 +1,7 @@
-"""A device's next certificate (DESIGN D14): asked for with the one that it has; good at once, alone once it is shown.
+"""Renewal: a device gets its next certificate with its present one. The old one ends when the device shows the next.
 
-has one ── RenewCertificate ──► has one, was given the next ── Watch with the next ──► has one
-                                  either is good: an answer that was lost locks nobody out
+one certificate ── RenewCertificate ──► both are valid ── Watch with the next ──► only the next is valid
+                                          so a lost answer locks no device out
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Renewal:
     async def _renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> RenewedCertificate:
         public_key = request.public_key(csr_pem)
         async with begin(self._database, by) as transaction:
-            # The caller's next certificate takes effect if it shows it; one that was never shown is replaced.
+            # If the caller shows its next certificate, that one takes effect; a next one that was never shown is replaced.
             await repository.take_next_certificate(transaction.session, fingerprint)
             found = await repository.device_to_renew(transaction.session, fingerprint)
             device = admitted(found, fingerprint, self._now())
@@ -66,7 +66,7 @@ class Renewal:
     def issue(
         self, transaction: Transaction, device: Device, public_key: ec.EllipticCurvePublicKey
     ) -> RenewedCertificate:
-        """The next certificate of a device that this transaction holds."""
+        """Issue the next certificate of a device that this transaction has locked."""
         issued = self._devices.issue_device(public_key, str(device.id))
         device.next_fingerprint, device.next_serial = issued.fingerprint, issued.serial
         device.next_expires_at = issued.expires_at

@@ -32,7 +32,7 @@ from culvert_service.rest.order import Order
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import found_in
 
-# With how many devices they have, and when one of them was seen last.
+# People, each with the number of devices and the last time at which one of them was seen.
 _PEOPLE = (
     select(User, func.count(Device.id), func.max(Device.last_seen_at))
     .outerjoin(Device, (Device.user_id == User.id) & (Device.state != DeviceState.REVOKED))
@@ -58,7 +58,7 @@ async def lock_user(session: AsyncSession, name: str) -> User | None:
 
 
 async def lock_devices(session: AsyncSession, user_id: int) -> dict[uuid.UUID, str]:
-    """Their names. None of them opens a tunnel until this transaction ends."""
+    """Lock a person's devices: none opens a tunnel until this transaction ends. Returns their names by id."""
     query = select(Device.id, Device.name).where(Device.user_id == user_id).with_for_update()
     return {row.id: row.name for row in await session.execute(query)}
 
@@ -70,7 +70,7 @@ async def user_by_name(session: AsyncSession, name: str) -> User | None:
 async def open_invitations(
     session: AsyncSession, cut: Cut, q: str | None, now: datetime.datetime
 ) -> Sequence[Invitation]:
-    """Oldest first, each with its user."""
+    """Open invitations, oldest first, each with its user loaded."""
     query = select(Invitation).join(Invitation.user).options(contains_eager(Invitation.user))
     query = query.where(Invitation.used_at.is_(None), Invitation.expires_at > now)
     if q is not None:
@@ -86,7 +86,9 @@ async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.
 
 
 async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> User | None:
-    """Marks it used and says for whom; None when it is unknown, used, withdrawn or expired. Of two at once, one gets it."""
+    """Mark the invitation as used. Returns its person; None if it is unknown, used, withdrawn or expired. Only one of two
+    concurrent calls gets it.
+    """
     user_id = await session.scalar(
         update(Invitation)
         .where(Invitation.token_hash == token_hash, Invitation.used_at.is_(None), Invitation.expires_at > now)
@@ -106,8 +108,8 @@ async def note_enrolled(
 async def enrolled_since(
     session: AsyncSession, token_hash: bytes, key_hash: bytes, since: datetime.datetime
 ) -> Device | None:
-    """The device that this invitation has enrolled for this key since then, held alone; None once its person has proven a
-    code: they have what was shown.
+    """Lock the device that this invitation has enrolled for this key since then. None once the person has proven a code,
+    because then the answer has arrived.
     """
     query = (
         select(Device)
@@ -159,7 +161,7 @@ async def lock_version(session: AsyncSession, device_id: uuid.UUID) -> int | Non
 
 
 async def judge(session: AsyncSession, device_id: uuid.UUID, state: DeviceState) -> bool:
-    """Approved, or pending again; False when it is revoked or not there."""
+    """Set the state to approved or pending; False if the device is revoked or unknown."""
     which = (Device.id == device_id, Device.state != DeviceState.REVOKED)
     found = await session.scalar(update(Device).where(*which).values(state=state).returning(Device.id))
     return found is not None
@@ -181,7 +183,7 @@ _HELD = Statement(
 
 
 async def held(transaction: Statements, fingerprint: bytes) -> Device | None:
-    """To read, with its user's name; a revocation waits until this transaction ends."""
+    """Read and lock the device, with its user's name: a revocation waits until this transaction ends."""
     row = await transaction.row(_HELD, fingerprint=fingerprint)
     if row is None:
         return None
@@ -191,7 +193,7 @@ async def held(transaction: Statements, fingerprint: bytes) -> Device | None:
 
 
 async def device_to_renew(session: AsyncSession, fingerprint: bytes) -> Device | None:
-    """With its user. Held alone until this transaction ends."""
+    """Lock the device until this transaction ends; its user is loaded."""
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
     return await session.scalar(query.where(Device.shows(fingerprint)).with_for_update(of=Device))
 
@@ -199,7 +201,7 @@ async def device_to_renew(session: AsyncSession, fingerprint: bytes) -> Device |
 async def use_challenge(
     session: AsyncSession, digest: bytes, expires_at: datetime.datetime, now: datetime.datetime
 ) -> bool:
-    """False where it was used before. Of two at once, one gets it."""
+    """Use the challenge up. False if it was used before; only one of two concurrent calls succeeds."""
     await session.execute(delete(RenewalChallenge).where(RenewalChallenge.expires_at <= now))
     made = insert(RenewalChallenge).values(digest=digest, expires_at=expires_at).on_conflict_do_nothing()
     return await session.scalar(made.returning(RenewalChallenge.digest)) is not None
@@ -215,7 +217,7 @@ async def revoke(session: AsyncSession, device_id: uuid.UUID, now: datetime.date
 
 
 async def tell_revocations(session: AsyncSession) -> None:
-    """Have each controller look for revoked devices when this transaction has committed."""
+    """Notify each controller of revoked devices, once this transaction commits."""
     await notify(session, REVOCATIONS_CHANNEL)
 
 
@@ -244,7 +246,7 @@ async def doubt_tunnels(session: AsyncSession, device_id: uuid.UUID) -> None:
 
 
 async def take_next_certificate(session: AsyncSession, fingerprint: bytes) -> None:
-    """The device has shown its next certificate: from now on it is the only one."""
+    """Make the next certificate the only one, after the device has shown it."""
     await session.execute(
         update(Device)
         .where(Device.next_fingerprint == fingerprint)

@@ -15,7 +15,7 @@ from culvert_service.identity import repository
 from culvert_service.periodic import Periodic
 
 _LOOK_SECONDS = 30.0
-# Each look goes back so far: for transactions that began before the last look and committed after it, and for
+# Each poll goes back this far, for transactions that committed after the last poll but began before it, and for
 # differences between the controllers' clocks.
 _OVERLAP = datetime.timedelta(minutes=2)
 

@@ -1,4 +1,4 @@
-"""People, invitations and devices as REST says them."""
+"""REST schemas of people, invitations and devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 
 
 def canonical_email(address: str) -> str:
-    """An e-mail address in its one spelling: in lower case, with the domain as in the DNS (decision 42)."""
+    """The canonical spelling of an e-mail address: lower case, the domain as in the DNS (decision 42)."""
     local, _, domain = address.rpartition("@")
     return f"{local.lower()}@{dns_name.canonical(domain)}"
 
@@ -42,10 +42,10 @@ class UserOut(BaseModel):
 
     name: str
     email: str
-    # The number of devices that are not revoked, and the time at which one of them began to watch last.
+    # The number of devices that are not revoked, and the last time at which one of them began to watch.
     devices: int
     last_seen_at: datetime | None
-    # The newest of their devices'; in lists alone.
+    # The newest denial of the person's devices; only in lists.
     last_denied: DeniedOut | None = None
     created_at: datetime
 
@@ -68,7 +68,7 @@ class OpenInvitationOut(BaseModel):
 
     id: int
     user: str
-    # As the audit log calls them; not known of those that an older release has given.
+    # The name in the audit log; null for invitations of an older release.
     invited_by: str | None
     created_at: datetime
     expires_at: datetime
@@ -88,12 +88,12 @@ class EnrolmentOut(BaseModel):
     device_id: uuid.UUID
     user: str
     certificate_pem: str
-    # Infrastructure CA: what the controller's certificate is signed by.
+    # The infrastructure CA, which signs the controller's certificate.
     ca_pem: str
     agent_address: str
     # For the authenticator's QR code; shown once.
     totp_uri: str
-    # Each stands in for a code once, when the authenticator is gone; shown once.
+    # Each replaces a code once, if the authenticator is lost; shown once.
     recovery_codes: list[str]
 
 
@@ -113,7 +113,7 @@ class RenewalIn(BaseModel):
 
     challenge: Annotated[str, Field(max_length=200)]
     certificate_pem: Annotated[str, Field(max_length=8192)]
-    # As of an enrolment, for a fresh key.
+    # A request for a fresh key, as of an enrolment.
     csr_pem: str
     # ECDSA with SHA-256 over culvert_proto.late_renewal.statement; DER, in base64.
     signature: Annotated[str, Field(max_length=200)]
@@ -132,9 +132,9 @@ class DeviceOut(BaseModel):
     id: uuid.UUID
     name: str
     user: str
-    # Pending: nobody has approved it. It opens what asks for no approval, unless the controller asks for it everywhere.
+    # Pending: not approved. It can open resources whose policies need no approval, unless the controller always needs it.
     state: Literal["pending", "approved", "revoked"]
-    # Whether it is connected to any controller. While it is, last_seen_at moves on each minute.
+    # Whether it is connected to any controller. While it is, last_seen_at is updated each minute.
     online: bool
     last_seen_at: datetime | None
     last_seen_address: str | None
@@ -143,7 +143,7 @@ class DeviceOut(BaseModel):
     posture: dict[str, str]
     certificate_expires_at: datetime
     code_valid_until: datetime | None
-    # In lists alone.
+    # Only in lists.
     last_denied: DeniedOut | None = None
     created_at: datetime
     revoked_at: datetime | None

@@ -72,7 +72,7 @@ class Identity:
         self._now = now
 
     async def enrol(self, by: Actor, asked: EnrolmentIn) -> EnrolmentOut:
-        """Enrol a device. After a lost answer it may ask again with the same key, and gets a new authenticator.
+        """Enrol a device. After a lost answer it may repeat the call with the same key, and gets a new authenticator.
 
         Raises CulvertError CSR_INVALID (the invitation stays good) or INVITATION_INVALID.
         """
@@ -97,7 +97,7 @@ class Identity:
             issued = self._devices.issue_device(public_key, str(again.id if again else device_id))
             if again is not None:
                 device = again
-                # The secrets of the lost answer are void.
+                # Delete the secrets of the lost answer.
                 await repository.forget_authenticator(session, device.id)
                 device.next_fingerprint = device.next_serial = device.next_expires_at = None
             else:
@@ -108,7 +108,7 @@ class Identity:
             session.add(device)
             await session.flush()
             if again is None:
-                # A known invitation's row stays unwritten: a request that waits for the device may have locked the row.
+                # Not for a repeated enrolment: a request that waits for the device may have locked the invitation's row.
                 await invitations.note_enrolled(session, token, device, key_hash)
             made = issue(session, self._master_key, device)
             named: dict[str, Detail] = {"name": device.name, "user": device.user.name}
@@ -137,7 +137,7 @@ class Identity:
         return [self._device_out(device, denied.get(str(device.id))) for device in shown]
 
     async def device(self, device_id: uuid.UUID) -> tuple[DeviceOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND."""
+        """The device and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             device = await repository.device(session, device_id)
         if device is None:
@@ -145,13 +145,13 @@ class Identity:
         return self._device_out(device), device.version
 
     async def approve(self, by: Actor, device_id: uuid.UUID, seen: MayMatch) -> tuple[DeviceOut, int]:
-        """Raises CulvertError NOT_FOUND, VERSION_STALE, or DEVICE_REVOKED: that is for ever."""
+        """Raises CulvertError NOT_FOUND, VERSION_STALE or DEVICE_REVOKED."""
         return await self._judge(by, device_id, DeviceState.APPROVED, seen)
 
     async def unapprove(
         self, by: Actor, device_id: uuid.UUID, permissions: Permissions, seen: MayMatch
     ) -> tuple[DeviceOut, int]:
-        """Closes what needs the approval. Raises the same."""
+        """Withdraw the approval and close the tunnels that need it. Raises as `approve`."""
         found = await self._judge(by, device_id, DeviceState.PENDING, seen)
         await permissions.enforce()
         return found
@@ -174,7 +174,7 @@ class Identity:
     async def revoke(
         self, by: Actor, device_id: uuid.UUID, tunnels: DeviceTunnels, seen: MayMatch
     ) -> RevokedOut:
-        """From its return on, no call of the device is served, its tunnels are closed, and its Watch has ended."""
+        """Revoke a device. Returns after its tunnels are closed and its Watch has ended; its later calls are refused."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
             await _seen(session, device_id, seen)
@@ -193,14 +193,16 @@ class Identity:
     async def seen(
         self, fingerprint: bytes, address: str, client_version: str, posture: Mapping[str, str]
     ) -> Device:
-        """The device that begins to watch. Raises CulvertError as `known`, or REQUEST_INVALID."""
+        """Record a device that begins to watch, and return it. Raises CulvertError as `known`, or REQUEST_INVALID."""
         if len(posture) > _POSTURE_FACTS or any(
             not 0 < len(name) <= _POSTURE_NAME or len(value) > _POSTURE_VALUE
             for name, value in posture.items()
         ):
             raise CulvertError(Reason.REQUEST_INVALID, why="posture has too many facts, or too long ones")
         if not all(map(str.isprintable, (client_version, *posture.keys(), *posture.values()))):
-            raise CulvertError(Reason.REQUEST_INVALID, why="what the device says of itself is not text")
+            raise CulvertError(
+                Reason.REQUEST_INVALID, why="the device's report contains unprintable characters"
+            )
         now = self._now()
         async with self._database.begin() as session:
             await repository.take_next_certificate(session, fingerprint)
@@ -243,7 +245,7 @@ def admitted(device: Device | None, fingerprint: bytes, now: datetime.datetime) 
     """The device that shows this certificate. Raises CulvertError CERTIFICATE_UNKNOWN, DEVICE_REVOKED or
     CERTIFICATE_EXPIRED.
 
-    A certificate may expire on a connection that was made before: the handshake has not seen that.
+    Also checks the expiry: a certificate may expire while its connection is open.
     """
     device = known(device)
     if device.expires_at(fingerprint) <= now:

@@ -15,7 +15,7 @@ from pyotp.totp import TOTP
 STEP_SECONDS = 30
 DRIFT_STEPS = 1
 
-# A clock is followed this far (RFC 6238 section 6).
+# The most steps of drift that are followed (RFC 6238 section 6).
 DRIFT_MAX = 4
 
 GUESSES = 5
@@ -31,7 +31,7 @@ _SECRET_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class GuessRecord:
-    """The record of a device's guesses. `drift`: steps that its clock was ahead at the last code."""
+    """A device's record of guesses. `drift`: the steps by which its clock was ahead at the last code."""
 
     last_used_step: int = 0
     failures: int = 0
@@ -105,7 +105,7 @@ def _matching_step(secret: bytes, code: str, expected: Sequence[int]) -> int | N
     found = None
     near = {step + off for step in expected for off in range(-DRIFT_STEPS, DRIFT_STEPS + 1)}
     for step in sorted(near):
-        # Every step is compared, in constant time each.
+        # Compare with every step, in constant time.
         if hmac.compare_digest(totp.generate_otp(step).encode(), code.encode()):
             found = step
     return found

@@ -1,4 +1,4 @@
-"""Open tunnels, as far as people, devices and what they may reach depend on them; the package `tunnels` stands above."""
+"""The interfaces through which people, devices and policies close tunnels; the package `tunnels` implements them."""
 
 from __future__ import annotations
 

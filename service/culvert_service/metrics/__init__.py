@@ -1,1 +1,1 @@
-"""Metrics for Prometheus: this controller's past work, and its present responsibilities."""
+"""Metrics for Prometheus: counters of this controller's work, and gauges of its present state."""

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram
 
 from culvert_service.gateways.health import Drift
 
-# Seconds. A click waits for two of them at most (DESIGN: the life of one click).
+# Seconds. The client holds a DNS answer for at most 2 s.
 _BUCKETS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-# A hundred thousand entries take seconds.
+# A reconciliation of 100,000 entries takes seconds.
 _RECONCILE_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 

@@ -16,7 +16,7 @@ from culvert_service.metrics import repository
 from culvert_service.pki.authority import Authority
 from culvert_service.watch.hub import Hub
 
-# A gateway without a sample for that long is left out (gateways/sampling.py).
+# A gateway without a sample within this time is left out (gateways/sampling.py).
 _SAMPLED = datetime.timedelta(minutes=1)
 
 

@@ -1,1 +1,1 @@
-"""OpenID Connect: who an organisation's own sign-in knows, as administrators and as people who enrol a computer."""
+"""OpenID Connect: an organisation's own sign-in, for administrators and for people who enrol a computer."""

@@ -1,4 +1,4 @@
-"""HTTP with the provider: its answers in JSON, or the cause for which there is none."""
+"""HTTP calls to the provider: the JSON of its answers, or a typed error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from culvert_proto.phrases import Phrase
 
 _TIMEOUT_SECONDS = 10.0
 _LARGEST = 1 << 20
-# openssl/x509_vfy.h.
+# By the codes of openssl/x509_vfy.h.
 _CERTIFICATE_FAULTS = dict.fromkeys(
     (2, 18, 19, 20, 21), Phrase("it is from an authority that the controller does not know")
 ) | {
@@ -31,17 +31,17 @@ _CERTIFICATE_FAULTS = dict.fromkeys(
 
 
 class ProviderError(CulvertError):
-    """`detail` is for the log, and the person does not see it: an error's text, or the provider's own words."""
+    """`detail`: an error's text or the provider's words, for the log only."""
 
     def __init__(self, reason: Reason, detail: str = "", **fields: object) -> None:
         super().__init__(reason, **fields)
-        # A provider's text must not begin a line of its own in the log.
+        # Escaped, so that a provider's text cannot forge a line of the log.
         self.detail = ascii(detail)[1:-1][:300]
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """`content` is empty where there is no JSON object."""
+    """`content`: empty without a JSON object."""
 
     status: int
     content: dict[str, Any]
@@ -52,8 +52,8 @@ class ProviderAnswer:
 
 
 def trust(ca_file: Path | None) -> ssl.SSLContext:
-    """The authorities in the file; without one the system's (or those of SSL_CERT_FILE and SSL_CERT_DIR), or, where the
-    system has none, certifi's. Raises OSError (also ssl.SSLError, where the file holds no certificate).
+    """Trust the authorities in the file. Without a file, the system's (or those of SSL_CERT_FILE and SSL_CERT_DIR), or
+    certifi's if the system has none. Raises OSError (ssl.SSLError if the file has no certificate).
     """
     if ca_file is not None:
         return ssl.create_default_context(cafile=str(ca_file))
@@ -67,7 +67,7 @@ class ProviderCalls:
     trust: ssl.SSLContext
 
     async def ask(self, method: str, url: str, **sent: Any) -> ProviderAnswer:
-        """Raises ProviderError where nothing answers, or what answers is not to be trusted."""
+        """Raises ProviderError if nothing answers, or the answer's certificate is not trusted."""
         content = bytearray()
         try:
             async with (
@@ -90,7 +90,7 @@ class ProviderCalls:
         )
 
     async def object(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
-        """The JSON object of an answer that is a success. Raises ProviderError."""
+        """The JSON object of a successful answer. Raises ProviderError."""
         answer = await self.ask(method, url, **sent)
         if not answer.is_success:
             raise self.refused(Phrase("it answers with HTTP status {number}", number=answer.status), url)
@@ -122,7 +122,7 @@ class ProviderCalls:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on. Of several addresses that failed, the first counts."""
+    """The error and its chain of causes. If several addresses failed, the first one's."""
     found: BaseException | None = error
     while found is not None:
         yield found
@@ -131,7 +131,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _proxy(url: str) -> str:
-    """The proxy that leads there by the environment, without its credentials; empty: none."""
+    """The proxy for this URL from the environment, without credentials; empty: none."""
     parts = urlsplit(url)
     known = getproxies()
     if proxy_bypass(parts.hostname or ""):

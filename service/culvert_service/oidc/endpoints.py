@@ -1,4 +1,4 @@
-"""REST: to the provider of OpenID Connect, and back from it."""
+"""REST: the start and the end of a sign-in at the OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
     @routes.post("", summary="Begin to sign in, set up or enrol by OpenID Connect")
     async def begin(asked: OidcIn, response: Response) -> OidcOut:
         url, flow = await oidc.begin(asked)
-        # Lax: the browser comes back from the provider's site.
+        # Lax, because the browser returns from the provider's site.
         response.set_cookie(
             FLOW_COOKIE,
             flow,
@@ -55,7 +55,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
         "/callback",
         status_code=status.HTTP_303_SEE_OTHER,
         response_class=RedirectResponse,
-        summary="Come back from the provider",
+        summary="End a sign-in at the provider",
     )
     async def finish(
         by: By,
@@ -65,7 +65,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
         error: _Text = None,
         error_description: _Text = None,
     ) -> RedirectResponse:
-        """To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens."""
+        """Redirects to the console, with a session or the refusal, or to an invitation link, which the client opens."""
         try:
             done = await oidc.finish(
                 by,
@@ -90,7 +90,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
 
 
 def _told(error: CulvertError) -> RedirectResponse:
-    """A person in a browser reads it in the console, which asks for it there."""
+    """Redirect to the console, which reads the refusal from a cookie and shows it."""
     answer = RedirectResponse("/", status.HTTP_303_SEE_OTHER)
     answer.set_cookie(
         REFUSED_COOKIE,

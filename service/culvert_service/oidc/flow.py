@@ -1,4 +1,4 @@
-"""A sign-in at the provider, between leaving for it and coming back: kept sealed in the browser's own cookie. Pure."""
+"""The state of a sign-in at the provider between its start and its end, encrypted in a cookie. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTEXT = "oidc flow"
 
 
 class SignInFlow(BaseModel):
-    """The sign-in's purpose, and values that the provider's answer must match. `token` and `name` are an invitation's."""
+    """The sign-in's purpose, and values that the provider's answer must match. `token` and `name`: for `setup`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ def sealed(flow: SignInFlow, key: MasterKey) -> str:
 
 
 def resumed(cookie: str | None, state: str, key: MasterKey, now: datetime.datetime) -> SignInFlow:
-    """Raises CulvertError OIDC_STALE: not this browser's, not the last one, or too late."""
+    """Raises CulvertError OIDC_STALE for another browser's sign-in, an older one, or one that took too long."""
     try:
         flow = SignInFlow.model_validate_json(key.open(bytes.fromhex(cookie or ""), _CONTEXT))
     except (ValueError, ValidationError, MasterKeyError):

@@ -1,6 +1,6 @@
-"""The provider: where to send the browser, and whom its answer is about (OpenID Connect Core, section 3.1; RFC 7636).
+"""The provider: the address for the browser, and the subject of its answer (OpenID Connect Core, section 3.1; RFC 7636).
 
-Only what a sign-in needs is read of what the provider sends: providers write the rest in ways that no specification has.
+Reads only the fields that a sign-in needs, because providers fill others in ways that no specification has.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from culvert_service.config import EmailVerifiedBy
 from culvert_service.oidc.calls import ProviderAnswer, ProviderCalls, ProviderError
 
-# Signatures of a key that only the provider has: never a secret that both know, never none.
+# Only signatures with a private key: no HMAC with a shared secret, and not "none".
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY_SECONDS = 60
-# Keys that are tried for a token which does not say by which it is signed.
+# The most keys tried for a token that names no key.
 _KEYS_MAX = 20
 # OpenID Connect Core, sections 2 and 3.1.3.6.
 _TOKEN_CLAIMS = ("iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "azp", "at_hash")
-# Each way of a client to show its secret (OpenID Connect Core, section 9), in the order in which they are tried.
+# Methods of client authentication (OpenID Connect Core, section 9), in the order of trying.
 _BASIC, _POST = "client_secret_basic", "client_secret_post"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`name` never becomes another's at this provider; `email` is one that counts as verified."""
+    """`name`: the provider never gives it to another person. `email`: only a verified one."""
 
     issuer: str
     name: str
@@ -88,7 +88,7 @@ class Provider:
         return self.calls.issuer
 
     async def check(self) -> None:
-        """Looks at what each sign-in needs. Raises ProviderError."""
+        """Read the documents that each sign-in needs. Raises ProviderError."""
         await self._keys(await self._metadata())
 
     async def authorization_url(self, state: str, nonce: str, verifier: str) -> str:
@@ -118,7 +118,7 @@ class Provider:
         if with_email and unsaid and metadata.userinfo_endpoint and isinstance(access_token, str):
             bearer = {"Authorization": f"Bearer {access_token}"}
             told = await self.calls.object("GET", metadata.userinfo_endpoint, headers=bearer)
-            # Section 5.3.2: the answer may be about somebody else.
+            # Section 5.3.2 requires this check: the answer may be about another subject.
             if told.get("sub") != name:
                 raise self.calls.refused(
                     Phrase("its userinfo is about another account"), f"sub {told.get('sub')!r}"
@@ -138,7 +138,7 @@ class Provider:
             detail = f"the discovery document has the issuer {found.issuer}"
             fields = {"issuer": self.issuer, "found": found.issuer[:200]}
             raise ProviderError(Reason.OIDC_ISSUER_DIFFERS, detail, **fields)
-        # A provider for tests on this computer has no TLS.
+        # A test provider on this computer may have no TLS.
         if urlsplit(self.issuer).scheme == "https":
             for endpoint in found.endpoints:
                 if urlsplit(endpoint).scheme != "https":
@@ -152,7 +152,7 @@ class Provider:
             "redirect_uri": self.redirect_uri,
             "code_verifier": verifier,
         }
-        # RFC 6749 section 2.3.1 encodes both before they are joined; authlib's own way does not.
+        # RFC 6749 section 2.3.1 URL-encodes both before they are joined; authlib does not.
         basic = (quote(self.client_id, safe=""), quote(self.client_secret, safe=""))
         posted = {"client_id": self.client_id, "client_secret": self.client_secret}
         ways: dict[str, dict[str, Any]] = {
@@ -160,7 +160,7 @@ class Provider:
             _POST: {"data": form | posted},
         }
         answer: ProviderAnswer | None = None
-        # A provider that knows both may accept one for this client, and accepts the code after the other.
+        # Some providers announce both methods but accept only one for this client; a failed try does not use the code up.
         for way in (way for way in ways if way in metadata.token_endpoint_auth_methods_supported):
             answer = await self.calls.ask("POST", metadata.token_endpoint, **ways[way])
             if not _refuses_client(answer):
@@ -211,7 +211,7 @@ class Provider:
 
     def _verified_email(self, claims: dict[str, Any]) -> str | None:
         email, vouched = claims.get("email"), claims.get("email_verified")
-        # An explicit word that an address is not verified counts, whatever the setting.
+        # An explicit email_verified = false counts, whatever the setting.
         if vouched is None:
             by = self.email_verified_by
             vouched = True if by == "provider" else claims.get(by)
@@ -222,7 +222,7 @@ def _decoded(id_token: str, keys: Sequence[Key]) -> jwt.Token:
     """Raises JoseError."""
     registry = JWSRegistry(algorithms=list(_ALGORITHMS), strict_check_header=False)
     kid = extract_compact(id_token.encode(), registry=registry).headers().get("kid")
-    # Some providers name neither their keys nor, in a token, the one that they have used.
+    # Some providers name no keys, neither in the key set nor in tokens.
     named = [key for key in keys if kid is not None and key.kid == kid]
     fault: JoseError = InvalidKeyIdError(f"no key for {kid!r}")
     for key in (named or [key for key in keys if kid is None or key.kid is None])[:_KEYS_MAX]:
@@ -250,7 +250,7 @@ def _refuses_client(answer: ProviderAnswer) -> bool:
 
 
 def _key(data: object) -> Key | None:
-    """None: Culvert cannot verify signatures with it, as with an elliptic curve that it does not know."""
+    """None for a key that cannot be used, such as one on an unknown curve."""
     try:
         key = JWKRegistry.import_key(cast("Any", data))
     except (JoseError, UnsupportedAlgorithm, ValueError, TypeError, KeyError, AttributeError):

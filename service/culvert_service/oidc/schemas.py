@@ -1,4 +1,4 @@
-"""Sign-in at the provider as REST says it."""
+"""REST schemas of the sign-in at the provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from culvert_service.rest.problem import Problem
 
 
 class OidcIn(BaseModel):
-    """`setup` makes an administrator's account: with an invitation's `token`, under `name`."""
+    """`setup` creates an administrator's account with the `name`, by an invitation's `token`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -27,7 +27,7 @@ class OidcIn(BaseModel):
 
 
 class OidcOffer(BaseModel):
-    # Null: nobody has configured a provider.
+    # Null: no provider is configured.
     issuer: str | None
     # The problem with which this browser came back from the provider; it is given once.
     refused: Problem | None

@@ -37,7 +37,7 @@ _Result = TypeVar("_Result")
 
 
 class Oidc:
-    """`provider` None: nobody has configured one."""
+    """`provider` None: no provider is configured."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Oidc:
 
     @property
     def fault(self) -> CulvertError | None:
-        """The obstacle to sign-ins at the provider, as the last person who tried has met it."""
+        """The error of the last failed sign-in at the provider, until one succeeds."""
         return next(iter(self._faults.values()), None)
 
     async def begin(self, asked: OidcIn) -> tuple[str, str]:
-        """Give the address to send the browser to, and its cookie. Raises CulvertError NOT_FOUND or ProviderError."""
+        """Return the address for the browser, and its cookie. Raises CulvertError NOT_FOUND or ProviderError."""
         token = asked.token.get_secret_value() if asked.token else ""
         flow = flows.begin(asked.purpose, token, asked.name or "", self._now())
         asking = self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
@@ -84,7 +84,7 @@ class Oidc:
         error: tuple[str | None, str | None],
         user_agent: str | None,
     ) -> SignedIn | InvitationOut:
-        """With the provider's code, or its error and description (RFC 6749 section 4.1.2.1). Raises ProviderError, or
+        """`code`, or `error` with its description (RFC 6749 section 4.1.2.1), are the provider's. Raises ProviderError, or
         CulvertError OIDC_STALE, OIDC_UNKNOWN, OIDC_EMAIL_…, INVITATION_INVALID or ALREADY_EXISTS.
         """
         provider = self._provider()
@@ -109,7 +109,7 @@ class Oidc:
             raise
 
     async def _logged(self, half: str, asking: Awaitable[_Result]) -> _Result:
-        """Tells the log what keeps people from signing in, once until it changes."""
+        """Log the fault that prevents sign-ins, once until it changes."""
         try:
             result = await asking
         except CulvertError as error:
@@ -185,7 +185,7 @@ def configured(settings: Settings) -> Provider | None:
         secret = file.read_text().strip()
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"oidc_client_secret_file: {file} cannot be read") from None
-    # The modules for a provider are a large part of this process' imports, and most controllers have no provider.
+    # Imported here, because the modules are large and most controllers have no provider.
     from culvert_service.oidc.calls import ProviderCalls, trust
     from culvert_service.oidc.provider import Provider
 
@@ -205,7 +205,7 @@ def _broken_off(provider: Provider, error: str | None, description: str | None) 
     if said not in ("", "access_denied"):
         why = Phrase("it answers {name}", name=said)
     refusal = provider.calls.refused(why, f"{said}: {description}")
-    # The person does not see the description: a link that anybody may have made could put any words there.
+    # Not shown to the person: anybody can make a link with any description.
     _log.info("%s", refusal.message, extra={"detail": refusal.detail})
     return refusal
 

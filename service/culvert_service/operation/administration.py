@@ -1,4 +1,4 @@
-"""`culvert-controller user …`, `gateway …`, `site-tunnel …`: what a set-up needs, asked of the controller that runs."""
+"""`culvert-controller user …`, `gateway …`, `site-tunnel …`: commands that call the running controller."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def add_gateway(settings: Settings, description: Path) -> None:
 
 
 async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
-    """Files as sluice takes them, mode 0600. Raises OSError before a bundle is made that could not be kept."""
+    """Write the files that sluice reads, with mode 0600. Raises OSError before a bundle is made that cannot be stored."""
     private_files.check_writable(directory)
     bundle = await call(settings, "POST", f"{_gateway(name)}/bundle")
     private_files.write_all(
@@ -125,7 +125,7 @@ async def list_gateways(settings: Settings) -> None:
 
 
 def local_time(instant: str) -> str:
-    """An instant of ISO 8601, for a person at this computer."""
+    """An ISO 8601 time in this computer's time zone."""
     return datetime.fromisoformat(instant).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 

@@ -1,10 +1,10 @@
-"""A controller as one file: its database at one moment, and the keys without which that cannot be read.
+"""A backup of a controller in one file: a snapshot of its database, and the keys that decrypt its secrets.
 
 backup.tar ── manifest.json   when, of which revision, and the SHA-256 of each file
             ├ database.dump   pg_dump's custom format
             └ state/…         CA keys, master key, admin token
 
-Whoever has the file is the controller: it is as secret as the state directory.
+The file is as secret as the state directory: with it anybody can impersonate the controller.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from culvert_service.operation import postgres_tools, repository
 
 _FORMAT = 1
 _MANIFEST, _DUMP, _STATE = "manifest.json", "database.dump", "state/"
-# A controller makes them anew at each start.
+# Left out, because a controller writes them at each start.
 _NOT_KEPT = frozenset({"database-url"})
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """Counts by name: `void` of the credentials that the restore deleted, `back` of rows that are as at the backup."""
+    """Counts by name. `void`: credentials that the restore deleted; `back`: rows that are again as in the backup."""
 
     made_at: str
     void: dict[str, int]
@@ -58,8 +58,8 @@ class Manifest:
 
 
 async def backup(settings: Settings, target: Path) -> Manifest:
-    """Beside a running controller or without one; `target` has mode 0600. Raises ConfigurationError."""
-    # Before the database is read.
+    """Back up, whether a controller runs or not; `target` gets mode 0600. Raises ConfigurationError."""
+    # Find an unwritable directory before the database is read.
     with private_files.writing_in(target.parent):
         beside = tempfile.TemporaryDirectory(prefix=".culvert-", dir=target.parent)
     with beside as directory:
@@ -80,9 +80,9 @@ async def backup(settings: Settings, target: Path) -> Manifest:
 
 
 async def restore(settings: Settings, source: Path) -> RestoreReport:
-    """Into a state directory without keys and a database without tables, or not at all. Raises ConfigurationError.
+    """Restore into a state directory without keys and a database without tables. Raises ConfigurationError.
 
-    Credentials of the backup that may have been used or revoked since are void, and so is each code up to this moment.
+    Deletes credentials that may have been used or revoked since the backup, and uses up all codes until now.
     """
     manifest, files = _unpacked(source)
     state = settings.state_dir
@@ -161,7 +161,7 @@ async def _empty_database(settings: Settings) -> AsyncGenerator[str]:
 
 
 async def _revision(url: str) -> str:
-    """Empty when the database has no tables of ours."""
+    """The database's revision; empty without Culvert's tables."""
     engine = create_engine(url)
     try:
         async with engine.connect() as connection:
@@ -181,7 +181,7 @@ def _packed(files: dict[str, bytes]) -> bytes:
 
 
 def _unpacked(source: Path) -> tuple[Manifest, dict[str, bytes]]:
-    """Names and digests as the manifest says, and no others. Raises ConfigurationError."""
+    """Unpack, and check that names and digests are exactly the manifest's. Raises ConfigurationError."""
     files: dict[str, bytes] = {}
     try:
         with tarfile.open(source) as archive:

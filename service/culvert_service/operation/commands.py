@@ -34,7 +34,7 @@ from culvert_service.pki.master_key import MasterKey
 
 
 async def init(settings: Settings) -> None:
-    """Makes the state and the database where they are not, and says how the first owner makes an account."""
+    """Create state and database if missing, and print how the first owner makes an account."""
     async with administering(settings) as database:
         for authority in ("infrastructure", "gateway", "device"):
             Authority.load(settings.state_dir, authority)
@@ -45,7 +45,7 @@ async def init(settings: Settings) -> None:
         print("There is an owner. Owners invite others: POST /api/v1/admins/invitations")
         return
     print("For the first owner's account, within a day, in a browser:")
-    # The part behind the # is sent nowhere.
+    # Browsers do not send the part after the #.
     print(f"  {settings.rest_url}/console/setup#token={token}")
     print(f"or POST {settings.rest_url}/api/v1/setup")
     print(f'  {{"token": "{token}", "name": "…", "password": "…"}}')
@@ -73,7 +73,7 @@ async def restore(settings: Settings, source: Path) -> None:
 
 
 async def rotate_device_ca(settings: Settings) -> None:
-    # Told first: there is no rotation that the log does not know of.
+    # Logged first, so that no rotation is missing from the log.
     async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
         transaction.audit(Line("ca.rotate", "ca/device"))
     until = (now() + issuance.DEVICE.lifetime).date()
@@ -120,7 +120,7 @@ async def issue_reader(settings: Settings, directory: Path) -> None:
 
 
 async def doctor(settings: Settings) -> bool:
-    """Says each finding; whether all is well."""
+    """Print each finding. True if there is no fault."""
     well = True
     async for finding in examine(settings):
         well = well and not finding.wrong
@@ -131,7 +131,7 @@ async def doctor(settings: Settings) -> bool:
 
 
 async def verify(settings: Settings) -> bool:
-    """Says what it found; whether every line is as it was written. The ends tell whether lines are missing after them."""
+    """Print the result. True if every line is unchanged. The printed ends show whether later lines are missing."""
     key = CutKey(MasterKey.load(settings.state_dir))
     async with reading(settings) as database:
         found = await verifier.verify(database, key)
@@ -160,7 +160,7 @@ async def cut(settings: Settings, before: datetime.datetime, file: Path | None) 
 
 
 async def openapi() -> None:
-    """Print what the REST API offers, as an OpenAPI document. Needs neither settings nor a database: nothing is started."""
+    """Print the REST API's OpenAPI document. Needs neither settings nor a database: nothing is started."""
     engine = connect("postgresql://nobody@localhost/none")
     with tempfile.TemporaryDirectory() as state:
         offered = Controller(Settings(state_dir=Path(state)), bind_database(engine)).openapi()

@@ -1,4 +1,4 @@
-"""Looks at each thing that a controller needs, and says of what is wrong what to do about it."""
+"""Checks everything that a controller needs, and gives each fault's remedy."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
 
 _SECRETS = ("master.key", "infrastructure-ca.key", "gateway-ca.key", "device-ca.key", "admin-token")
-# A CA that ends sooner than this is to be seen to.
+# A CA that expires sooner than this is a finding.
 _SOON = datetime.timedelta(days=90)
-# So does a gateway's certificate, which is carried there by hand.
+# The same for a gateway's certificate, which an operator must replace by hand.
 _BUNDLE_SOON = datetime.timedelta(days=30)
-# Codes and certificates depend on the time.
+# The tolerated clock difference: codes and certificates depend on the time.
 _CLOCK = datetime.timedelta(seconds=5)
 _CERTIFICATE_SECONDS = 5.0
-# RFC 8305, section 8: after so long without an answer the name's next address is tried as well.
+# RFC 8305, section 8: after this time without an answer the name's next address is tried as well.
 _NEXT_ADDRESS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`wrong` is empty when all is well."""
+    """`wrong`: the fault, or empty."""
 
     what: str
     wrong: str = ""
@@ -50,7 +50,7 @@ class Finding:
 
 
 async def examine(settings: Settings) -> AsyncGenerator[Finding]:
-    """Changes nothing. What rests on something that is wrong is left out."""
+    """Check without changing anything. Checks that depend on a faulty item are skipped."""
     files = _files(settings.state_dir)
     yield files
     if not files.wrong:
@@ -110,7 +110,7 @@ async def _provider(settings: Settings) -> Finding:
 
 
 async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding | None:
-    """None where nothing answers: that is told as the gateway's."""
+    """None if nothing answers: the gateway's own finding reports that."""
     authorities = [Authority.load(settings.state_dir, name) for name in ("gateway", "infrastructure")]
     trusted = b"".join(authority.trusted_pem for authority in authorities)
     try:
@@ -125,11 +125,11 @@ async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding |
 
 
 async def certificate_ends_at(address: str, name: str, ca_pem: bytes) -> datetime.datetime:
-    """The expiry of gateway `name`'s certificate for P4Runtime at `address`. Raises OSError, and of it
-    ssl.SSLCertVerificationError for a certificate that is not ours or not valid now.
+    """The expiry of the certificate of gateway `name` at its P4Runtime `address`. Raises OSError; its subclass
+    ssl.SSLCertVerificationError for a certificate that is of another CA or not valid now.
     """
     context = ssl.create_default_context(cadata=ca_pem.decode())
-    # From this version on the gateway shows itself before it asks who we are (RFC 8446, section 2).
+    # In TLS 1.3 the server sends its certificate before it checks the client's (RFC 8446, section 2).
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])
     host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""pg_dump and pg_restore of the release that the embedded server is of, which read every older one's databases."""
+"""Runs pg_dump and pg_restore of the embedded server's release, which can read databases of all older releases."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from culvert_service.config import ConfigurationError
 
 
 async def dump(database_url: str, target: Path) -> None:
-    """In pg_dump's own format: one moment of the database. Raises ConfigurationError."""
+    """Write a snapshot in pg_dump's custom format. Raises ConfigurationError."""
     await _run("pg_dump", database_url, "--format=custom", "--no-owner", f"--file={target}")
 
 
 async def restore(database_url: str, source: Path) -> None:
-    """All of it or nothing, into an empty database. Raises ConfigurationError."""
+    """Restore into an empty database in one transaction. Raises ConfigurationError."""
     database = parse_url(database_url).database or ""
     options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     await _run("pg_restore", database_url, *options, f"--dbname={database}", str(source))
@@ -53,7 +53,7 @@ def _program(name: str, database_url: str) -> str:
 
 
 def _environment(database_url: str) -> dict[str, str]:
-    """libpq's; the password is in no argument, which any user of the machine may read."""
+    """libpq's environment variables. The password must not be an argument, which any user of the machine can read."""
     url = parse_url(database_url)
     query = {name: value for name, value in url.query.items() if isinstance(value, str)}
     found = {

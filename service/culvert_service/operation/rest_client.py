@@ -1,4 +1,4 @@
-"""Calls to the controller that runs with these settings, as its owner: with admin-token, over TLS by its own CA."""
+"""Calls to the controller that runs with these settings: with admin-token, over TLS with the controller's own CA."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SECONDS = 15.0
 
 
 class CallRefusedError(Exception):
-    """The controller's problem, in its own words."""
+    """The controller's refusal, with its detail and remedy."""
 
 
 async def call(settings: Settings, method: str, path: str, body: object = None, seen: str = "") -> Any:
-    """The answer's JSON; `seen` is an ETag. Raises ConfigurationError when no controller answers, and CallRefusedError."""
+    """The answer's JSON. `seen`: an ETag. Raises ConfigurationError when no controller answers, and CallRefusedError."""
     return (await asyncio.to_thread(_call, settings, method, path, body, seen))[0]
 
 
 async def read(settings: Settings, path: str) -> tuple[Any, str]:
-    """The object, and its ETag. Raises the same."""
+    """The object and its ETag. Raises as `call`."""
     return await asyncio.to_thread(_call, settings, "GET", path, None, "")
 
 

@@ -1,1 +1,1 @@
-"""Groups of people, policies that lead them to resources, and the answer to why somebody cannot reach one."""
+"""Groups of people, policies, and the access tracer."""

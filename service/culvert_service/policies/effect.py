@@ -1,4 +1,4 @@
-"""The effect of a change of groups or policies: the change is made, looked at, and taken back."""
+"""The effect of a change of groups or policies: makes the change, reads its effect, and rolls back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Effects:
         concerned: Callable[[AsyncSession], Awaitable[Collection[str]]],
         change: Callable[[AsyncSession], Awaitable[object]],
     ) -> EffectOut:
-        """`concerned`: the resources whose people may become others. Raises what `change` does."""
+        """`concerned`: the resources whose set of people may change. Raises as `change`."""
         async with self._database() as session:
             resources = await concerned(session)
             before = await repository.reach(session, resources)

@@ -60,7 +60,7 @@ def routers(
 def groups_router(api: Api, groups: Groups) -> APIRouter:
     routes = api.router("/groups", tag="groups")
 
-    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Make a group")
+    @routes.post("", status_code=status.HTTP_201_CREATED, summary="Create a group")
     async def create(by: By, asked: GroupIn, response: Response) -> GroupOut:
         return tagged(response, await groups.create(by, asked))
 
@@ -104,7 +104,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
         """Tunnels that are not permitted any more are closed."""
         return tagged(response, await groups.replace_members(by, name, asked, seen))
 
-    @routes.put("/{name}/members/{user}", summary="Take a person into a group")
+    @routes.put("/{name}/members/{user}", summary="Add a person to a group")
     async def add(
         by: By, name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> GroupOut:
@@ -142,8 +142,8 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
     async def list_all(
         page: Annotated[Page, Depends()],
         q: Search = None,
-        group: Annotated[GroupName | None, Query(description="Those of this group")] = None,
-        resource: Annotated[ResourceName | None, Query(description="Those that lead to this one")] = None,
+        group: Annotated[GroupName | None, Query(description="Only policies of this group")] = None,
+        resource: Annotated[ResourceName | None, Query(description="Only policies to this resource")] = None,
     ) -> list[PolicyOut]:
         return await policies.list(page, Sought(q, group, resource))
 
@@ -190,15 +190,16 @@ def access_router(api: Api, tracer: Tracer) -> APIRouter:
         name: Annotated[
             str,
             Query(
-                pattern=r"^[^\x00-\x1f\x7f]{1,254}$", description="As it would be typed: wiki.corp.example"
+                pattern=r"^[^\x00-\x1f\x7f]{1,254}$",
+                description="The name as typed by a person: wiki.corp.example",
             ),
         ],
         device: uuid.UUID | None = None,
         address: Annotated[
-            IPv4Address | IPv6Address | None, Query(description="Where the device is; else where it was last")
+            IPv4Address | IPv6Address | None, Query(description="The device's address; default: its last one")
         ] = None,
         gateway: Annotated[
-            str, Query(max_length=63, description="The one that the person has chosen, if any")
+            str, Query(max_length=63, description="The gateway that the person has chosen, if any")
         ] = "",
     ) -> list[TraceOut]:
         return await tracer.trace(user, name, device, str(address) if address else None, gateway)

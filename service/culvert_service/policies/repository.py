@@ -1,4 +1,4 @@
-"""SQL about groups, policies, and what a trace needs."""
+"""SQL about groups and policies, and for the access tracer."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Traced:
 async def traced(
     session: AsyncSession, user: str, fqdn: str, device_id: uuid.UUID | None
 ) -> Sequence[Traced]:
-    """The person's devices, or the one that is asked for if it is theirs."""
+    """The person's devices, or only the given one if it is the person's."""
     query = (
         select(Device, Resource, POLICIES)
         .join(Device.user)
@@ -150,7 +150,7 @@ async def traced(
 
 
 async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[ResourceGateway]:
-    """In order, each with its gateway."""
+    """The resource's gateways in order, each with its row loaded."""
     query = (
         select(ResourceGateway)
         .options(joinedload(ResourceGateway.gateway))

@@ -1,4 +1,4 @@
-"""Groups, policies and traces as REST says them."""
+"""REST schemas of groups, policies and access traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GroupName = Annotated[str, Field(pattern=NAME_PATTERN)]
 ResourceName = GroupName
 # Validation stops at the first wrong item: a list of ten thousand faults would be slow to build.
 Members = Annotated[list[UserName], Field(fail_fast=True, max_length=10_000)]
-# Words to show; it stands in a path.
+# Free text without a slash, because it is part of a path.
 PolicyName = Annotated[
     str, Field(pattern=rf"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{{0,{POLICY_NAME_MAX - 1}}}$")
 ]
@@ -62,21 +62,21 @@ class ClosedOut(BaseModel):
 
 
 class SomePeopleOut(BaseModel):
-    """A number of things, and the names of the first of them."""
+    """A count, and the first names."""
 
     count: int
     first: list[str]
 
 
 class EffectOut(ClosedOut):
-    """The effect of a change: people who get to a resource, or not any more, as far as conditions let them."""
+    """The effect of a change: people who gain or lose access to a resource. Conditions are not considered."""
 
     gain: SomePeopleOut
     lose: SomePeopleOut
 
 
 class GroupUseOut(EffectOut):
-    """The effect of deleting a group. Its policies go with it."""
+    """The effect of deleting a group with its policies."""
 
     policies_deleted: list[str]
 
@@ -87,17 +87,17 @@ class StepOut(BaseModel):
     check: Check
     subject: str
     holds: bool
-    # In its way there.
+    # The obstacle, if the step fails.
     reason: str | None
     message: str | None
-    # Until when it holds, if the clock ends it.
+    # When it ceases to hold; null: time does not end it.
     until: datetime | None
-    # A gateway's, where the device's order of them comes from weights.
+    # The gateway's weight, if the resource uses weights.
     weight: int | None
 
 
 class TraceOut(BaseModel):
-    """The answer that an opening by this device would get now, and every step to it."""
+    """The decision that OpenTunnel of this device would get now, with all steps."""
 
     device_id: uuid.UUID
     device: str

@@ -1,4 +1,4 @@
-"""Groups and policies: changed whole; what is not permitted any more is closed before the answer."""
+"""Groups and policies. Each change closes tunnels that are no longer permitted before it returns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Groups:
         return await self.get(asked.name)
 
     async def preview(self, name: str | None, asked: GroupIn) -> EffectOut:
-        """Raises what making it, or putting it in the place of the group `name`, would."""
+        """The effect of creating the group, or replacing the group `name`. Raises as these."""
         return await self._effects.of(
             lambda session: _led_to(session, name), lambda session: _write_group(session, name, asked)
         )
@@ -138,7 +138,7 @@ class Policies:
         return await self._write(by, name, asked, seen)
 
     async def preview(self, name: str | None, asked: PolicyIn) -> EffectOut:
-        """Raises what making it, or putting it in the place of the policy `name`, would."""
+        """The effect of creating the policy, or replacing the policy `name`. Raises as these."""
 
         async def concerned(session: AsyncSession) -> set[str]:
             before = await _policy(session, name) if name is not None else None
@@ -147,7 +147,7 @@ class Policies:
         return await self._effects.of(concerned, lambda session: _write_policy(session, name, asked))
 
     async def use(self, name: str) -> EffectOut:
-        """The effect of the group's deletion. Raises CulvertError NOT_FOUND."""
+        """The effect of deleting the policy. Raises CulvertError NOT_FOUND."""
 
         async def concerned(session: AsyncSession) -> set[str]:
             return {resource.name for resource in (await _policy(session, name)).resources}
@@ -188,7 +188,7 @@ class Policies:
 
 
 async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) -> None:
-    """`name` is the one that it has, if it is there. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
+    """`name`: the group's present name; None: a new group. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
     group = Group() if name is None else await _group(session, name)
     members = [
         await _user(session, member, f"/members/{at}")
@@ -221,7 +221,7 @@ async def _write_policy(session: AsyncSession, name: str | None, asked: PolicyIn
 
 
 async def _led_to(session: AsyncSession, group: str | None) -> set[str]:
-    """The resources that the policies of a group lead to."""
+    """The resources in the policies of a group."""
     policies = await repository.of_group(session, group) if group is not None else ()
     return {resource.name for policy in policies for resource in policy.resources}
 
@@ -231,7 +231,7 @@ def _members(names: Sequence[str]) -> dict[str, Detail]:
 
 
 def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
-    """`name` is the one that it had before, if it was there."""
+    """`name`: the policy's former name; None: a new policy."""
     told: dict[str, Detail] = {
         "name": asked.name,
         "enabled": "yes" if asked.enabled else "no",
@@ -244,7 +244,7 @@ def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
 
 
 async def _seen_group(session: AsyncSession, name: str, seen: MayMatch) -> None:
-    """Locks it. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
+    """Lock the group and check its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
     version = await repository.lock_group(session, name)
     if version is None:
         raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
@@ -260,7 +260,7 @@ async def _seen_policy(session: AsyncSession, name: str, seen: MayMatch) -> None
 
 
 async def _group(session: AsyncSession, name: str, pointer: str = "") -> Group:
-    """`pointer`: the field that names it, if one does."""
+    """`pointer`: the field of the request that names the group, if any."""
     found = await repository.group(session, name)
     if found is None:
         raise FieldError(pointer, Reason.NOT_FOUND, what=f"The group {name}")

@@ -1,4 +1,4 @@
-"""Why can't Alice reach git? The decision that an opening takes, asked without opening anything, with every step."""
+"""The access tracer: runs the decision of OpenTunnel without opening a tunnel, and returns every step."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Tracer:
     async def trace(
         self, user: str, name: str, device_id: uuid.UUID | None, address: str | None, gateway: str
     ) -> list[TraceOut]:
-        """For each device of the person. Without `address`, where it was seen last. Raises CulvertError NOT_FOUND or
-        REQUEST_INVALID.
+        """The decision for each device of the person. `address` None: the device's last address. Raises CulvertError
+        NOT_FOUND or REQUEST_INVALID.
         """
         fqdn = _asked(name)
         async with self._database() as session:

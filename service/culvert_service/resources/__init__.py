@@ -1,1 +1,1 @@
-"""Names that can be opened, where they are, and for whom."""
+"""Resources: names that can be opened, with their targets, gateways and people."""

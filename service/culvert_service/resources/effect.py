@@ -1,4 +1,4 @@
-"""A resource's effect before it exists, and its dependents before it is deleted."""
+"""The effect of publishing a resource, and of deleting one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ResourceEffects:
         self._resources = resources
 
     async def preview(self, asked: ResourceIn) -> PreviewOut:
-        """Raises what creating it would."""
+        """The effect of creating the resource. Raises as creating it."""
         async with self._database() as session:
             await self._resources.insert(session, asked)
             people = list(dict.fromkeys(asked.users))
-            # Before the new one is asked for: what is written is never committed.
+            # Read in the same transaction, which is then rolled back.
             zones = await repository.zones(session)
             await session.rollback()
         return PreviewOut(records=_published(asked, zones), people=people)

@@ -43,16 +43,16 @@ from culvert_service.rest.search import found_in
 
 
 def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
-    """The id of the resource that dns_name.candidates mean."""
+    """The id of the resource that matches first among these names of dns_name.candidates."""
     named = aliased(Resource)
     found = select(named.id).where(named.fqdn == any_(names))
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
 
 
 def named_like(text: str) -> ColumnElement[bool]:
-    """Whether a resource has the text in a name of it, in whatever spelling."""
+    """Whether one of a resource's names contains the text, in any spelling."""
     typed = searched(text)
-    # Python has lowered its case: the database may know ASCII's letters alone.
+    # Python has lowered the case, because the database may only lower ASCII letters.
     return or_(
         found_in(typed, Resource.name, Resource.fqdn), Resource.unicode_name.contains(typed, autoescape=True)
     )
@@ -60,7 +60,7 @@ def named_like(text: str) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """As a new resource meets it: a view with a choice of its own does not hold it."""
+    """A zone in which a new resource is published: none with an explicit list of resources."""
 
     name: str
     origin: str
@@ -105,12 +105,12 @@ async def by_name(session: AsyncSession, name: str) -> Resource | None:
 
 
 async def lock(session: AsyncSession, name: str) -> Resource | None:
-    """No tunnel to it can be opened until this transaction ends."""
+    """Lock the resource: no tunnel to it opens until this transaction ends."""
     return await session.scalar(select(Resource).where(Resource.name == name).with_for_update())
 
 
 async def reachable_by(session: AsyncSession, user_id: int) -> Sequence[Resource]:
-    """The resources to which an enabled policy leads the person, whatever its conditions are at the moment."""
+    """The resources with an enabled policy for the person; conditions are not considered."""
     leads = exists().where(
         PolicyResource.resource_id == Resource.id,
         PolicyResource.policy_id == Policy.id,
@@ -121,7 +121,7 @@ async def reachable_by(session: AsyncSession, user_id: int) -> Sequence[Resource
 
 
 async def people_of(session: AsyncSession, resource_ids: Sequence[int]) -> dict[int, list[str]]:
-    """For each resource the names of those who have an enabled policy of their own to it."""
+    """For each resource, the names of people with an enabled policy of their own to it."""
     query = (
         select(PolicyResource.resource_id, User.name)
         .join(Policy, Policy.id == PolicyResource.policy_id)

@@ -1,4 +1,4 @@
-"""Resources as REST says them."""
+"""REST schemas of resources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse_name(text: str) -> str:
 
 
 class Rekey(BaseModel):
-    """Soft limits of an SA: when one comes near, keys are renewed. 0 means none of that kind."""
+    """Soft limits of an SA: near a limit the keys are renewed. 0: no limit of that kind."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,27 +47,27 @@ class ResourceIn(BaseModel):
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)]
     fqdn: Annotated[str, AfterValidator(parse_name)]
-    # `"address": "10.20.0.10"` is short for one target that is this host.
+    # `"address": "10.20.0.10"` is short for one target with this host.
     targets: Annotated[list[Target], Field(min_length=1, max_length=SELECTORS_MAX)]
-    # In the order in which they are tried.
+    # In the order of trying.
     gateways: Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=1_000)]
-    # For each of them, instead of the order: of many devices at one place, each gateway has its part; one that is much
-    # nearer to a device than another comes first all the same. 0: where no other can be used.
+    # Weights instead of the order: devices in one place spread over the gateways by weight. A much nearer gateway still
+    # comes first. 0: only if no other is usable.
     weights: Annotated[dict[str, Annotated[int, Field(ge=0, le=1000)]], Field(max_length=1_000)] = {}
-    # Each gets a policy of their own, without conditions: "alice to wiki". Shown are those who have one of their own.
+    # Each person gets an own policy without conditions: "alice to wiki". Answers list the people with such a policy.
     users: Annotated[list[str], Field(fail_fast=True, max_length=10_000)] = []
     # The contact for people without access.
     owner: Annotated[str, Field(min_length=1, max_length=EMAIL_MAX)]
     # A tunnel without packets for this long is closed.
     idle_seconds: Annotated[int, Field(ge=1, le=IDLE_MAX)] = 300
     rekey: Rekey = Rekey()
-    # Unset: each gateway's own. A legacy one needs the permission of every gateway of the resource.
+    # Unset: each gateway's suite. A legacy suite needs the permission of all of the resource's gateways.
     suite: Suite | None = None
 
     @field_validator("targets")
     @classmethod
     def _few_selectors(cls, value: list[Target]) -> list[Target]:
-        """Each is two entries of a gateway for each tunnel."""
+        """Limit the selectors: each takes two entries per tunnel at the gateway."""
         if sum(max(1, len(target.ports)) for target in value) > SELECTORS_MAX:
             raise ValueError(f"more than {SELECTORS_MAX} prefixes and ranges of ports")
         return value
@@ -105,7 +105,7 @@ class DeletedOut(BaseModel):
 
 
 class PublishedOut(BaseModel):
-    """Record types under the resource's name, in a zone or a view of one."""
+    """The record types under the resource's name, in a zone or view."""
 
     zone: str
     origin: str
@@ -113,7 +113,7 @@ class PublishedOut(BaseModel):
 
 
 class PreviewOut(BaseModel):
-    """The names that would be published, and the people who would get a policy of their own."""
+    """The records that would be published, and the people who would get an own policy."""
 
     records: list[PublishedOut]
     people: list[str]

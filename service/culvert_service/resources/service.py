@@ -1,4 +1,4 @@
-"""Resources: created, changed in their place, deleted. dns-updater hears of each change from Postgres."""
+"""Resources: create, change, delete. Postgres notifies dns-updater of each change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ResourceTunnels(Protocol):
 
 class LockedTunnels(Protocol):
     async def close_unfit(self) -> AfterCommit:
-        """In the transaction that has changed their resource: close the tunnels that do not fit it any more."""
+        """Close the tunnels that no longer fit their changed resource, in the transaction of the change."""
         ...
 
 
@@ -52,13 +52,13 @@ class CarryingTunnels(Protocol):
     """The site tunnels that carry a resource. Each method runs in the transaction of the change."""
 
     async def hold(self, session: AsyncSession, resource_id: int) -> Mapping[uuid.UUID, object]:
-        """Lock them; what each carries now."""
+        """Lock them. Returns the packets that each carries now."""
         ...
 
     async def follow(
         self, transaction: Transaction, resource: str, before: Mapping[uuid.UUID, object]
     ) -> Callable[[], Awaitable[None]]:
-        """After the change; returns what to do after its commit. Raises CulvertError RESOURCE_IN_USE."""
+        """Check them after the change. Returns the work after the commit. Raises CulvertError RESOURCE_IN_USE."""
         ...
 
     async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
@@ -86,7 +86,9 @@ class Resources:
         self._zones = managed_zones
 
     async def create(self, by: Actor, asked: ResourceIn) -> tuple[ResourceOut, int]:
-        """With its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or ALREADY_EXISTS."""
+        """Returns the resource and its version. Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, NOT_FOUND or
+        ALREADY_EXISTS.
+        """
         async with begin(self._database, by) as transaction:
             await self.insert(transaction.session, asked)
             transaction.audit(_line("resource.create", asked))
@@ -107,7 +109,7 @@ class Resources:
     async def replace(
         self, by: Actor, name: str, asked: ResourceIn, seen: MayMatch
     ) -> tuple[ResourceOut, int]:
-        """Raises the same, VERSION_NEEDED, VERSION_STALE or RESOURCE_IN_USE."""
+        """Raises as `create`, and VERSION_NEEDED, VERSION_STALE or RESOURCE_IN_USE."""
         if asked.name != name:
             raise CulvertError(Reason.REQUEST_INVALID, why="a resource keeps its name; its fqdn may change")
         try:
@@ -137,7 +139,7 @@ class Resources:
         return await self.get(name)
 
     async def list(self, page: Page, q: str | None, gateway: str | None, sort: str) -> list[ResourceOut]:
-        """The resources in which `q` is found, and that `gateway` serves."""
+        """The resources that contain `q` and are served by `gateway`."""
         order, falling = chosen(repository.ORDERS, sort)
         async with self._database() as session:
             cut = page.by(order.kind, int)
@@ -147,7 +149,7 @@ class Resources:
         return [_out(resource, people.get(resource.id, [])) for resource in shown]
 
     async def get(self, name: str) -> tuple[ResourceOut, int]:
-        """With its version. Raises CulvertError NOT_FOUND."""
+        """The resource and its version. Raises CulvertError NOT_FOUND."""
         async with self._database() as session:
             resource = await repository.by_name(session, name)
             if resource is None:

@@ -38,14 +38,14 @@ Ports = Annotated[str, BeforeValidator(_text), AfterValidator(_ports)]
 
 
 class Target(BaseModel):
-    """A host or a prefix; without `protocol` everything there, without `ports` all of the protocol's."""
+    """A host or a prefix. Without `protocol`: all packets; without `ports`: all ports of the protocol."""
 
     model_config = ConfigDict(extra="forbid")
 
     prefix: Annotated[str, AfterValidator(either_prefix)]
-    # `icmp` is ICMPv6 where the prefix is of IPv6.
+    # With an IPv6 prefix, `icmp` means ICMPv6.
     protocol: Literal["any", "tcp", "udp", "icmp"] = "any"
-    # Each one port, or a range as "8000-8100".
+    # Each a port, or a range such as "8000-8100".
     ports: Annotated[list[Ports], Field(max_length=16)] = []
 
     @model_validator(mode="after")
@@ -65,7 +65,7 @@ class Target(BaseModel):
 
 
 def selectors(rows: Sequence[Mapping[str, Any]]) -> tuple[Selector, ...]:
-    """The packets that a tunnel to the resource may carry, without repetition."""
+    """The selectors of a tunnel to the resource, without duplicates."""
     found = (
         Selector(row["prefix"], _number(row), ports)
         for row in rows

@@ -1,4 +1,4 @@
-"""The ways into the REST API. Each route is built once, with its whole path, its check and its refusals."""
+"""Makes the routers of the REST API, with path prefix, checks and documented refusals."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PREFIX = "/api/v1"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`check` is a FastAPI dependency of each route. It raises CulvertError for a caller that may not come in here."""
+    """`check`: a FastAPI dependency of every route. It raises CulvertError for a caller without access."""
 
     check: Callable[..., Awaitable[None]]
 
     def router(
         self, prefix: str = "", *, tag: str, checks: Sequence[Callable[..., Awaitable[None]]] = ()
     ) -> APIRouter:
-        """`checks` come after the one of all."""
+        """`checks`: further dependencies, which run after `check`."""
         dependencies = [Depends(check) for check in (self.check, *checks)]
         return APIRouter(prefix=PREFIX + prefix, tags=[tag], dependencies=dependencies, responses=REFUSALS)

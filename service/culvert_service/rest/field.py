@@ -1,4 +1,4 @@
-"""Refusals for what stands in one field of a request's body, for a form to show there."""
+"""Refusals about one field of a request's body, which a form can show at that field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 
 class FieldError(CulvertError):
-    """`pointer` is the place in the body (RFC 6901); empty: in none."""
+    """`pointer`: the field in the body (RFC 6901); empty: none."""
 
     def __init__(self, pointer: str, reason: Reason, **fields: object) -> None:
         self.pointer = pointer
@@ -17,8 +17,8 @@ class FieldError(CulvertError):
 
 
 def taken(error: IntegrityError, unique: Mapping[str, tuple[str, str]], otherwise: str) -> FieldError:
-    """ALREADY_EXISTS, of what another row has. `unique`: a constraint's name to the field that it is about, and to what
-    exists; `otherwise`: what does when it is none of them.
+    """ALREADY_EXISTS for a violated constraint. `unique`: by the constraint's name, its field and the existing object;
+    `otherwise`: the object for other constraints.
     """
     constraint = str(getattr(error.orig and error.orig.__cause__, "constraint_name", ""))
     pointer, what = unique.get(constraint, ("", otherwise))

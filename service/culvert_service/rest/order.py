@@ -1,4 +1,4 @@
-"""The order of a list: a column, and a row's place in it. A leading `-` turns the order around."""
+"""The sort order of a list: a column, and a row's value of it. A leading `-` reverses the order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True)
 class Order(Generic[_Row]):
-    """`column` is never null, and `of` gives its value, which is a `kind`."""
+    """`column` is never null; `of` returns a row's value of it, of type `kind`."""
 
     column: Any
     kind: type[Key]
@@ -21,5 +21,5 @@ class Order(Generic[_Row]):
 
 
 def chosen(orders: dict[str, Order[_Row]], asked: str) -> tuple[Order[_Row], bool]:
-    """And whether it falls."""
+    """The order, and whether it is descending."""
     return orders[asked.removeprefix("-")], asked.startswith("-")

@@ -1,7 +1,6 @@
 """Pages of a list: a limit, an opaque cursor, and a Link header (RFC 8288) to the next page.
 
-A list stands in an order that no two of its rows share, so that a page goes on where the one before ended, whatever was
-added or deleted meanwhile.
+The order of a list is total, so a page continues exactly after the previous one, even if rows were added or deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ BIGINT_MAX = 2**63 - 1
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 _Row = TypeVar("_Row")
 _Query = TypeVar("_Query", bound=Select[*tuple[Any, ...]])
-# A value of a column that a list is ordered by, and how it stands in a cursor.
+# A value of a sort column, as in a cursor.
 Key = str | int | datetime.datetime | uuid.UUID
 
 
@@ -41,7 +40,7 @@ class Cut:
     count: int
 
     def of(self, query: _Query, *order: Any, falling: bool = False) -> _Query:
-        """`order` are the columns whose values `after` has."""
+        """`order`: the sort columns, whose values `after` has."""
         order = tuple(by_code_point(column) for column in order)
         if self.after is not None:
             place = tuple_(*order)
@@ -50,7 +49,7 @@ class Cut:
 
 
 class Page:
-    """A FastAPI dependency: what was asked for."""
+    """A FastAPI dependency: the requested page."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Page:
         response: Response,
         limit: Limit = _LIMIT,
         cursor: Annotated[
-            str | None, Query(max_length=_CURSOR_MAX, description="From the Link header of the page before")
+            str | None, Query(max_length=_CURSOR_MAX, description="From the previous page's Link header")
         ] = None,
     ) -> None:
         self._limit = limit
@@ -67,12 +66,12 @@ class Page:
         self._response = response
 
     def by(self, *kinds: type[Key]) -> Cut:
-        """For a list that is ordered by columns of these types. Raises CulvertError REQUEST_INVALID."""
+        """The cut for a list whose sort columns have these types. Raises CulvertError REQUEST_INVALID."""
         # An extra row shows whether there is a page after this one.
         return Cut(_decoded(self._cursor, kinds) if self._cursor else None, self._limit + 1)
 
     def cut(self, rows: Sequence[_Row], place: Callable[[_Row], tuple[Key, ...]]) -> list[_Row]:
-        """The page, and the Link header to the next, if there is one. `place` is where a row stands in the order."""
+        """The page's rows; sets the Link header if there is a next page. `place`: a row's values of the sort columns."""
         shown = list(rows[: self._limit])
         if len(rows) > self._limit:
             url = self._request.url.include_query_params(cursor=_encoded(place(shown[-1])))

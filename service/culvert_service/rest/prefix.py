@@ -1,4 +1,4 @@
-"""The prefixes of an address for which limits count. Pure.
+"""The prefixes of an address to which rate limits apply. Pure.
 
 A caller usually has one IPv4 address, but a whole IPv6 /64, and often a /48 (RFC 6177 section 2).
 """

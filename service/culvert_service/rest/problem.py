@@ -24,7 +24,7 @@ from culvert_service.rest.version import VersionStaleError
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-# Appendix A of Postgres's manual: 22 is a value that a type cannot hold, such as a text with a NUL.
+# Class 22 in appendix A of Postgres's manual: a value that a type cannot hold, such as a text with a NUL.
 _DATA_EXCEPTION = "22"
 # Two concurrent changes may violate a constraint although each has checked before.
 _FOREIGN_KEY, _UNIQUE = "23503", "23505"

@@ -1,7 +1,7 @@
-"""Fields that a GET shows and a PUT cannot change: sent back unchanged they are ignored; otherwise they are refused.
+"""Read-only fields: a PUT ignores fields of a GET that it cannot change if their values are unchanged, else refuses them.
 
-A model of answers names in `observed` its fields that change without a change of the version, such as counters. Of these
-any value may come back.
+A response model lists in `observed` its fields that change without a new version, such as counters. A PUT accepts any
+value of these.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _Out = TypeVar("_Out", bound=BaseModel)
 
 
 class AsRead(Generic[_In, _Out]):
-    """The body of a PUT: what it asks for, and what beside that stood in the answer of a GET. In OpenAPI it is an `_In`."""
+    """The body of a PUT: the requested fields, and read-only fields from a GET. In OpenAPI it is an `_In`."""
 
     def __init__(self, asked: _In, read: Mapping[str, object]) -> None:
         self.asked = asked
         self._read = read
 
     async def check(self, get: Callable[[], Awaitable[tuple[_Out, int]]], seen: MayMatch) -> None:
-        """`get` is the GET. Raises CulvertError NOT_FOUND or REQUEST_INVALID."""
+        """Compare the read-only fields with the result of `get`. Raises CulvertError NOT_FOUND or REQUEST_INVALID."""
         if not self._read:
             return
         shown, version = await get()
         try:
             seen.check("", version)
         except CulvertError:
-            # The change itself says so.
+            # The change itself raises the same error.
             return
         for name, sent in self._read.items():
             if not _same(shown, name, sent):
@@ -61,7 +61,7 @@ def _observed(shown: type[BaseModel]) -> frozenset[str]:
 
 
 def _written(asked: type[BaseModel], shown: type[BaseModel], value: object) -> object:
-    """Without what is only observed, also in lists of models."""
+    """The value without observed fields, also in lists of models."""
     if not isinstance(value, dict):
         return value
     rest: dict[str, object] = {}
@@ -88,7 +88,7 @@ def _same(shown: BaseModel, name: str, sent: object) -> bool:
     stored = kind.model_fields.get(name)
     expected: Any = stored.annotation if stored else kind.model_computed_fields[name].return_type
     try:
-        # A time may be written otherwise.
+        # Compare parsed values: a time has several spellings.
         return TypeAdapter(expected).validate_python(sent) == getattr(shown, name)
     except ValidationError:
         return False

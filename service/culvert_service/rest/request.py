@@ -1,4 +1,4 @@
-"""A request's source address, and whether its answer may be kept."""
+"""A request's source address, and the mark of answers that must not be stored."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def source(request: Request) -> str | None:
 
 
 async def given_once(request: Request) -> None:
-    """A FastAPI dependency: the answer holds secrets that are kept nowhere, so a repetition is told that it is lost."""
+    """A FastAPI dependency: the answer contains secrets and is not stored for its Idempotency-Key."""
     request.state.given_once = True

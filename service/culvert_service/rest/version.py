@@ -1,4 +1,4 @@
-"""Lost updates: a row's version as its ETag, and If-Match on what changes it (RFC 9110 sections 8.8.3 and 13.1.1)."""
+"""Prevents lost updates: a row's version is its ETag, and changes check If-Match (RFC 9110 sections 8.8.3, 13.1.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Shown = TypeVar("_Shown")
 
 
 class VersionStaleError(CulvertError):
-    """`etag` is what the row has now."""
+    """`etag`: the row's present ETag."""
 
     def __init__(self, what: str, sent: str, version: int) -> None:
         self.etag = etag(version)
@@ -19,29 +19,29 @@ class VersionStaleError(CulvertError):
 
 
 class MayMatch:
-    """A FastAPI dependency: the versions that the caller has seen, if they say so. For what can be done to any."""
+    """A FastAPI dependency: the optional If-Match header, for actions that are allowed on any version."""
 
     def __init__(
         self,
-        if_match: Annotated[str | None, Header(max_length=256, description="The ETag that was read")] = None,
+        if_match: Annotated[str | None, Header(max_length=256, description="The object's ETag")] = None,
     ) -> None:
         self._sent = if_match
 
     def check(self, what: str, version: int) -> None:
-        """In the transaction that has locked the row. Raises CulvertError VERSION_STALE."""
+        """Must be called in the transaction that has locked the row. Raises CulvertError VERSION_STALE."""
         if self._sent is None:
             return
-        # The comparison is the strong one: a weak ETag is none of ours.
+        # Strong comparison: our ETags are never weak.
         seen = [part.strip() for part in self._sent.split(",")]
         if "*" not in seen and etag(version) not in seen:
             raise VersionStaleError(what, self._sent, version)
 
 
 class IfMatch(MayMatch):
-    """The same for what writes over what is there: it has to be said."""
+    """The required If-Match header, for changes that overwrite."""
 
     def check(self, what: str, version: int) -> None:
-        """Raises CulvertError VERSION_NEEDED too."""
+        """As MayMatch.check. Raises also CulvertError VERSION_NEEDED."""
         if self._sent is None:
             raise CulvertError(Reason.VERSION_NEEDED, what=what)
         super().check(what, version)
@@ -52,7 +52,7 @@ def etag(version: int) -> str:
 
 
 def tagged(response: Response, found: tuple[_Shown, int]) -> _Shown:
-    """The object, with its version as the answer's ETag."""
+    """Return the object, and set its version as the answer's ETag."""
     shown, version = found
     response.headers["ETag"] = etag(version)
     return shown

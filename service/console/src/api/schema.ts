@@ -289,7 +289,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a device a new authenticator and close the tunnels that rest on the old one's code
+         * Give a device a new authenticator and close the tunnels that depend on the old one's code
          * @description For a person whose authenticator is lost. Hand the answer to that person alone: it makes the device's codes.
          */
         post: operations["replace_authenticator_api_v1_devices__device_id__authenticator_post"];
@@ -325,7 +325,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take the approval of a device back and close the tunnels that need it */
+        /** Withdraw the approval of a device and close the tunnels that need it */
         post: operations["unapprove_api_v1_devices__device_id__unapprove_post"];
         delete?: never;
         options?: never;
@@ -582,7 +582,7 @@ export interface paths {
         /** List the groups */
         get: operations["list_all_api_v1_groups_get"];
         put?: never;
-        /** Make a group */
+        /** Create a group */
         post: operations["create_api_v1_groups_post"];
         delete?: never;
         options?: never;
@@ -660,7 +660,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Take a person into a group */
+        /** Add a person to a group */
         put: operations["add_api_v1_groups__name__members__user__put"];
         post?: never;
         /** Take a person out of a group and close the tunnels that are not permitted any more */
@@ -694,7 +694,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the invitations that can still be used */
+        /** List the open invitations */
         get: operations["list_invitations_api_v1_invitations_get"];
         put?: never;
         /** Invite a person to enrol a computer */
@@ -765,8 +765,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Come back from the provider
-         * @description To the console, signed in, or told why not; or to the invitation's link, which Culvert on this computer opens.
+         * End a sign-in at the provider
+         * @description Redirects to the console, with a session or the refusal, or to an invitation link, which the client opens.
          */
         get: operations["finish_api_v1_oidc_callback_get"];
         put?: never;
@@ -987,7 +987,7 @@ export interface paths {
         };
         get?: never;
         /**
-         * Change one's own authenticator for the one that shows this code
+         * Replace one's own authenticator by the new one that shows this code
          * @description Ends the same credentials as a new password. The session gets a new cookie and `csrf_token`.
          */
         put: operations["confirm_authenticator_api_v1_session_authenticator_put"];
@@ -1155,7 +1155,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take a passkey from one's own account */
+        /** Remove a passkey from one's own account */
         delete: operations["remove_api_v1_session_passkeys__passkey_id__delete"];
         options?: never;
         head?: never;
@@ -1198,7 +1198,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Prove once more to be the administrator, with password and code
+         * Give a fresh proof with password and code
          * @description Changes of security settings require a proof of the last five minutes. Signing in counts as a proof.
          *
          *     The session gets a new cookie and a new `csrf_token`; the old cookie is no longer valid.
@@ -1219,7 +1219,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Prove once more to be the administrator, with a passkey of the account */
+        /** Give a fresh proof with a passkey of the account */
         post: operations["prove_api_v1_session_proof_passkey_post"];
         delete?: never;
         options?: never;
@@ -1666,7 +1666,7 @@ export interface components {
         };
         /**
          * Conditions
-         * @description All of them have to hold. What is absent is not asked for.
+         * @description All given conditions must hold.
          */
         Conditions: {
             /** Code Max Age Seconds */
@@ -1896,7 +1896,7 @@ export interface components {
         };
         /**
          * EffectOut
-         * @description The effect of a change: people who get to a resource, or not any more, as far as conditions let them.
+         * @description The effect of a change: people who gain or lose access to a resource. Conditions are not considered.
          */
         EffectOut: {
             gain: components["schemas"]["SomePeopleOut"];
@@ -2150,7 +2150,7 @@ export interface components {
         };
         /**
          * GroupUseOut
-         * @description The effect of deleting a group. Its policies go with it.
+         * @description The effect of deleting a group with its policies.
          */
         GroupUseOut: {
             gain: components["schemas"]["SomePeopleOut"];
@@ -2277,8 +2277,8 @@ export interface components {
         };
         /**
          * NamedLineOut
-         * @description `names`: of the devices that the line speaks of by id, and that are there still; and each text of the line that has
-         *     names of DNS with A-labels, as people read it.
+         * @description `names`: by id, the names of devices that the line mentions and that still exist; and by text, the readable form of
+         *     texts with A-labels.
          */
         NamedLineOut: {
             /** Action */
@@ -2404,7 +2404,7 @@ export interface components {
         };
         /**
          * OidcIn
-         * @description `setup` makes an administrator's account: with an invitation's `token`, under `name`.
+         * @description `setup` creates an administrator's account with the `name`, by an invitation's `token`.
          */
         OidcIn: {
             /** Name */
@@ -2600,7 +2600,7 @@ export interface components {
         };
         /**
          * PreviewOut
-         * @description The names that would be published, and the people who would get a policy of their own.
+         * @description The records that would be published, and the people who would get an own policy.
          */
         PreviewOut: {
             /** People */
@@ -2658,7 +2658,7 @@ export interface components {
         };
         /**
          * PublishedOut
-         * @description Record types under the resource's name, in a zone or a view of one.
+         * @description The record types under the resource's name, in a zone or view.
          */
         PublishedOut: {
             /** Origin */
@@ -2687,7 +2687,7 @@ export interface components {
         };
         /**
          * Rekey
-         * @description Soft limits of an SA: when one comes near, keys are renewed. 0 means none of that kind.
+         * @description Soft limits of an SA: near a limit the keys are renewed. 0: no limit of that kind.
          */
         Rekey: {
             /**
@@ -3056,7 +3056,7 @@ export interface components {
         };
         /**
          * SomePeopleOut
-         * @description A number of things, and the names of the first of them.
+         * @description A count, and the first names.
          */
         SomePeopleOut: {
             /** Count */
@@ -3091,7 +3091,7 @@ export interface components {
         Suite: "aes-gcm-256" | "aes-gcm-128" | "chacha20-poly1305" | "null-hmac-sha256-128" | "aes-ctr-hmac-md5-96" | "aes-cbc-hmac-sha1-96" | "aes-cbc-hmac-sha256-128";
         /**
          * Target
-         * @description A host or a prefix; without `protocol` everything there, without `ports` all of the protocol's.
+         * @description A host or a prefix. Without `protocol`: all packets; without `ports`: all ports of the protocol.
          */
         Target: {
             /**
@@ -3110,7 +3110,7 @@ export interface components {
         };
         /**
          * TraceOut
-         * @description The answer that an opening by this device would get now, and every step to it.
+         * @description The decision that OpenTunnel of this device would get now, with all steps.
          */
         TraceOut: {
             /** Address */
@@ -3239,7 +3239,7 @@ export interface components {
         };
         /**
          * VerificationOut
-         * @description The number of intact lines, up to the first that was changed; and the ends of the chains that were checked.
+         * @description `lines`: the number of intact lines before the first fault. Also the ends of the checked chains.
          */
         VerificationOut: {
             broken: components["schemas"]["BrokenOut"] | null;
@@ -3269,7 +3269,7 @@ export interface components {
         };
         /**
          * Window
-         * @description From `opens` to `closes` by the clock on the wall; `closes` not after `opens` is on the next day.
+         * @description From `opens` to `closes` in local time. If `closes` is not after `opens`, it is on the next day.
          */
         Window: {
             /** Closes */
@@ -3416,12 +3416,12 @@ export interface operations {
         parameters: {
             query: {
                 user: string;
-                /** @description As it would be typed: wiki.corp.example */
+                /** @description The name as typed by a person: wiki.corp.example */
                 name: string;
                 device?: string | null;
-                /** @description Where the device is; else where it was last */
+                /** @description The device's address; default: its last one */
                 address?: string | null;
-                /** @description The one that the person has chosen, if any */
+                /** @description The gateway that the person has chosen, if any */
                 gateway?: string;
             };
             header?: {
@@ -3458,7 +3458,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -3495,7 +3495,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -3641,7 +3641,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -3676,7 +3676,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -3715,7 +3715,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
                 actor?: string | null;
                 action?: string | null;
@@ -3932,7 +3932,7 @@ export interface operations {
                 q?: string | null;
                 sort?: "created" | "name" | "-name" | "user" | "-user" | "last_seen" | "-last_seen";
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -4006,7 +4006,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4078,7 +4078,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4115,7 +4115,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4152,7 +4152,7 @@ export interface operations {
                 zone?: string | null;
                 state?: components["schemas"]["DnsState"] | null;
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -4189,7 +4189,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -4300,7 +4300,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4343,7 +4343,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4486,7 +4486,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -4597,7 +4597,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4638,7 +4638,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4712,7 +4712,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4821,7 +4821,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -4858,7 +4858,7 @@ export interface operations {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -5008,7 +5008,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5049,7 +5049,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5086,7 +5086,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5127,7 +5127,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5165,7 +5165,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5238,7 +5238,7 @@ export interface operations {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -5474,12 +5474,12 @@ export interface operations {
             query?: {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
-                /** @description Those of this group */
+                /** @description Only policies of this group */
                 group?: string | null;
-                /** @description Those that lead to this one */
+                /** @description Only policies to this resource */
                 resource?: string | null;
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -5629,7 +5629,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5670,7 +5670,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5808,7 +5808,7 @@ export interface operations {
                 gateway?: string | null;
                 sort?: "fqdn" | "-fqdn" | "owner" | "-owner" | "created" | "-created";
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -5956,7 +5956,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -5997,7 +5997,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -6885,7 +6885,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -6996,7 +6996,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -7037,7 +7037,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -7070,7 +7070,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -7210,7 +7210,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -7283,7 +7283,7 @@ export interface operations {
                 q?: string | null;
                 sort?: "name" | "-name";
                 limit?: number;
-                /** @description From the Link header of the page before */
+                /** @description From the previous page's Link header */
                 cursor?: string | null;
             };
             header?: {
@@ -7394,7 +7394,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
@@ -7435,7 +7435,7 @@ export interface operations {
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
                 "X-CSRF-Token"?: string | null;
-                /** @description The ETag that was read */
+                /** @description The object's ETag */
                 "if-match"?: string | null;
             };
             path: {
