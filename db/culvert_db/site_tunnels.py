@@ -1,4 +1,4 @@
-"""Tunnels between two gateways, for the networks behind them. Keys of SAs are never stored (DESIGN D1).
+"""Tunnels between two gateways, for the networks behind them. Keys of SAs are never stored.
 
 A generation of keys is four rows of `security_associations`: at each gateway the SA that it opens with (`to_gateway`), and
 the one that it seals with (`to_device`), whose SPI is the other gateway's. They keep the suite that they were made with.

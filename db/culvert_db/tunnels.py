@@ -1,4 +1,4 @@
-"""Open tunnels: inner addresses, tunnels, and their SAs. Keys of SAs are never stored (DESIGN D1).
+"""Open tunnels: inner addresses, tunnels, and their SAs. Keys of SAs are never stored.
 
 One tunnel carries one device to one resource. Each generation of its keys is two rows of `security_associations`:
 `to_gateway` (the gateway decrypts: SPI unique on the gateway) and `to_device` (the device decrypts: SPI unique there).

@@ -21,7 +21,7 @@ from pyotp.totp import TOTP
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 REFUSED = 3
-# A DNS answer that waits for a tunnel is held for at most this time.
+# An answer that waits for a tunnel, without other tunnels that open meanwhile, is held for this time.
 HOLD_SECONDS = 2.0
 
 

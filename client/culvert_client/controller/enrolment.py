@@ -1,4 +1,4 @@
-"""Enrolment: a key made here, a certificate for it, and the TOTP secret passed through to the person (DESIGN D14)."""
+"""Enrolment: a key made here, a certificate for it, and the TOTP secret passed through to the person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renewal of this device's certificate with a key that is made for it (DESIGN D14).
+"""Renewal of this device's certificate with a key that is made for it.
 
 at half of its life           RenewCertificate, by itself
 once it has expired           POST /renewals, signed by the expired certificate's key, with a code of the person

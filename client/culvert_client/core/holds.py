@@ -13,7 +13,7 @@
 An answer has 2 s. One that waits for a tunnel has 2 s more from each tunnel that opens or is refused meanwhile, because
 the controller is then at work on a page of many names; 4 s in all, which is less than resolvers wait (decision 39).
 
-TXT only ever adds names (DESIGN D11): one that is stripped or silent opens nothing that the profile protects.
+TXT only ever adds names: one that is stripped or silent opens nothing that the profile protects.
 
 A name that is a resource's opens its own tunnel. When that does not carry the answer, or the name is no resource's, it may
 stand for others (CNAME, DNAME): then the tunnel of the name that is reached is demanded. So an answer opens two tunnels at

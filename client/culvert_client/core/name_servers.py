@@ -93,7 +93,7 @@ class NameServers(Generic[Server]):
 class TxtSilence:
     """Names whose TXT query had no answer while other queries were answered: some networks drop TXT.
 
-    TXT only ever adds names (DESIGN D11), so a name whose TXT is not waited for loses nothing that the profile protects.
+    TXT only ever adds names, so a name whose TXT is not waited for loses nothing that the profile protects.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""This device's trust (DESIGN D11): zones, prefixes, gateways and resources, from the controller and never from DNS."""
+"""This device's trust: zones, prefixes, gateways and resources, from the controller and never from DNS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roles of local users, and the calls that each role permits (DESIGN D15)."""
+"""The roles of local users, and the calls that each role permits."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
    PacketTrapped ──► whose address? the profile's resource, else the one learned ◄──────────┘ ─► opens
 
 Nothing waits for these demands. Each name is asked for once in a while, and all of them together
-no faster than a bucket fills, so that a program that knocks on every door does not drown the controller (DESIGN D12).
+no faster than a bucket fills, so that a program that knocks on every door does not drown the controller.
 """
 
 from __future__ import annotations

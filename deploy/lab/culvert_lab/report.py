@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-LONGEST_HOLD_MS = 2000.0  # DESIGN, "The life of one click", step 4
+LONGEST_HOLD_MS = 2000.0  # docs/architecture.md, "One click"
 
 
 @dataclass(frozen=True, slots=True)

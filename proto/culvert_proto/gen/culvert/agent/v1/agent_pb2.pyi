@@ -156,7 +156,7 @@ Global___WatchResponse: _TypeAlias = WatchResponse  # noqa: Y015
 
 @_typing.final
 class Profile(_message.Message):
-    """The facts that the device may trust (DESIGN D11): zones, prefixes and gateways come from here, never from DNS."""
+    """The facts that the device may trust: zones, prefixes and gateways come from here, never from DNS."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
