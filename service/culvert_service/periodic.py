@@ -15,6 +15,8 @@ _log = logging.getLogger(__name__)
 
 # The longest normal round: waits for the database or a gateway end much earlier with an error.
 _STUCK_SECONDS = 60.0
+# A fault is logged again when it was absent for longer. Not after one good round: not every round reaches the database.
+_ABSENT_SECONDS = 60.0
 
 
 class Periodic:
@@ -29,7 +31,7 @@ class Periodic:
         self._seconds = seconds
         self._awake = asyncio.Event()
         self._stopping = False
-        self._told = set[object]()
+        self._last_seen: dict[object, float] = {}
         self._round_began: float | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -72,18 +74,19 @@ class Periodic:
         self._round_began = time.monotonic()
         try:
             await self._work()
-            self._told.clear()
         except Exception as error:
             self._tell(error)
         finally:
             self._round_began = None
 
     def _tell(self, error: Exception) -> None:
-        """Log a typed fault in a line, any other with its traceback; each kind once until a round without a fault."""
+        """Log a typed fault in a line, any other with its traceback; each kind once as long as it lasts."""
         kind = error.reason if isinstance(error, CulvertError) else (type(error), _place(error))
-        if kind in self._told:
+        now = time.monotonic()
+        lasts = now - self._last_seen.get(kind, -_ABSENT_SECONDS) < _ABSENT_SECONDS
+        self._last_seen[kind] = now
+        if lasts:
             return
-        self._told.add(kind)
         if isinstance(error, CulvertError):
             why = {"reason": error.reason.name, "why": error.message}
             _log.warning("a round failed", extra={"work": self._name} | why)

@@ -291,6 +291,43 @@ async def test_stuck_work_fails_the_health_check(
     assert not work.is_stuck
 
 
+class _Failing:
+    """Fails in each `every`-th round, until `rounds` are over."""
+
+    def __init__(self, every: int, rounds: int) -> None:
+        self._every = every
+        self._left = rounds
+        self.over = asyncio.Event()
+
+    async def work(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.over.set()
+        if self._left % self._every == 0:
+            raise CulvertError(Reason.DATABASE_DOWN)
+
+
+async def test_a_fault_of_every_other_round_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    failing = _Failing(2, rounds=10)
+    work = Periodic("looks", failing.work, 0.0)
+    work.start()
+    await failing.over.wait()
+    await work.stop()
+    assert [record.getMessage() for record in caplog.records] == ["a round failed"]
+
+
+async def test_a_fault_that_returns_is_logged_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("culvert_service.periodic._ABSENT_SECONDS", 0.05)
+    failing = _Failing(1, rounds=2)
+    work = Periodic("looks", failing.work, 0.1)
+    work.start()
+    await failing.over.wait()
+    await work.stop()
+    assert [record.getMessage() for record in caplog.records] == ["a round failed", "a round failed"]
+
+
 async def test_a_cancelled_statement_is_cancelled_and_is_no_outage(database_url: str) -> None:
     engine = connect(database_url)
     sleeping = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'")
