@@ -1,1 +1,1 @@
-"""The decisions. No socket, file or clock in here: events and `now` in, commands and the next deadline out."""
+"""The decisions of the client, without sockets, files or clock: events and `now` in, commands and the next deadline out."""

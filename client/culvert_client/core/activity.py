@@ -1,4 +1,4 @@
-"""Past events for persons to read: the newest entries, made from the client's events and their results."""
+"""The activity that a person can read: the newest entries, made from the client's events and their results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from culvert_client.core.tunnel.states import Closing
 # Our tunables.
 KEPT = 500
 SAME_DENIAL = 10.0
-"""Seconds. A browser asks for A, AAAA and HTTPS, and again: that is one denial."""
+"""Seconds. A browser queries A, AAAA and HTTPS, and repeats: equal denials within this time give one entry."""
 
 # Reasons of states whose texts have no fields.
 _PLAIN = (Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE)
@@ -51,7 +51,7 @@ class ActivityKind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`at` in Unix seconds; `gateway_before` is set when a tunnel has failed over; `organisation` is its number."""
+    """`at`: Unix seconds; `gateway_before`: set after a failover; `organisation`: the organisation's number."""
 
     number: int
     at: float
@@ -63,7 +63,7 @@ class Entry:
     error: CulvertError | None = None
 
     def to_proto(self, organisation: str = "") -> local_pb2.Activity:
-        """Under the organisation's name, where there are several."""
+        """`organisation`: its name if there are several organisations."""
         return local_pb2.Activity(
             number=self.number,
             at_ms=round(self.at * 1e3),
@@ -77,7 +77,7 @@ class Entry:
 
 
 class Log:
-    """The entries of all organisations. `paused`: what was told last."""
+    """The entries of all organisations. `paused`: whether the last entry about a pause began one."""
 
     def __init__(self) -> None:
         self.paused = False
@@ -98,7 +98,7 @@ class Log:
 
 
 class Activity:
-    """An organisation's activity. `observe` is called after each event that its client has handled, with the result."""
+    """An organisation's activity. `observe` is called with each handled event and its commands."""
 
     def __init__(self, log: Log, organisation: int) -> None:
         self._log, self._organisation = log, organisation
@@ -123,7 +123,7 @@ class Activity:
                 pass
         for command in commands:
             match command:
-                # A pause is of all organisations.
+                # A pause concerns all organisations: note it once.
                 case KeepPause(until) if (until != 0) != self._log.paused:
                     self._log.paused = until != 0
                     note(ActivityKind.PAUSED if until else ActivityKind.RESUMED)
@@ -144,7 +144,7 @@ class Activity:
             elif before != gateway:
                 note(ActivityKind.FAILED_OVER, fqdn=name, gateway=gateway, gateway_before=before)
             self._up[name] = gateway
-        # A tunnel that is being installed again, on another gateway, is not closed.
+        # A tunnel that moves is not closed.
         for name in [name for name in self._up if not (it := client.machines.get(name)) or not it.carried]:
             note(
                 ActivityKind.TUNNEL_CLOSED,
@@ -154,7 +154,7 @@ class Activity:
             )
 
         if isinstance(event, Enrolled | Left):
-            # The next person must not read the former person's activity.
+            # Another person must not read the former person's activity.
             self._log.forget(self._organisation)
 
     def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:

@@ -1,8 +1,8 @@
-"""The states that the datapath was told, each a whole, and the tunnels that wait until it has applied them.
+"""The desired states sent to the datapath, each as a whole, and the tunnels that wait until one is applied.
 
-tunnels, blocked ─► Desired ─► differs, is waited for, or was refused a while ago: Apply(number)
+tunnels, blocked ─► Desired ─► differs, or a tunnel waits, or a retry is due: Apply(number)
                                                                  │
-Installed, Failed to whoever waited ◄── Applied(number, error) ◄─┘
+Installed, Failed to waiting tunnels ◄─ Applied(number, error) ◄─┘
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ APPLY_RETRY = 5.0
 
 class Applies:
     def __init__(self) -> None:
-        # In the next state to be told, or in one that is under way: its number, the tunnel's name, the call.
+        # Tunnels that wait for an Apply: its number, the tunnel's name, the call.
         self._installs: list[tuple[int, str, int]] = []
         self._told = 0
         self._done = 0
@@ -33,7 +33,7 @@ class Applies:
         return self._again_at
 
     def await_next(self, fqdn: str, call: int) -> None:
-        """The next state has this tunnel; `call` is to be answered once it is applied."""
+        """Answer `call` once the next state, which has this tunnel, is applied."""
         self._installs.append((self._told + 1, fqdn, call))
 
     def tell(self, desired: Desired, now: float) -> list[Apply]:
@@ -48,7 +48,7 @@ class Applies:
     def answered(
         self, number: int, error: CulvertError | None, now: float
     ) -> list[tuple[str, tunnel.Installed | tunnel.Failed]]:
-        """The event for each tunnel that waited for it, by name."""
+        """The event for each tunnel that waited for this Apply, by name."""
         self._done = number
         done = [(fqdn, call) for asked, fqdn, call in self._installs if asked <= number]
         self._installs = [install for install in self._installs if install[0] > number]

@@ -1,5 +1,5 @@
-"""The address space that a controller may claim for its tunnels, so that no mistake and no malice of its cuts this computer
-off from its own network, or takes the Internet over (RFC 5735, 6890). Pure.
+"""Limits the prefixes that a controller may claim, so that a faulty or malicious controller can neither cut this computer
+off from its own network nor take over the Internet's traffic (RFC 5735, 6890). Pure.
 
 A public prefix that passes here also needs a person's agreement (consent.py).
 """
@@ -20,14 +20,14 @@ MOST_PREFIXES = 1024
 MOST_PUBLIC = {4: 2 * 2**24, 6: 2 * 2**112}
 """Our tunable, by IP version: public addresses of all organisations together, two /8 of IPv4 and two /16 of IPv6."""
 
-# Least prefix lengths: no intranet is wider. The unique local addresses may be claimed whole (RFC 4193).
+# Least prefix lengths, by IP version. The unique local addresses may be claimed whole (RFC 4193).
 _WIDEST = {4: 8, 6: 16}
 _UNIQUE_LOCAL = IPv6Network("fc00::/7")
-# Needed by every computer for itself and its link: this host, loopback, link-local, multicast, broadcast.
+# Addresses that no controller may claim: this host, loopback, link-local, multicast, broadcast.
 _NOBODYS = (
     *map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")),
     *map(IPv6Network, ("::/127", "fe80::/10", "ff00::/8")),
-    # A network's way to IPv4 (RFC 6052, RFC 8215).
+    # NAT64 (RFC 6052, RFC 8215).
     *map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")),
 )
 
@@ -42,8 +42,8 @@ _PRIVATE = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The networks that this computer needs to stay in touch: its own towards the world, the controller's addresses, and
-    those of the name servers that the network gave it."""
+    """Addresses that must stay reachable: this computer's uplink networks, the controller, and the name servers that the
+    network gave it."""
 
     networks: frozenset[Network] = frozenset()
     controller: frozenset[Address] = frozenset()
@@ -51,7 +51,7 @@ class Surroundings:
 
     @property
     def needed(self) -> list[Network]:
-        """All of them, each once."""
+        """All of them as prefixes, without duplicates."""
         hosts = frozenset(map(ip_network, self.controller | self.name_servers))
         v4 = (it for it in self.networks | hosts if isinstance(it, IPv4Network))
         v6 = (it for it in self.networks | hosts if isinstance(it, IPv6Network))
@@ -60,9 +60,9 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class LocalNetwork:
-    """A network that the main routing table leads to over `device`, without the default routes. `index` is the device's.
+    """A route of the main routing table over `device`, not a default route. `index`: the device's interface index.
 
-    `own`: this computer made the network itself, and it is on link.
+    `own`: an on-link network that this computer created.
     """
 
     prefix: Network
@@ -78,7 +78,7 @@ def is_public(prefix: Network) -> bool:
 
 
 def check_public_space(prefixes: Iterable[Network]) -> None:
-    """Checks the prefixes of all organisations together against MOST_PUBLIC. Raises CulvertError CONTROLLER_INVALID."""
+    """Check the prefixes of all organisations together against MOST_PUBLIC. Raises CulvertError CONTROLLER_INVALID."""
     public = [prefix for prefix in prefixes if is_public(prefix)]
     v4 = collapse_addresses(it for it in public if isinstance(it, IPv4Network))
     v6 = collapse_addresses(it for it in public if isinstance(it, IPv6Network))
@@ -104,7 +104,7 @@ def check_prefixes(prefixes: Iterable[Network]) -> None:
 
 
 def check_host(address: Address) -> None:
-    """An address of a gateway, or one that is given to this computer. Raises CulvertError CONTROLLER_INVALID."""
+    """Check a gateway's address or an inner address. Raises CulvertError CONTROLLER_INVALID."""
     if any(address in other for other in _NOBODYS):
         raise _invalid(Phrase("{address} is no address of a computer", address=address))
 
@@ -131,7 +131,7 @@ def check_collisions(prefixes: Iterable[Network], here: Surroundings) -> None:
 
 
 def apart(prefixes: Iterable[Network], taken: Iterable[Network]) -> list[Network]:
-    """The prefixes without what is taken."""
+    """The prefixes, without the parts in `taken`."""
     left = list(prefixes)
     for one in taken:
         left = [part for it in left for part in _around(it, one)]

@@ -1,4 +1,4 @@
-"""The time line of each demand for a tunnel: what a person waited for, step by step."""
+"""Time lines of demands for tunnels: when each step happened while a person waited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ StepName = Literal["query", "txt", "request", "decided", "programmed", "reply", 
 
 @dataclass(slots=True)
 class Click:
-    """`steps` are `now` values, in seconds."""
+    """`steps`: `now` values by step, in seconds."""
 
     fqdn: str
     steps: dict[StepName, float] = field(default_factory=dict)
@@ -27,26 +27,26 @@ class Click:
 
 
 class Clicks:
-    """The newest time lines. One line for a name at a time; it ends with a release or an error."""
+    """The newest time lines. A name has at most one running line, which ends with a release or an error."""
 
     def __init__(self) -> None:
         self._running: dict[str, Click] = {}
         self._shown: deque[Click] = deque(maxlen=KEPT)
 
     def step(self, fqdn: str, name: StepName, at: float, *, starts: bool = False) -> None:
-        """Note the first time that a step happens. Only `starts` begins a line."""
+        """Note the first occurrence of a step. Only a step with `starts` begins a line."""
         click = self._running.get(fqdn)
         if click is None:
             if not starts:
                 return
             click = self._running[fqdn] = Click(fqdn)
         click.steps.setdefault(name, at)
-        # A name that turns out to need no tunnel never asks for one, and leaves no line.
+        # Show a line only from the request on: a name that needs no tunnel has no request.
         if name == "request" and click not in self._shown:
             self._shown.appendleft(click)
 
     def goes_on_as(self, fqdn: str, name: str) -> None:
-        """The line of a name that stands for another one is that of the other's tunnel. It shows the asked name."""
+        """Continue an alias's line as the line of its tunnel's `name`; the line still shows the alias."""
         if fqdn != name and (click := self._running.pop(fqdn, None)) is not None:
             self._running.setdefault(name, click)
 

@@ -1,4 +1,4 @@
-"""The whole client without its sockets: what comes in from DNS, the controller, the datapath and the person meets here.
+"""The whole client without its sockets: it handles the events of DNS, controller, datapath and person.
 
 QueryHeld, TxtAnswered ─► Holds ──Demanded──► Machine (one per name) ──► Call (controller)
                             ▲                    │        │
@@ -66,17 +66,17 @@ from culvert_client.core.tunnel.machine import Machine
 from culvert_client.core.tunnel.machines import held_tunnels, name_of
 from culvert_client.core.tunnel.states import Closed, Closing, Opening
 
-# The controller shuts this device out: its tunnels are gone on the gateways.
+# The controller refuses this device: its tunnels on the gateways are closed.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
 _OPENED_AGAIN = frozenset({Reason.SA_LOST, Reason.TUN_LOST})
 
 
 class Client:
-    """`profile` is the last one known: its prefixes are blocked before the controller answers.
+    """`profile`: the last known one, whose prefixes are blocked before the controller answers.
 
-    `leftovers` are tunnels that a run before this one did not close: they are closed first, because the keys that it
-    used must never be used again (RFC 8221). `paused_until` in Unix seconds, 0 when not paused: no tunnel is opened, names
-    pass without waiting, and what is protected stays blocked.
+    `leftovers`: tunnels that an earlier run did not close. They are closed first, because keys must not be used again
+    after a restart (RFC 8221). `paused_until`: Unix seconds, 0 without a pause. During a pause no tunnel opens, DNS
+    answers do not wait, and protected prefixes stay blocked.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Client:
         self.gateway = gateway
         self.paused_until = paused_until
         self.controller_error: CulvertError | None = None
-        # By path: files that cannot be read and close something, and what else is wrong with files, until they are written.
+        # By path, until the file is written: unreadable files that block something, and other faults of files.
         self.unreadable: dict[str, CulvertError] = {}
         self.file_warnings: dict[str, CulvertError] = {}
         self.connected = False
@@ -106,7 +106,7 @@ class Client:
         }
         self._holds = Holds(passing=paused_until != 0)
         self._triggers = Triggers()
-        # By tunnel: the name that a program asked for, where it is another one.
+        # By tunnel: the alias that a program asked for.
         self._asked_as: dict[str, str] = {}
         self._faults = Faults()
         self._applies = Applies()
@@ -118,29 +118,29 @@ class Client:
 
     @property
     def last_fault(self) -> Fault | None:
-        """The newest refusal or fault that nothing has cured since; while the controller is away, why it is."""
+        """The newest refusal or fault that has not ended; while the controller is unreachable, the cause of that."""
         away = self._faults.of(CONTROLLER) if not self.connected else None
         return away or self._faults.newest
 
     @property
     def needs_late_renewal(self) -> bool:
-        """Whether this computer's certificate has expired, and a code renews it."""
+        """Whether this computer's certificate has expired and a code can renew it."""
         error = self.controller_error
         return error is not None and error.reason is Reason.CERTIFICATE_EXPIRED
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is left to close or to apply."""
+        """Whether all tunnels are closed and the datapath is up to date."""
         return not self.machines and self.is_applied
 
     @property
     def is_applied(self) -> bool:
-        """Whether the datapath has done all that it was told."""
+        """Whether the datapath has applied the newest desired state."""
         return self._applies.are_done
 
     @property
     def is_told(self) -> bool:
-        """Whether the controller has said what is protected, or why it says nothing; and the datapath has it."""
+        """Whether the datapath has applied the controller's profile, or the controller has given an error instead."""
         return (self.connected or self.controller_error is not None) and self.is_applied
 
     def is_open(self, fqdn: str) -> bool:
@@ -149,19 +149,19 @@ class Client:
         return machine is not None and machine.is_up
 
     def asks_controller_first(self, fqdn: str) -> bool:
-        """Whether a query goes to the name server after the call to the controller, which takes longer; TXT, too.
+        """Whether the controller is called before the query and TXT go to the name server, because the call takes longer.
 
-        Where the tunnel is up nothing is asked of the controller, and the name server is all that the query waits for.
+        If the tunnel is up, the controller is not called, and the query waits only for the name server.
         """
         return not self.is_open(fqdn)
 
     def is_silent(self, fqdn: str) -> bool:
-        """Whether the name's tunnel is up and its gateway does not answer, or not to packets of a useful length."""
+        """Whether the name's tunnel is up but its gateway does not answer, or answers only short packets."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         return machine is not None and self._silences.is_unusable(machine)
 
     def is_unproven(self, fqdn: str) -> bool:
-        """Whether the name's tunnel is up, and whether its gateway answers is not known yet."""
+        """Whether the name's tunnel is up but its gateway has not answered yet."""
         machine = self.machines.get(self.profile.tunnel_of(fqdn))
         if machine is None or machine.carried is None or not machine.is_up:
             return False
@@ -173,11 +173,11 @@ class Client:
         return self._silences.error(fqdn, machine) if machine is not None else None
 
     def doubtful_gateways(self, now: float) -> frozenset[str]:
-        """To be asked whether they answer."""
+        """The gateways to probe now."""
         return self._silences.doubtful(self.machines, self.profile, now)
 
     def files_kept(self, path: str | None = None) -> None:
-        """A file of the state directory was written, with its copy; None means all of them."""
+        """Forget faults of a state file that was written with its copy; None: of all files."""
         for faults in (self.unreadable, self.file_warnings):
             for known in list(faults):
                 if path is None or known.removesuffix(".copy") == path:
@@ -280,7 +280,7 @@ class Client:
             case Enrolled():
                 return self._forget(now)
             case Left():
-                # Queries that still wait for this organisation get no answer.
+                # End all held queries of this organisation with an error.
                 commands = [*self._forget(now), *self._follow(self._holds.expire(float("inf")), now)]
                 self.profile = Profile()
                 self.files_kept()
@@ -331,7 +331,7 @@ class Client:
         return self._demand(request, fqdn, now)
 
     def _demand(self, demander: tunnel.Demander, fqdn: str, now: float, asked: str = "") -> list[Command]:
-        """`asked` stands for the tunnel's name."""
+        """`asked`: an alias of the tunnel's name, or empty."""
         if self._stopping or self.paused_until:
             reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
             return self._refuse(fqdn, frozenset({demander}), CulvertError(reason), now)
@@ -366,14 +366,14 @@ class Client:
                 case HoldFailed(query, fqdn, error, carrier):
                     name = self.profile.tunnel_of(carrier)
                     self._faults.note(name, error, now)
-                    # A browser asks three questions (A, AAAA, HTTPS): another one may still be answered.
+                    # A browser queries A, AAAA and HTTPS: another query may still be answered.
                     if not self._waits(name):
                         self.clicks.end(name, error)
                     commands.append(Fail(query, fqdn, error))
         return commands
 
     def _waits(self, name: str) -> bool:
-        """Whether an answer is held for the tunnel of that name."""
+        """Whether a held answer waits for the tunnel of that name."""
         return any(self.profile.tunnel_of(fqdn) == name for fqdn in self._holds.carriers())
 
     def _release(self, fqdn: str, demanders: frozenset[tunnel.Demander], now: float) -> list[Command]:
@@ -449,7 +449,7 @@ class Client:
         return commands + self._to_tunnel(ended.fqdn, ended.event, now)
 
     def _end_others(self, fqdn: str, tunnel_id: TunnelId, now: float) -> list[Command]:
-        """A name that was opened before its resource was known: the same tunnel has a newer pair now, under this name."""
+        """End other names' machines for this tunnel: a name opened before its resource was known has the same tunnel."""
         others = [
             name for name, held in held_tunnels(self.machines).items() if held == tunnel_id and name != fqdn
         ]
@@ -464,15 +464,15 @@ class Client:
             return []
         if fqdn is not None:
             self._faults.note(fqdn, error, now)
-        # A name that is still opening may learn its tunnel's id only after this.
+        # Send it to all machines: one that is still opening does not know its tunnel's id yet.
         commands = self._to_tunnels(lost, now)
         if fqdn is not None and was_up and error.reason in _OPENED_AGAIN and not self._stopping:
-            # The person did not close it: a server may go on sending to a program that only listens.
+            # Open it again at once: a program that only listens would not cause a demand.
             commands += self._demand(tunnel.Trigger.TUNNEL_LOST, fqdn, now)
         return commands
 
     def _woke(self, seconds: float, now: float) -> list[Command]:
-        """Closes what would have been idle meanwhile. What became of the other tunnels is not known: opens them again."""
+        """Close tunnels whose idle time has passed in the sleep, and open the others again, whose state is unknown."""
         commands: list[Command] = []
         for fqdn, machine in list(self.machines.items()):
             if (carried := machine.carried) is None or not machine.is_up:
@@ -487,7 +487,7 @@ class Client:
     def _sa_worn(self, tunnel_id: TunnelId, spi: int, now: float) -> list[Command]:
         fqdn = name_of(self.machines, tunnel_id)
         carried = self.machines[fqdn].carried if fqdn is not None else None
-        # An SA of the pair before is on its way out.
+        # Ignore SAs of the old pair, which drain.
         if carried is None or spi not in (carried.pair.inbound.spi, carried.pair.outbound.spi):
             return []
         return self._to_tunnels(tunnel.SoftLimit(tunnel_id, carried.pair.generation), now, fqdn)
@@ -506,12 +506,12 @@ class Client:
     def _forget(self, now: float) -> list[Command]:
         error = CulvertError(Reason.CLOSED_BY_USER)
         commands = [*self._all_lost(error, now), self._paused(0)]
-        # Protected prefixes stay blocked until the new profile says otherwise.
+        # Protected prefixes stay blocked until the new profile arrives.
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
         self.connected, self.controller_error, self._faults = False, None, Faults()
         for fqdn, machine in self.machines.items():
-            # Their calls went with the connection: no answer will come.
+            # The connection is closed, so their calls get no answer.
             if isinstance(machine.state, Opening):
                 commands += self._refuse(fqdn, machine.state.waiting, error, now)
         self.machines.clear()

@@ -1,4 +1,4 @@
-"""Events of the client as a whole, and the commands that it gives in return. `client.py` says which leads to which."""
+"""The events of the client as a whole, and its commands. `client.py` maps events to commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from culvert_client.core.tunnel import events as tunnel
 
 @dataclass(frozen=True, slots=True)
 class QueryHeld:
-    """A query for A, AAAA or HTTPS of a managed name. It is being forwarded; its answer waits."""
+    """A query for A, AAAA or HTTPS of a managed name. It is forwarded, and its answer is held."""
 
     query: tunnel.QueryId
     fqdn: str
@@ -23,8 +23,8 @@ class QueryHeld:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamAnswered:
-    """`addresses` None: the name server was silent, or what it said is malformed. `aliases`: the names that the asked one
-    stands for, in order (RFC 1035 section 3.6.2)."""
+    """`addresses` None: no answer, or a malformed one. `aliases`: the targets of the asked name's CNAME and DNAME records,
+    in order (RFC 1035 section 3.6.2)."""
 
     query: tunnel.QueryId
     addresses: frozenset[Address] | None
@@ -33,7 +33,7 @@ class UpstreamAnswered:
 
 @dataclass(frozen=True, slots=True)
 class TxtAnswered:
-    """`marked`: the name with the mark, `fqdn` or one that it stands for; empty when there is none."""
+    """`marked`: the name with the mark, `fqdn` or one of its aliases' targets; empty without a mark."""
 
     fqdn: str
     marked: str
@@ -41,14 +41,14 @@ class TxtAnswered:
 
 @dataclass(frozen=True, slots=True)
 class NameSeen:
-    """A program has asked another name server for A, AAAA or HTTPS of this name."""
+    """A program has queried another name server for A, AAAA or HTTPS of this name."""
 
     fqdn: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSeen:
-    """Another name server's answer to a program. `aliases` as of UpstreamAnswered."""
+    """Another name server's answer to a program. `aliases`: as of UpstreamAnswered."""
 
     fqdn: str
     addresses: frozenset[Address]
@@ -64,7 +64,7 @@ class PacketTrapped:
 
 @dataclass(frozen=True, slots=True)
 class OpenRequested:
-    """A person asks for a resource or a name; Settle with the same number answers."""
+    """A person requests a resource or a name. The answer is a Settle with the same number."""
 
     request: tunnel.RequestId
     name: str
@@ -72,14 +72,14 @@ class OpenRequested:
 
 @dataclass(frozen=True, slots=True)
 class GatewaySelected:
-    """Empty: the controller chooses."""
+    """The person pinned a gateway; empty: the controller chooses."""
 
     gateway: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """The answer to a Call. A stale one is dropped."""
+    """The answer to a Call. Stale answers are dropped."""
 
     fqdn: str
     event: tunnel.TunnelOpened | tunnel.Renewed | tunnel.Activated | tunnel.CloseDone | tunnel.Failed
@@ -98,7 +98,7 @@ class ProfileReceived:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsAnswered:
-    """The person has answered about the last profile's public prefixes; `profile` is the result."""
+    """The person has agreed to or declined public prefixes of the last profile; `profile`: the result."""
 
     profile: Profile
 
@@ -110,7 +110,7 @@ class ControllerLost:
 
 @dataclass(frozen=True, slots=True)
 class SoftLimitReached:
-    """This side's datapath tells that an SA comes near a limit of packets or bytes."""
+    """This computer's datapath reports that an SA has reached a soft limit of packets or bytes."""
 
     tunnel_id: TunnelId
     spi: int
@@ -118,14 +118,14 @@ class SoftLimitReached:
 
 @dataclass(frozen=True, slots=True)
 class CodeProven:
-    """Unix seconds."""
+    """`valid_until`: Unix seconds."""
 
     valid_until: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The datapath's counts; drops by cause. `all_drops` has those that belong to no tunnel, too."""
+    """The datapath's counters; drops by cause. `all_drops` includes drops without a tunnel."""
 
     usage: Mapping[TunnelId, Usage]
     drops: Mapping[TunnelId, Mapping[str, int]]
@@ -134,8 +134,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class GatewaysAsked:
-    """The gateways that have answered, and those that have not. `pinged`: those of the silent ones that answer outside of
-    their tunnels, where an answer through a tunnel was to be had."""
+    """The gateways that have answered a probe, and those that have not. `pinged`: silent gateways that answer pings outside
+    of their tunnels, although they should answer through a tunnel."""
 
     answered: frozenset[str]
     silent: frozenset[str]
@@ -144,7 +144,7 @@ class GatewaysAsked:
 
 @dataclass(frozen=True, slots=True)
 class PathsMeasured:
-    """Bytes of the longest IP packet to send to each gateway's outer address; where even that is too long (path_mtu.py)."""
+    """The path MTU in bytes to each gateway's outer address, and the addresses with a narrow path (path_mtu.py)."""
 
     mtus: Mapping[Address, int]
     narrow: frozenset[Address]
@@ -152,29 +152,29 @@ class PathsMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """This computer is somewhere else."""
+    """This computer has moved to another network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Woke:
-    """This computer has slept for that long, in seconds. The clock of `now` stood still meanwhile."""
+    """This computer has slept for `seconds`, in which the clock of `now` stood still."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """This computer has another identity now: nothing of the one before is valid."""
+    """This computer has a new identity, so all state of the former one is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """This computer has no such identity any more: nothing of it is needed, or protected."""
+    """This computer has left the organisation: nothing of it is protected any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PauseRequested:
-    """Until when, in Unix seconds."""
+    """`until`: Unix seconds."""
 
     until: int
 
@@ -193,18 +193,18 @@ Event = (
     QueryHeld | UpstreamAnswered | TxtAnswered | NameSeen | AnswerSeen | PacketTrapped | OpenRequested | GatewaySelected
     | CallEnded | Applied | ProfileReceived | ClaimsAnswered | ControllerLost | SoftLimitReached | CodeProven | Measured
     | GatewaysAsked | PathsMeasured | Moved | Woke | Enrolled | Left | PauseRequested | PauseEnded | Stopping
-    # Events of tunnels, as their machines take them.
+    # Events that are passed on to the tunnels' machines.
     | tunnel.ClosedByController | tunnel.GatewayMoved | tunnel.SoftLimit | tunnel.CloseRequested | tunnel.Tick
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The datapath as it shall be. Traffic to `blocked` that no tunnel carries goes nowhere.
+    """The desired state of the datapath. Packets to `blocked` that no tunnel carries are dropped.
 
-    `closed` are tunnels that may be opened again: their inner addresses stay this computer's own, for the sockets that
-    programs keep. `sources` are the same for tunnels that were not open yet; a closed tunnel counts before them.
-    `on_link` are networks of this computer's own inside `blocked`, reachable in clear.
+    `closed`: closed tunnels, whose inner addresses stay local for the sockets that programs keep open. `sources`: the
+    inner addresses of tunnels that were never open; `closed` takes precedence. `on_link`: this computer's own networks
+    inside `blocked`, which stay reachable in clear.
     """
 
     blocked: frozenset[Network] = frozenset()
@@ -221,7 +221,7 @@ class AskTxt:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Release the answer, without the addresses in `without`; `error` says why they are left out."""
+    """Release the answer without the addresses in `without`; `error`: the reason for the omission."""
 
     query: tunnel.QueryId
     without: frozenset[Address] = frozenset()
@@ -237,8 +237,8 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Ask the controller. `gateway` is the one that the person pinned. `asked`: the name that a program asked for, where it
-    is another one that stands for `fqdn`."""
+    """Call the controller. `gateway`: pinned by the person, or empty. `asked`: the alias of `fqdn` that a program asked
+    for."""
 
     fqdn: str
     gateway: str
@@ -254,7 +254,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The answer to OpenRequested: the name whose tunnel is up, or why there is none."""
+    """The answer to OpenRequested: the name whose tunnel is up, or an error."""
 
     request: tunnel.RequestId
     fqdn: str
@@ -263,7 +263,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class KeepTunnels:
-    """Remember which tunnels the controller holds for this device, so that a crash leaves none behind."""
+    """Store the tunnels that the controller has for this device, so that they can be closed after a crash."""
 
     tunnels: Mapping[str, TunnelId]
 
@@ -275,7 +275,7 @@ class KeepGateway:
 
 @dataclass(frozen=True, slots=True)
 class KeepPause:
-    """Remember until when, in Unix seconds, and send PauseEnded then. 0: there is no pause."""
+    """Store the end of the pause in Unix seconds, and send PauseEnded then. 0: no pause."""
 
     until: int
 

@@ -1,8 +1,8 @@
-"""The public networks that an organisation may carry: those in root's settings, and those that a person agreed to. Pure.
+"""The consent to public networks: an organisation may carry those in root's settings and those a person agreed to.
 
 offered by the controller ─┬─ private, or agreed to ───► protected
-                           ├─ public, without an answer ► awaiting: as if the controller had not named it
-                           └─ public, declined ─────────► declined: the same, and the person is not asked again
+                           ├─ public, without an answer ► awaiting: not carried, and the person is asked
+                           └─ public, declined ─────────► declined: not carried, and the person is not asked again
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from culvert_client.core.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """`agreed` and `declined` are the person's answers, `allowed` are root's settings. Each covers prefixes inside it."""
+    """`agreed`, `declined`: the person's answers; `allowed`: root's settings. A prefix covers all prefixes inside it."""
 
     agreed: frozenset[Network] = frozenset()
     declined: frozenset[Network] = frozenset()
@@ -30,7 +30,7 @@ class Consent:
         return not is_public(prefix) or any(holds(it, prefix) for it in (*self.agreed, *self.allowed))
 
     def answered(self, prefixes: Iterable[Network], *, agreed: bool) -> Consent:
-        """The answers with one more, for these prefixes and all inside them. A no to a part ends the yes to the whole."""
+        """The consent with an answer for these prefixes and all inside. Declining a part ends agreement to the whole."""
         wanted = frozenset(prefixes)
         yes = frozenset(it for it in self.agreed if not any(holds(other, it) for other in wanted))
         no = frozenset(it for it in self.declined if not any(holds(other, it) for other in wanted))
@@ -40,7 +40,7 @@ class Consent:
         return replace(self, agreed=yes, declined=no | wanted)
 
     def applied(self, profile: Profile) -> Profile:
-        """The profile with only permitted prefixes as protected; other offered prefixes are `awaiting` or `declined`."""
+        """The profile with permitted prefixes as protected, and the other offered prefixes as `awaiting` or `declined`."""
         offered = profile.offered
         refused = [it for it in offered if not self.permits(it)]
         declined = tuple(it for it in refused if any(holds(no, it) for no in self.declined))
@@ -52,9 +52,9 @@ class Consent:
         )
 
     def missing(self, tunnel: Tunnel) -> list[Network]:
-        """The tunnel's prefixes, and this computer's addresses in it, that are public and not agreed to.
+        """The tunnel's public prefixes and inner addresses without the person's agreement.
 
-        A public inner address would hide a host of the Internet, as a prefix would.
+        A public inner address hides a host of the Internet, as a prefix does.
         """
         wanted = [*tunnel.remote_prefixes, *map(ip_network, tunnel.inner_addresses)]
         return [it for it in wanted if not self.permits(it)]
@@ -66,5 +66,5 @@ class Consent:
 
 
 def already_agreed(profile: Profile) -> Consent:
-    """The answers of an enrolment that was made before persons were asked: all public prefixes that it has."""
+    """The consent of an enrolment from before the question existed: all of its public prefixes."""
     return Consent(agreed=frozenset(filter(is_public, profile.offered)))

@@ -21,7 +21,7 @@ from culvert_client.core.tunnel.machine import Machine
 
 class DesiredTunnels:
     def __init__(self) -> None:
-        # Each name's last tunnel, as long as the profile has the name and the gateway.
+        # Each name's last tunnel, while the profile has the name and the gateway.
         self._last: dict[str, Tunnel] = {}
         self._sources = SourceAddresses()
 
@@ -37,7 +37,7 @@ class DesiredTunnels:
             for fqdn, it in last.items()
             if profile.knows(fqdn)
             and it.gateway in addresses
-            # The controller may give others there by now.
+            # Not if the controller has assigned other addresses there since.
             and (not addresses[it.gateway] or set(it.inner_addresses) <= set(addresses[it.gateway]))
         }
         closed = (it for fqdn, it in self._last.items() if fqdn not in found)

@@ -1,8 +1,8 @@
-"""Changes an answer before it is passed on: addresses that no tunnel carries, or that belong to other hosts, are left out.
-Where the name server has no right address of a resource, the controller's take its place.
+"""Filters DNS answers: removes addresses that no tunnel carries or that belong to other hosts. If the name server has no
+correct address of a resource, the controller's addresses replace its answer.
 
-The rest of the answer stays. One family or one address must not take the name from programs that use another one: musl's
-resolver gives a name up when one of its two queries, A and AAAA, fails.
+The rest of the answer stays, so that one unusable family or address does not make the name unusable: musl's resolver
+gives a name up when one of its two queries, A and AAAA, fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HEADER_SIZE, _RECORD_SIZE = 12, 10
 # RFC 1035 section 4.1.4: a pointer to the first byte behind the header. RFC 6891 section 6.1.2.
 _POINTS_TO_QUESTION, _OPT = b"\xc0\x0c", b"\0\0\x29"
 _OF_MESSAGES = frozenset({RdataType.OPT, RdataType.TSIG, RdataType.SIG})
-# Their owner is above the names that they are about, or beside them: RFC 2308, 4035, 5155, 6672.
+# Records whose owner is not the asked name but above or beside it: RFC 2308, 4035, 5155, 6672.
 _OF_WHOLE_ZONES = frozenset(
     {
         RdataType.SOA,
@@ -57,16 +57,15 @@ _OF_WHOLE_ZONES = frozenset(
         RdataType.DNAME,
     }
 )
-# Our tunable, in seconds: for so long programs keep an address that the controller gave in place of the name server.
+# Our tunable, in seconds: the TTL of addresses that come from the controller.
 _PROFILE_TTL = 30
 _HINTS = frozenset({ParamKey.IPV4HINT, ParamKey.IPV6HINT})
-# RFC 9460: their owner names the service, and their target the host.
+# RFC 9460: the owner is the service's name, the target the host's.
 _SERVICES = frozenset({RdataType.HTTPS, RdataType.SVCB})
 
 
 def screened(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
-    """The answer for a name outside of the zones, without protected addresses: a web page of that name would reach the
-    intranet."""
+    """The answer for a name outside of the zones, without protected addresses, against DNS rebinding."""
     addresses = addresses_in(reply)
     if addresses is None:
         return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=fqdn)
@@ -78,11 +77,11 @@ def screened(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
 
 
 def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
-    """The answer without records that nobody asked for of names on the other side of the managed zones' border: a cache
-    behind the stub would take them for those names' own (RFC 2181 section 5.4.1).
+    """The answer without unasked records of names on the other side of the managed zones' border: a cache behind the stub
+    would store them (RFC 2181 section 5.4.1).
 
-    An answer for a name outside of the zones has no record of a name inside, not even where an alias leads there. None
-    when such records cannot be taken out.
+    An answer for a name outside of the zones keeps no record of a name inside, not even the target of an alias. None
+    if such records cannot be removed.
     """
     if _is_about_one_name(reply) or (asked := question_of(reply)) is None:
         return reply
@@ -110,8 +109,8 @@ def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
 
 
 def _is_about_one_name(reply: bytes) -> bool:
-    """Whether each record points to the question for its name, as in most answers, or is OPT. Other answers are read name
-    by name, which takes longer."""
+    """Whether each record's name is a pointer to the question, as in most answers, or the record is OPT. A fast check;
+    other answers are parsed name by name."""
     asked = question_bytes(reply)
     at, counts = _HEADER_SIZE + len(asked or b""), struct.unpack_from("!HHH", reply, 6)
     for _ in range(sum(counts) if asked else 0):
@@ -126,7 +125,7 @@ def _is_about_one_name(reply: bytes) -> bool:
 
 
 def _owners(reply: bytes) -> Iterator[tuple[dns.name.Name, int]]:
-    """Each record's name and type. Raises MALFORMED."""
+    """Each record's name and type. Raises an error in MALFORMED."""
     parser: Any = dns.wire.Parser(reply)
     _, _, questions, *counts = parser.get_struct("!HHHHHH")
     for _ in range(questions):
@@ -142,12 +141,11 @@ def _owners(reply: bytes) -> Iterator[tuple[dns.name.Name, int]]:
 def corrected(
     query: bytes, found: Found | None, known: Collection[Address], profile: Profile
 ) -> bytes | None:
-    """The answer to a query for A or AAAA with the addresses that the controller gave for the name. None when the name
-    server's answer stays: it leads into the intranet, where the resource may have more addresses, or there is none of the
-    family.
+    """The answer to a query for A or AAAA with the controller's addresses of the name. None if the name server's answer
+    stays, because it leads into the intranet or the controller has no address of the family.
 
-    `found` is None without an answer. Many home routers remove private addresses from answers (protection from DNS
-    rebinding), and other networks invent addresses, or do not know the zone.
+    `found`: None without an answer. Needed because many home routers remove private addresses from answers (protection
+    from DNS rebinding), and other networks invent addresses or do not know the zone.
     """
     question = question_of(query)
     if question is None or question.rdclass != dns.rdataclass.IN:
@@ -162,7 +160,7 @@ def corrected(
 
 
 def detached(reply: bytes) -> bytes | None:
-    """The answer without addresses in its additional section. None when malformed."""
+    """The answer without addresses in its additional section. None if malformed."""
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
         kept = [it for it in message.additional if it.rdtype not in WITH_ADDRESSES]
@@ -175,10 +173,10 @@ def detached(reply: bytes) -> bytes | None:
 
 
 def with_own_addresses(reply: bytes, names: Collection[str]) -> bytes | None:
-    """The answer to HTTPS, SVCB or ANY for the first of these names, which stands for the others, without the addresses of
-    other hosts: programs resolve the hosts that it names (RFC 9460 section 3), and those answers are held on their own.
+    """The answer to HTTPS, SVCB or ANY without addresses of hosts other than `names` (the asked name and its aliases'
+    targets). Programs resolve other hosts themselves (RFC 9460 section 3), and those answers are held too.
 
-    None when malformed.
+    None if malformed.
     """
     names = {*names, ""}
     try:
@@ -198,15 +196,15 @@ def with_own_addresses(reply: bytes, names: Collection[str]) -> bytes | None:
 
 
 def _of_host(rdata: Any, names: Collection[str]) -> Any:
-    """The record, without hints when its host has none of these names."""
+    """The record, without hints unless its host is one of these names."""
     is_service = rdata.rdtype in _SERVICES and rdata.rdclass == dns.rdataclass.IN
     return _hinting(rdata, set()) if is_service and canonical(rdata.target.to_text()) not in names else rdata
 
 
 def without(reply: bytes, addresses: Collection[Address], error: CulvertError | None = None) -> bytes | None:
-    """The answer without the records and hints of these addresses. An asker that speaks EDNS is told why (RFC 8914).
+    """The answer without the records and hints of these addresses, with the reason if the query has EDNS (RFC 8914).
 
-    None when malformed.
+    None if malformed.
     """
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
@@ -217,7 +215,7 @@ def without(reply: bytes, addresses: Collection[Address], error: CulvertError | 
         left = _rewritten(reply, message, answer, additional, error)
     except MALFORMED:
         return None
-    # An answer that is read here in another way than above fails closed.
+    # Check the result with the other parser, so that a difference between the parsers fails closed.
     remaining = addresses_in(left)
     return left if remaining is not None and remaining.isdisjoint(addresses) else None
 
@@ -235,7 +233,7 @@ def _avoiding(rdata: Any, addresses: Collection[Address]) -> Any:
 
 
 def _hinting(rdata: Any, addresses: Collection[Address]) -> Any:
-    """The record with those of its hints alone. None when programs must have the others (RFC 9460 section 8)."""
+    """The record with only those of its hints that are in `addresses`. None if others are mandatory (RFC 9460 § 8)."""
     if hints_of(rdata).issubset(addresses):
         return rdata
     params: dict[Any, Any] = {}
@@ -262,11 +260,11 @@ def _rewritten(
     additional: _Records,
     error: CulvertError | None = None,
 ) -> bytes:
-    """The message with these records of its record sets, None among them left out; `reply` when they are all of them."""
+    """The message with only these records of its record sets; unchanged if these are all records."""
     changed = {(it.name, it.rdtype) for it, records in (*answer, *additional) if _records(it) != records}
     if not changed and len(additional) == len(message.additional):
         return reply
-    # A signature does not fit what was changed; AD speaks of the whole answer (RFC 4035 section 3.2.3).
+    # Remove signatures of changed record sets, and the AD flag, which is about the whole answer (RFC 4035 section 3.2.3).
     message.answer, message.additional = (
         [
             dns.rrset.from_rdata_list(it.name, it.ttl, kept)

@@ -1,4 +1,4 @@
-"""Reads DNS as it passes by on this computer's interfaces (RFC 791, 768, 8200, 1035). Hostile bytes end in None."""
+"""Reads DNS packets on this computer's interfaces (RFC 791, 768, 8200, 1035). Malformed packets give None."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _Asked = tuple[bytes, int, int, str]
 
 
 class DnsWatch:
-    """Believes answers to queries that it saw leave, each once."""
+    """Accepts only answers to queries that it saw leave, one answer for each."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[_Asked, None] = OrderedDict()
 
     def passed(self, packet: bytes, *, leaves: bool) -> NameSeen | AnswerSeen | None:
-        """The name or answer in an IP packet that leaves this computer, or came to it."""
+        """The query or answer in an IP packet. `leaves`: the packet leaves this computer."""
         datagram = _datagram(packet)
         if datagram is None:
             return None

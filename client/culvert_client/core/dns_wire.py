@@ -1,4 +1,5 @@
-"""Reads DNS messages as far as the decisions need it (RFC 1035, 6891, 8914, 9460). Hostile bytes end in a value."""
+"""Reads and writes the parts of DNS messages that the decisions need (RFC 1035, 6891, 8914, 9460). Malformed messages give
+a value, not an exception."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ from culvert_proto.dns_name import canonical
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
 
-# Firefox asks this name before it goes around the system's resolver; NXDOMAIN keeps it with us.
+# Firefox queries this name before it uses DNS over HTTPS; NXDOMAIN makes it use the system's resolver.
 CANARY = "use-application-dns.net"
-# Systems and browsers look below it for another way to their resolver, as TLS (RFC 9462 section 4). The stub has none, and
-# the name server's would lead past the stub. Each name of the zone has NODATA, and no query is passed on (section 6.4).
+# Below this zone systems and browsers look for encrypted access to their resolver (RFC 9462 section 4). The stub has none,
+# and the name server's would bypass the stub: all names of the zone have NODATA, and no query is forwarded (section 6.4).
 DESIGNATED = "resolver.arpa"
 OWN_SIZE = 1232
-"""Bytes of a UDP answer that no network fragments: IPv6's least MTU less the headers (DNS flag day 2020)."""
+"""Bytes of a UDP answer that no network fragments: IPv6's minimum MTU without headers (DNS flag day 2020)."""
 TXT_MARK = b"ipsec-tunneling:yes"
 
 
@@ -56,7 +57,7 @@ class Treatment(enum.Enum):
 _T = dns.rdatatype
 # A type that is not listed is DETACHED: SRV, MX, NAPTR, NS, CNAME, DNAME, and future types.
 _TREATMENTS: dict[int, Treatment] = {
-    # RFC 9460 section 3: browsers ask for HTTPS beside A and AAAA, other programs for SVCB. ANY may bring each of these.
+    # RFC 9460 section 3: browsers query HTTPS beside A and AAAA, other programs SVCB. ANY may return all of these.
     **dict.fromkeys((_T.A, _T.AAAA, _T.HTTPS, _T.SVCB, _T.ANY), Treatment.HELD),
     # Texts, keys and signatures.
     **dict.fromkeys(
@@ -93,10 +94,10 @@ _ECHOED = 0x7900
 # RFC 1035 sections 4.1.2 and 4.2.1.
 _TYPE_CLASS = struct.Struct("!HH")
 _TYPE_AND_CLASS = _TYPE_CLASS.size
-# Labels whose text is their bytes.
+# Labels without escapes in their text form.
 _PLAIN = re.compile(rb"[0-9A-Za-z_-]+")
 _ALWAYS_FITS = 512
-# Errors that dnspython raises on bytes that are no message; the last three escape from rdata of rare types.
+# dnspython's errors for malformed messages; the last three come from rdata of rare types.
 MALFORMED = (dns.exception.DNSException, ValueError, struct.error, IndexError)
 
 
@@ -106,21 +107,21 @@ class QueryKind(enum.Enum):
     DROP = enum.auto()
     FORMAT_ERROR = enum.auto()
     NOT_IMPLEMENTED = enum.auto()
-    # Answered with NXDOMAIN: Firefox's canary, and what the stub alone has names below.
+    # Answered with NXDOMAIN: Firefox's canary and the names below it.
     NO_NAME = enum.auto()
     # Answered without records: DESIGNATED.
     NO_DATA = enum.auto()
     FORWARD = enum.auto()
     # As FORWARD, but the answer must have no protected address.
     SCREEN = enum.auto()
-    # As FORWARD, but the addresses of hosts that the answer names are removed.
+    # As FORWARD, but addresses in the additional section are removed.
     DETACH = enum.auto()
     HOLD = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`full` is the query for `fqdn` where the query itself is for a name without a dot (core/short_names.py)."""
+    """`full`: the query for the full name `fqdn` if the original query is for a name without a dot (short_names.py)."""
 
     kind: QueryKind
     fqdn: str = ""
@@ -128,7 +129,7 @@ class Question:
 
 
 def classify(wire: bytes, profile: Profile) -> Question:
-    """Sort a query that came to the stub."""
+    """Classify a query to the stub."""
     if len(wire) < _HEADER.size:
         return Question(QueryKind.DROP)
     _, flags, questions, *_ = _HEADER.unpack_from(wire)
@@ -166,7 +167,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
 
 @functools.lru_cache(maxsize=1024)
 def _read(asked: bytes) -> tuple[str, int, int] | None:
-    """As `_named`, of `question_bytes`. The same few are asked again and again; a flood of others must not cost much."""
+    """As `_named`, from `question_bytes`. Faster than dnspython, so that a flood of queries costs little."""
     labels, at = list[bytes](), 0
     while asked[at]:
         labels.append(asked[at + 1 : at + 1 + asked[at]])
@@ -178,7 +179,7 @@ def _read(asked: bytes) -> tuple[str, int, int] | None:
 
 
 def _named(question: dns.rrset.RRset | None) -> tuple[str, int, int] | None:
-    """The name as it is compared, class and type."""
+    """The canonical name, the class and the type."""
     if question is None:
         return None
     return canonical(question.name.to_text()), question.rdclass, question.rdtype
@@ -200,7 +201,7 @@ def answers(reply: bytes, query: bytes, query_id: int) -> bool:
     reply_id, flags, *_ = _HEADER.unpack_from(reply)
     if reply_id != query_id or not flags & _QR:
         return False
-    # Nearly all repeat it byte for byte, which needs no reading.
+    # Nearly all answers repeat the question byte for byte: compare before parsing.
     asked = question_bytes(query)
     if asked is not None and question_bytes(reply) == asked:
         return True
@@ -208,7 +209,7 @@ def answers(reply: bytes, query: bytes, query_id: int) -> bool:
 
 
 def question_bytes(message: bytes) -> bytes | None:
-    """Name, type and class of the one question; None where the name is not written out or ends too soon."""
+    """The bytes of the only question: name, type and class. None if the name is compressed or truncated."""
     at = _HEADER.size
     while at < len(message) and 0 < message[at] <= DNS_LABEL_MAX:
         at += 1 + message[at]
@@ -232,15 +233,15 @@ def is_truncated(reply: bytes) -> bool:
 
 
 def rcode_of(reply: bytes) -> int:
-    """Without the upper bits that an OPT record may add (RFC 6891 section 6.1.3)."""
+    """The RCODE, without the upper bits of an OPT record (RFC 6891 section 6.1.3)."""
     return reply[3] & 0xF
 
 
 def with_own_size(query: bytes) -> bytes:
-    """The query with an EDNS buffer of at most OWN_SIZE, as far as it has one and no signature covers it.
+    """The query with an EDNS buffer size of at most OWN_SIZE, if it has EDNS and is not signed.
 
-    The asker's buffer is for the way from here to the asker. A longer answer would come from the name server in
-    fragments, and many networks drop those.
+    The program's buffer size is meant for the path from the stub. On the path from the name server a longer answer would
+    be fragmented, and many networks drop fragments.
     """
     at = _size_at(query)
     if at is None or int.from_bytes(query[at : at + 2]) <= OWN_SIZE:
@@ -254,7 +255,7 @@ def _size_at(query: bytes) -> int | None:
         return None
     asked = question_bytes(query)
     if asked is not None and query[6:12] == b"\0\0\0\0\0\1":
-        # Nearly all queries have this one record alone.
+        # Nearly all queries have only this one record.
         at = _HEADER.size + len(asked)
         if query[at : at + 3] == _OPT and len(query) >= at + _OPT_LENGTH:
             return at + len(_OPT)
@@ -279,7 +280,7 @@ def _size_at(query: bytes) -> int | None:
 
 
 def renamed(query: bytes, name: bytes) -> bytes | None:
-    """The query for another name, which is given as the DNS has it. None where its own name is not written out."""
+    """The query with another name, in wire format. None if its own name is compressed."""
     asked = question_bytes(query)
     if asked is None:
         return None
@@ -297,8 +298,8 @@ def id_of(message: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The addresses that an answer leads to, whatever name each stands under; and the names that CNAME and DNAME records
-    lead to from the asked name, in order.
+    """`addresses`: all addresses in the answer, under any name. `aliases`: the targets of CNAME and DNAME records from the
+    asked name on, in order.
 
     `names_hosts`: the answer may name other hosts and have their addresses, because HTTPS, SVCB or ANY was asked.
     """
@@ -309,7 +310,7 @@ class Found:
 
 
 def found_in(reply: bytes) -> Found | None:
-    """None when malformed.
+    """None if malformed.
 
     For HTTPS and SVCB, hints and the additional section count too. Other records are skipped by their length, because
     parsing them would take most of the time.
@@ -343,7 +344,7 @@ def found_in(reply: bytes) -> Found | None:
 
 
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
-    """The addresses of `found_in`. None when malformed."""
+    """The addresses of `found_in`. None if malformed."""
     found = found_in(reply)
     return None if found is None else found.addresses
 
@@ -351,7 +352,7 @@ def addresses_in(reply: bytes) -> frozenset[Address] | None:
 def _followed(
     name: dns.name.Name, targets: dict[tuple[int, dns.name.Name], dns.name.Name]
 ) -> list[dns.name.Name]:
-    """The names behind an alias. It ends where the records lead back, and after MOST_ALIASES."""
+    """The chain of an alias's targets. It ends at a loop, and after MOST_ALIASES."""
     chain = [name]
     while len(chain) <= MOST_ALIASES:
         target = targets.get((_T.CNAME, name)) or _redirected(name, targets)
@@ -364,7 +365,7 @@ def _followed(
 def _redirected(
     name: dns.name.Name, targets: dict[tuple[int, dns.name.Name], dns.name.Name]
 ) -> dns.name.Name | None:
-    """As a DNAME record above the name says (RFC 6672 section 2.2)."""
+    """The name after substitution by a DNAME record above it (RFC 6672 section 2.2)."""
     for (rdtype, owner), target in targets.items():
         if rdtype == _T.DNAME and name != owner and name.is_subdomain(owner):
             try:
@@ -400,7 +401,7 @@ def query(fqdn: str, kind: str) -> bytes | None:
 
 
 def marked_in(reply: bytes) -> str | None:
-    """The name at which the answer holds the mark: the asked one, or the one that it stands for."""
+    """The name with the mark in the answer: the asked name, or its alias's target."""
     found = found_in(reply)
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
@@ -424,11 +425,11 @@ def explained(error: CulvertError) -> dns.edns.EDEOption:
 
 
 def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = None) -> bytes:
-    """An answer without data. An asker that speaks EDNS is told why (RFC 8914); others get no OPT (RFC 6891 section 7)."""
+    """An answer without data. With EDNS in the query it has the error (RFC 8914); otherwise no OPT (RFC 6891 section 7)."""
     query_id, flags, _, *records = _HEADER.unpack_from(query)
     asked = question_bytes(query)
     if asked is not None and not any(records):
-        # The same as below, but cheap enough for a flood of queries.
+        # The same result as below, but cheap enough for a flood of queries.
         return _HEADER.pack(query_id, _QR | (flags & _ECHOED) | _RA | rcode, 1, 0, 0, 0) + asked
     try:
         message = dns.message.make_response(
@@ -443,7 +444,7 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
 
 
 def host_answer(query: bytes, *addresses: str, ttl: int = 0) -> bytes:
-    """An answer in which the name has these addresses and no other record. `ttl`: seconds for which it may be kept."""
+    """An answer with only these addresses of the name. `ttl`: seconds."""
     message = dns.message.make_response(
         dns.message.from_wire(query, ignore_trailing=True), recursion_available=True
     )
@@ -472,9 +473,9 @@ _EDE = {
 
 
 def fitted(reply: bytes, query: bytes) -> bytes:
-    """The answer as it fits the asker's UDP buffer: marked truncated when it is too long, with the records that fit.
+    """The answer for the program's UDP buffer: if it is too long, it has the records that fit and the TC flag.
 
-    Resolvers that never ask over TCP (musl's before 1.2.4) take what there is.
+    Resolvers that never use TCP (musl's before 1.2.4) use these records.
     """
     if len(reply) <= _ALWAYS_FITS or len(reply) <= (room := _buffer_of(query)):
         return reply
@@ -496,7 +497,7 @@ def fitted(reply: bytes, query: bytes) -> bytes:
                 opt = reply[start : parser.current]
     except MALFORMED:
         return refusal(query, dns.rcode.SERVFAIL)
-    # Names in a record point backwards alone, so that a message may end behind each of them (RFC 1035 section 4.1.4).
+    # Compression pointers only point backwards, so a message can be cut after any record (RFC 1035 section 4.1.4).
     kept = sum(end + len(opt) <= room for end in ends) - 1
     if kept < 0:
         return refusal(query, dns.rcode.SERVFAIL)
@@ -513,10 +514,10 @@ def _buffer_of(query: bytes) -> int:
 
 
 def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
-    """The records of class IN: only there do the types mean what their names say."""
+    """The records of class IN; in other classes the types have other meanings."""
     return list(rrset) if rrset.rdclass == dns.rdataclass.IN else []
 
 
 def unmapped(address: Address) -> Address:
-    # A system connects to the IPv4 address inside ::ffff:0:0/96.
+    # For an address in ::ffff:0:0/96 a system connects to the IPv4 address.
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address

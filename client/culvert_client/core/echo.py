@@ -1,4 +1,4 @@
-"""ICMP echo: the bytes of a request, and what a reply says (RFC 792, RFC 4443 section 4)."""
+"""ICMP echo: builds requests and parses replies (RFC 792, RFC 4443 section 4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EchoReply:
 
 
 def request(version: int, ident: int, sequence: int, payload: bytes) -> bytes:
-    """For IPv6 without a checksum: the kernel fills it in, as it alone knows the source address."""
+    """An echo request. For IPv6 without a checksum: the kernel, which knows the source address, fills it in."""
     unsummed = _HEADER.pack(_REQUEST[version], 0, 0, ident, sequence) + payload
     if version == 6:
         return unsummed

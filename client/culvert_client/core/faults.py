@@ -1,4 +1,4 @@
-"""Faults that have not been cured since: one error for each thing that can be wrong."""
+"""The present faults: one error for each name, the controller and the datapath."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFUSALS_KEPT = 64
 _CODE = frozenset(
     {Reason.CODE_NEEDED, Reason.CODE_TOO_OLD, Reason.CODE_WRONG, Reason.CODE_USED, Reason.CODE_LOCKED}
 )
-# Somebody meant it to be so.
+# Intended, so no faults.
 _WANTED = frozenset({Reason.CLOSED_BY_USER, Reason.CLOSED_IDLE, Reason.PAUSED})
 AWAY = frozenset(
     {
@@ -35,21 +35,21 @@ AWAY = frozenset(
 """Why there is no connection with the controller: none holds for any name once the controller answers."""
 
 
-# Faults that go on until an event cures them. Any other is the answer to one demand, which is over.
+# Faults that last until an event ends them. Any other is the answer to a single demand.
 _SILENT = frozenset({Reason.GATEWAY_SILENT, Reason.TUNNEL_BLOCKED, Reason.PATH_NARROW})
 _LASTING = _CODE | AWAY | _SILENT | {Reason.CONSENT_NEEDED}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`at` in seconds, as the client's `now`."""
+    """`at`: a `now` value of the client, in seconds."""
 
     error: CulvertError
     at: float
 
 
 class Faults:
-    """`about` is a name, CONTROLLER or DATAPATH."""
+    """`about`: a name, CONTROLLER or DATAPATH."""
 
     def __init__(self) -> None:
         self._faults: dict[str, Fault] = {}
@@ -67,7 +67,7 @@ class Faults:
             return
         fault = Fault(error, now)
         if before is not None and before.error.reason is error.reason and not _ages(about, fault):
-            # The fault has not ended since.
+            # The fault continues: keep its first time.
             fault = Fault(error, before.at)
         self._faults[about] = fault
         refused = [name for name, it in self._faults.items() if _ages(name, it)]
@@ -92,7 +92,7 @@ class Faults:
         self._forget(AWAY)
 
     def deadline(self) -> float | None:
-        """When the next refusal is too old."""
+        """When the next refusal expires."""
         ageing = (it.at for about, it in self._faults.items() if _ages(about, it))
         return min((at + REFUSAL_AGE for at in ageing), default=None)
 

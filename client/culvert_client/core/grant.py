@@ -1,4 +1,4 @@
-"""The controller's grants of a tunnel and of each renewal of its keys: plain values, checked once at the border."""
+"""The controller's grants of tunnels and key renewals, as values that controller/messages.py has checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Sa:
-    """A unidirectional SA with 64-bit sequence numbers. `key` is as long as the suite wants it."""
+    """A one-way SA with 64-bit sequence numbers. `key` has the suite's length."""
 
     spi: Spi
     key: bytes = field(repr=False)
@@ -40,7 +40,7 @@ class SaPair:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """The gateway's side of what a tunnel carries. `protocol`: IANA's number, None for all; `ports`: first and last."""
+    """The far side of a tunnel's packets. `protocol`: IANA's number, None for all; `ports`: first and last."""
 
     prefix: Network
     protocol: int | None
@@ -49,7 +49,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The gateway answers a packet to `target` whose hop limit is 1, from `source` and through one of its tunnels."""
+    """The gateway answers a packet to `target` with hop limit 1 from `source`, through one of its tunnels."""
 
     target: Address
     source: Address
@@ -57,11 +57,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """The fields that stay over a tunnel's generations. `idle` in seconds, 0 for never; `mtu` in bytes of inner packet.
+    """The fields common to all generations of a tunnel. `idle`: seconds, 0 for never; `mtu`: bytes of an inner packet.
 
-    `path_mtu`: what the controller was told of its path, in bytes of outer packet; 0 for nothing.
-    Without `inner_address6` it carries IPv4 alone; without `selectors` everything to its prefixes.
-    Of two that could carry a packet the one with the longer prefix for it does; of equal ones, that of higher `precedence`.
+    `path_mtu`: the path MTU reported to the controller, in bytes of an outer packet; 0 for none.
+    Without `inner_address6` it carries only IPv4; without `selectors` all packets to its prefixes.
+    Of two tunnels for a packet, the one with the longer prefix carries it; of equal ones, the higher `precedence`.
     """
 
     tunnel_id: TunnelId
@@ -86,7 +86,7 @@ class Tunnel:
 
     @property
     def any_host(self) -> Address:
-        """The first that can be a host behind the gateway."""
+        """The first possible host address behind the gateway."""
         prefix = self.remote_prefixes[0]
         return prefix[0] if prefix.num_addresses == 1 else prefix[1]
 
@@ -105,7 +105,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sas:
-    """A tunnel's SAs in the datapath now; the newest inbound SA comes last."""
+    """A tunnel's SAs in the datapath; the newest inbound SA comes last."""
 
     tunnel: Tunnel
     inbound: tuple[Sa, ...]
@@ -114,7 +114,7 @@ class Sas:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A tunnel's packets since it was installed. `sent_last`: the last packet is known to have gone out."""
+    """A tunnel's counters since its installation. `sent_last`: the last packet is known to be an outbound one."""
 
     packets_in: int = 0
     packets_out: int = 0

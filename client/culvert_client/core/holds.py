@@ -1,23 +1,23 @@
 """Decides which DNS answers wait for a tunnel, and for how long.
 
    query held ──► needs a tunnel?
-                    │  yes: the profile knows the name or one that it stands for, or TXT says so, or the answer points
-                    │       into a protected prefix
-                    │  no:  TXT says nothing and the answer points elsewhere
+                    │  yes: the profile knows the name or its alias's target, or TXT has the mark, or the answer has an
+                    │       address in a protected prefix
+                    │  no:  TXT has no mark and the answer has no protected address
                     ▼
-        yes: Demanded ─► tunnel up ──────────────► Replied, without the addresses that it does not carry
-                         refused, or out of time ─► HoldFailed (SERVFAIL)
-        no, or an answer without addresses: Replied as it is
-        paused: Replied as it is, but HoldFailed where a name of the profile would lead to an address that is not protected
+        yes: Demanded ─► tunnel up ──────────► Replied, without addresses that no tunnel carries
+                         refused, or timeout ─► HoldFailed (SERVFAIL)
+        no, or an answer without addresses: Replied unchanged
+        paused: Replied unchanged, but HoldFailed if a name of the profile has an address that is not protected
 
-An answer has 2 s. One that waits for a tunnel has 2 s more from each tunnel that opens or is refused meanwhile, because
-the controller is then at work on a page of many names; 4 s in all, which is less than resolvers wait (decision 39).
+An answer is held for at most 2 s. Each tunnel that opens or is refused meanwhile gives a waiting answer 2 s from then on,
+because the controller is busy with a page of many names; at most 4 s in all, less than resolvers wait (decision 39).
 
-TXT only ever adds names: one that is stripped or silent opens nothing that the profile protects.
+TXT can only add names: a stripped or missing TXT has no effect on names that the profile protects.
 
-A name that is a resource's opens its own tunnel. When that does not carry the answer, or the name is no resource's, it may
-stand for others (CNAME, DNAME): then the tunnel of the name that is reached is demanded. So an answer opens two tunnels at
-most, however long its chain is, and each only as policy permits for that tunnel's own name.
+A resource's name opens its own tunnel. If that tunnel does not carry the answer, or the name is no resource's, the tunnel
+of its alias's target (CNAME, DNAME) is demanded. So an answer opens at most two tunnels, however long its chain is, and
+policy decides about each by the tunnel's own name.
 
 An address that no tunnel carries is left out, and the rest of the answer stays (dns_answer.py).
 """
@@ -39,7 +39,7 @@ _PATIENCE, _LONGEST = 2.0, 4.0
 
 @dataclass(slots=True)
 class Hold:
-    """`addresses` is None until the name server has answered. Each name of `demanded` ends in a tunnel or a refusal."""
+    """`addresses`: None until the name server has answered. Each name in `demanded` gets a tunnel or a refusal."""
 
     fqdn: str
     since: float
@@ -53,7 +53,7 @@ class Hold:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The asked name, then those that it stands for."""
+        """The asked name, then its aliases' targets."""
         return (self.fqdn, *self.aliases)
 
     @property
@@ -62,20 +62,20 @@ class Hold:
 
     @property
     def uncarried(self) -> frozenset[Address]:
-        """The addresses that no tunnel carries so far."""
+        """The addresses that no tunnel carries yet."""
         return frozenset(
             it for it in self.addresses or () if not any(tunnel.covers(it) for tunnel in self.tunnels)
         )
 
     @property
     def carrier(self) -> str:
-        """The name whose tunnel was demanded last, else the asked one."""
+        """The name whose tunnel was demanded last, or else the asked name."""
         return self.demanded[-1] if self.demanded else self.fqdn
 
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """`asked` stands for `fqdn`, or is the same."""
+    """`asked`: `fqdn` or an alias of it."""
 
     demander: Demander
     fqdn: str
@@ -84,9 +84,9 @@ class Demanded:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Release the name server's answer with these addresses, without the others, for which `error` is the reason.
+    """Release the answer with only these addresses; `error`: the reason for leaving the others out.
 
-    `carrier` as of Hold. `is_misled`: addresses are left out of a family that the tunnel does carry.
+    `carrier`: as of Hold. `is_misled`: left-out addresses are of a family that the tunnel carries.
     """
 
     query: QueryId
@@ -109,15 +109,15 @@ Outcome = Demanded | Replied | HoldFailed
 
 
 class Holds:
-    """The held queries. Each method returns what follows from the event; the profile may change between two calls.
+    """The held queries. Each method returns the outcomes of an event; the profile may change between two calls.
 
-    While `passing`, answers do not wait for tunnels.
+    `passing`: answers do not wait for tunnels, because of a pause.
     """
 
     def __init__(self, *, passing: bool = False) -> None:
         self.passing = passing
         self._holds: dict[QueryId, Hold] = {}
-        # The name with TXT's mark, for the names that are held: empty when there is none, None while it is being asked.
+        # For each held name, the name with TXT's mark: empty without a mark, None while the TXT query runs.
         self._txt: dict[str, str | None] = {}
 
     def hold(self, query: QueryId, fqdn: str, profile: Profile, now: float) -> list[Outcome]:
@@ -125,7 +125,7 @@ class Holds:
         return self._advance(query, profile)
 
     def asks_txt(self, fqdn: str) -> bool:
-        """Whether TXT is to be asked for this name now; once while the name is held."""
+        """Whether to query TXT for this name now; true once while the name is held."""
         if fqdn in self._txt:
             return False
         self._txt[fqdn] = None
@@ -141,7 +141,7 @@ class Holds:
     def answered(
         self, query: QueryId, addresses: frozenset[Address] | None, aliases: tuple[str, ...], profile: Profile
     ) -> list[Outcome]:
-        """`addresses` None: the name server was silent, or what it said is malformed."""
+        """`addresses` None: no answer, or a malformed one."""
         hold = self._holds.get(query)
         if hold is None:
             return []
@@ -172,7 +172,7 @@ class Holds:
         return any(hold.fqdn == fqdn for hold in self._holds.values())
 
     def carriers(self) -> frozenset[str]:
-        """The names whose tunnels are waited for; a name that is held and waits for none yet is among them."""
+        """The names whose tunnels held answers wait for, and held names without a demand yet."""
         return frozenset(name for hold in self._holds.values() for name in hold.demanded or [hold.fqdn])
 
     def deadline(self) -> float | None:
@@ -217,7 +217,7 @@ class Holds:
         return [Demanded(query, name, hold.fqdn)]
 
     def _to_demand(self, hold: Hold, profile: Profile) -> str | None:
-        """The name whose tunnel is wanted next."""
+        """The next name whose tunnel to demand."""
         reached = profile.reached(hold.names)
         if hold.demanded:
             before = map(profile.tunnel_of, hold.demanded)
@@ -228,14 +228,14 @@ class Holds:
         return reached if profile.knows(reached) else self._mark(hold, profile) or reached
 
     def _mark(self, hold: Hold, profile: Profile) -> str:
-        """The name with TXT's mark; empty outside of the zones, where it means nothing."""
+        """The name with TXT's mark; empty outside of the zones, where the mark has no meaning."""
         marked = self._txt.get(hold.fqdn)
         return marked if marked and profile.manages(marked) else ""
 
     def _pass(self, query: QueryId, hold: Hold, profile: Profile) -> list[Outcome]:
         if hold.addresses is None:
             return []
-        # Protected prefixes are blocked. An address that another server made up for such a name would not be.
+        # Protected addresses are blocked, but a forged address outside of them would not be: fail such answers.
         leaves = any(map(profile.knows, hold.names)) and not all(map(profile.protects, hold.addresses))
         return [self._fail(query, CulvertError(Reason.PAUSED)) if leaves else self._reply(query)]
 

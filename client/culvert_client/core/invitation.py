@@ -14,7 +14,7 @@ _FINGERPRINT = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """`ca_sha256` is the SHA-256 of the DER of the controller's CA certificate. The token works once, and is secret."""
+    """`ca_sha256`: SHA-256 of the DER of the controller's CA certificate. The token is secret and works once."""
 
     controller: str
     host: str

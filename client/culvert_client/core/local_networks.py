@@ -1,14 +1,13 @@
-"""This computer's own networks where they overlap with what is protected: what stays reachable, what does not, and what the
-person is told. Pure.
+"""Overlaps of this computer's own networks with protected prefixes: which networks stay reachable, and the warnings. Pure.
 
 ```
 network, within a protected prefix       made by this computer          anything else
 ─────────────────────────────────────    ───────────────────────────    ──────────────────────────────────────────────────
-smaller than the prefix                  stays reachable, and is told   blocked, and is told
-as large, or larger                      blocked, and is told           blocked, and is told
+smaller than the prefix                  reachable, with a warning      blocked, with a warning
+as large, or larger                      blocked, with a warning        blocked, with a warning
 ```
-A hostile network gives out addresses of the intranet as its own, to receive in clear what is meant for the intranet. Of a
-network that stays reachable, the addresses that a resource or a tunnel names stay protected.
+Other networks are blocked because a hostile network could assign intranet addresses as its own, to receive intranet
+packets in clear. In a network that stays reachable, addresses of resources and tunnels stay protected.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from culvert_client.core.claims import LocalNetwork
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Network
 
-# Our tunables: warnings, and prefixes in one of them.
+# Our tunables: the most warnings, and the most prefixes in a warning.
 MOST_TOLD = 16
 MOST_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The address space as tunnels and this computer's own networks share it. `warnings` are for the person."""
+    """How tunnels and this computer's own networks share the address space. `warnings`: for the person."""
 
     desired: Desired = field(default_factory=Desired)
     warnings: tuple[CulvertError, ...] = ()
@@ -44,11 +43,11 @@ class Shared:
 
 
 def share(desired: Desired, resources: Iterable[Network], networks: Iterable[LocalNetwork]) -> Shared:
-    """`resources` are the prefixes that resources name."""
+    """`resources`: the resources' prefixes."""
     carried = {prefix for sas in desired.tunnels for prefix in sas.tunnel.remote_prefixes}
     carried |= {prefix for tunnel in desired.closed for prefix in tunnel.remote_prefixes}
     protected = Nested(desired.blocked | carried)
-    # A prefix that a resource names without protection is nobody's to block.
+    # Only protected prefixes of resources count; others are never blocked.
     named = Nested(it for it in resources if protected.equals(it) or protected.around(it))
     spared: list[LocalNetwork] = []
     kept: set[Network] = set()
@@ -70,7 +69,7 @@ def share(desired: Desired, resources: Iterable[Network], networks: Iterable[Loc
 
 
 class Nested:
-    """Prefixes, in a form that finds quickly those around another prefix and those inside it."""
+    """A set of prefixes with fast search for the prefixes around and inside another one."""
 
     def __init__(self, prefixes: Iterable[Network]) -> None:
         self._known = {(it.version, _first(it), it.prefixlen): it for it in prefixes}
@@ -81,7 +80,7 @@ class Nested:
         return (prefix.version, _first(prefix), prefix.prefixlen) in self._known
 
     def around(self, prefix: Network) -> list[Network]:
-        """The networks that hold it and are wider, the narrowest last."""
+        """The wider prefixes that contain it, the narrowest last."""
         wider = (
             (version, _first(prefix) >> (size := prefix.max_prefixlen - length) << size, length)
             for version, length in self._lengths
@@ -90,11 +89,11 @@ class Nested:
         return [self._known[it] for it in wider if it in self._known]
 
     def narrowest(self, prefix: Network) -> Network | None:
-        """The one that holds it most closely, which may be itself."""
+        """The narrowest prefix that contains it, which may be itself."""
         return prefix if self.equals(prefix) else next(reversed(self.around(prefix)), None)
 
     def inside(self, prefix: Network) -> list[Network]:
-        """The networks that it holds, itself included."""
+        """The prefixes that it contains, itself included."""
         last = _first(prefix) | (1 << (prefix.max_prefixlen - prefix.prefixlen)) - 1
         begin = bisect_left(self._ordered, (prefix.version, _first(prefix), prefix.prefixlen))
         end = bisect_right(self._ordered, (prefix.version, last, prefix.max_prefixlen))

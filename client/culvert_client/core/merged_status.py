@@ -1,7 +1,7 @@
-"""The statuses of several organisations as one. Pure.
+"""Merges the statuses of several organisations. Pure.
 
-With one it is that organisation's own. With more, what can be used counts: one that is denied or out of reach hides
-nothing of the others, and is told under `organisations`.
+A single organisation's status stays as it is. Of several, the most usable one gives the state, so that a denied or
+unreachable organisation hides nothing of the others; `organisations` has each one's state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from culvert_proto import local_pb2
 
 from culvert_client.core.clicks import KEPT
 
-# The most ready first.
+# The most usable state first.
 _READINESS = (
     local_pb2.STATE_CONNECTING,
     local_pb2.STATE_CONNECTED,
@@ -31,10 +31,10 @@ One = TypeVar("One", local_pb2.Tunnel, local_pb2.Gateway, local_pb2.Resource, lo
 
 
 def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
-    """The name and the status of each organisation, in the order of enrolment."""
+    """`statuses`: the name and the status of each organisation, in the order of enrolment."""
     if len(statuses) == 1:
         return statuses[0][1]
-    # Other users' enrolments tell the caller nothing.
+    # Organisations that another user enrolled come last.
     lead = min((it for _, it in statuses), key=lambda it: (not it.user, _READINESS.index(it.state)))
     errors = (it for it in (lead, *(status for _, status in statuses)) if it.HasField("last_error"))
     failed = next(errors, None)

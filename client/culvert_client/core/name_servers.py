@@ -1,11 +1,11 @@
-"""The record of the network's name servers: which one is asked first, and whether TXT is worth a wait. Pure.
+"""The record of the network's name servers: their order, and whether to wait for TXT. Pure.
 
-   in its place ──► silent, or slow three times in a row ──► rests behind the others: 5 s, then twice as long, at most 60 s
+   in its place ──► silent, or slow three times in a row ──► last in the order for 5 s, then twice as long, at most 60 s
         ▲                                                        │ the rest is over
         └───── an answer in time ◄── a query is sent both to it ◄┘
                                      and to the first server
 
-So a dead server costs its patience once, and nothing more while another server answers.
+So a dead server delays one query, and no further one while another server answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Record:
 
 
 class NameServers(Generic[Server]):
-    """The servers in order of preference, and which of them rest. Each method takes the loop's time in seconds."""
+    """The servers in order of preference, and those that rest. `now`: the loop's time in seconds."""
 
     def __init__(self, servers: Sequence[Server] = ()) -> None:
         self.servers = tuple(servers)
@@ -42,13 +42,13 @@ class NameServers(Generic[Server]):
         self._slow: dict[Server, int] = {}
 
     def use(self, servers: Sequence[Server]) -> None:
-        """Takes new servers, and keeps what is known about those that were there before."""
+        """Use these servers, and keep the records of those that were in use before."""
         self.servers = tuple(servers)
         self._resting = {it: record for it, record in self._resting.items() if it in self.servers}
         self._slow = {it: count for it, count in self._slow.items() if it in self.servers}
 
     def forget(self) -> None:
-        """The computer is in another network."""
+        """Forget all records, because the computer is in another network."""
         self._resting.clear()
         self._slow.clear()
 
@@ -61,7 +61,7 @@ class NameServers(Generic[Server]):
         )
 
     def trial(self, now: float) -> Server | None:
-        """A server whose rest is over. Its next rest begins with this call, and ends with its answer."""
+        """A server whose rest is over, to be tried. Its next rest begins now, and ends with an answer in time."""
         if not self._resting or len(self._resting) == len(self.servers):
             return None
         for server, record in self._resting.items():
@@ -100,7 +100,7 @@ class TxtSilence:
         self._until: OrderedDict[str, float] = OrderedDict()
 
     def expects(self, fqdn: str, now: float) -> bool:
-        """Whether an answer is worth a wait."""
+        """Whether to wait for a TXT answer."""
         while self._until and next(iter(self._until.values())) <= now:
             self._until.popitem(last=False)
         return fqdn not in self._until and len(self._until) < SILENT_NAMES

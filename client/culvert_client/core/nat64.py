@@ -1,4 +1,4 @@
-"""IPv4 addresses as a network without IPv4 knows them: inside of IPv6 addresses (RFC 6052, RFC 7050)."""
+"""NAT64: IPv4 addresses embedded in IPv6 addresses, for networks without IPv4 (RFC 6052, RFC 7050)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WELL_KNOWN_NAME = "ipv4only.arpa"
 """RFC 7050 section 2: it has IPv4 addresses alone, so whoever answers with IPv6 ones has made them."""
 
 _WELL_KNOWN_ADDRESSES = frozenset(map(IPv4Address, ("192.0.0.170", "192.0.0.171")))
-# RFC 6052 section 2.2: the octets of the IPv4 address, around the ninth, which is zero.
+# RFC 6052 section 2.2: the positions of the IPv4 octets, by prefix length; octet 8 is zero.
 _OCTETS = {
     32: (4, 5, 6, 7),
     40: (5, 6, 7, 9),
@@ -21,12 +21,12 @@ _OCTETS = {
     64: (9, 10, 11, 12),
     96: (12, 13, 14, 15),
 }
-# An IPv6 header is so much longer than one of IPv4.
+# An IPv6 header is this many bytes longer than an IPv4 header.
 _LONGER = 20
 
 
 def embedded(address: IPv4Address, prefix: IPv6Network) -> IPv6Address:
-    """`prefix` as `prefix_in` finds it."""
+    """`prefix`: a result of `prefix_in`."""
     made = bytearray(prefix.network_address.packed)
     for at, octet in zip(_OCTETS[prefix.prefixlen], address.packed, strict=True):
         made[at] = octet
@@ -34,7 +34,7 @@ def embedded(address: IPv4Address, prefix: IPv6Network) -> IPv6Address:
 
 
 def prefix_in(address: IPv6Address) -> IPv6Network | None:
-    """The translator's prefix in an address of the well-known name (RFC 7050 section 3); the longest that fits."""
+    """The NAT64 prefix in an address of the well-known name (RFC 7050 section 3); the longest possible one."""
     for length, octets in sorted(_OCTETS.items(), reverse=True):
         if IPv4Address(bytes(address.packed[at] for at in octets)) in _WELL_KNOWN_ADDRESSES:
             return IPv6Network((address, length), strict=False)
@@ -42,7 +42,7 @@ def prefix_in(address: IPv6Address) -> IPv6Network | None:
 
 
 def translated(desired: Desired, prefix: IPv6Network) -> Desired:
-    """Through the translator to every gateway that has an IPv4 address."""
+    """The desired state with gateways' IPv4 addresses replaced by their addresses at the translator."""
     return replace(
         desired, tunnels=tuple(replace(sas, tunnel=_through(sas.tunnel, prefix)) for sas in desired.tunnels)
     )

@@ -1,12 +1,12 @@
-"""Prefixes that an organisation may not claim because another one on this computer has them. Pure.
+"""Collisions between organisations: claims that another organisation on this computer already has. Pure.
 
-Whoever had it first keeps it untouched; the later claim is refused with ORGANISATIONS_COLLIDE.
+The first organisation keeps its claim; the later claim is refused with ORGANISATIONS_COLLIDE.
 
-zone, name                no other's, none above and none below it
-protected prefix          holds nothing of another's: prefix, gateway, controller, address of this computer
-gateway                   another address than another's gateways, whatever the port: the kernel tells SAs apart by it
-address of this computer  in no prefix of another's, and none that another gave
-inbound SPI               no other's: it is all that tells whose a packet is
+zone, name                not equal to, above or below another's
+protected prefix          overlaps no prefix, gateway, controller or inner address of another
+gateway                   not the address of another's gateway, with any port: the kernel distinguishes SAs by address
+inner address             in no prefix of another, and not assigned by another
+inbound SPI               not another's: a packet's organisation is found only by its SPI
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from culvert_client.core.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another organisation as it is now. `controller` are its controller's addresses, as far as they are known."""
+    """Another organisation's present claims. `controller`: the known addresses of its controller."""
 
     name: str
     profile: Profile
@@ -34,7 +34,7 @@ class Neighbour:
     controller: frozenset[Address] = frozenset()
 
     def networks(self) -> list[Network]:
-        """The prefixes that its tunnels carry, or would."""
+        """The prefixes of its open and possible tunnels."""
         carried = (prefix for sas in self.tunnels for prefix in sas.tunnel.remote_prefixes)
         return [*self.profile.protected_prefixes, *carried]
 
@@ -43,14 +43,14 @@ class Neighbour:
         return _hosts([*known, *(sas.tunnel.outer_address for sas in self.tunnels)])
 
     def others(self) -> list[Network]:
-        """The addresses that must stay reachable beside its networks, and this computer's addresses there."""
+        """Further addresses that must stay reachable, and this computer's inner addresses."""
         inner = (it for sas in self.tunnels for it in sas.tunnel.inner_addresses)
         return [*self.gateways(), *_hosts([*inner, *self.controller])]
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The claims beside those of the organisation of this name."""
+    """The other organisations, seen from the organisation `name`."""
 
     name: str = ""
     others: Sequence[Neighbour] = ()
@@ -60,7 +60,7 @@ NOBODY = Beside()
 
 
 def check_profile(profile: Profile, known: Profile, beside: Beside) -> None:
-    """`known` is what was agreed with this organisation before. Raises CulvertError ORGANISATIONS_COLLIDE."""
+    """`known`: the organisation's former profile, which was accepted. Raises CulvertError ORGANISATIONS_COLLIDE."""
     new = set(profile.protected_prefixes) - set(known.protected_prefixes)
     gateways = _hosts(ip_address(it.address) for it in profile.gateways)
     for other in beside.others:
@@ -75,8 +75,8 @@ def check_profile(profile: Profile, known: Profile, beside: Beside) -> None:
 
 
 def without_taken_addresses(profile: Profile, here: Surroundings, beside: Beside) -> Profile:
-    """Without inner addresses that are public, or a host's that this computer must reach. No one is told: a tunnel that
-    would have such an address is refused when it opens, with the reason."""
+    """The profile without inner addresses that are public or belong to hosts that must stay reachable. Without a warning:
+    a tunnel with such an address is refused with the reason when it opens."""
     hosts = _hosts([*here.controller, *here.name_servers])
     taken = {*hosts, *(it for other in beside.others for it in other.others())}
     return profile.with_inner_addresses(
@@ -105,7 +105,7 @@ def check_pair(pair: SaPair, beside: Beside) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """A name, and `whole` with everything below it."""
+    """A name. `whole`: with all names below it."""
 
     what: Phrase
     fqdn: str
@@ -119,7 +119,7 @@ class _Domain:
 
 
 def _domains(profile: Profile) -> list[_Domain]:
-    """Its zones, and the names of resources outside of them."""
+    """The profile's zones, and the names of resources outside of them."""
     zones = [
         _Domain(Phrase("The zone {name}", name=zone), zone, whole=True) for zone in profile.managed_zones
     ]
@@ -135,7 +135,7 @@ def _hosts(addresses: Iterable[Address]) -> list[Network]:
 
 
 def _overlapping(mine: Iterable[Network], theirs: Iterable[Network]) -> Iterator[Network]:
-    """The overlapping ones of `mine`. Both may be a thousand."""
+    """The prefixes of `mine` that overlap `theirs`. Fast for a thousand of each."""
     # One of two prefixes that overlap holds the other: of `theirs`, only those that no other of them holds count.
     spans: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
     for version, first, last in sorted(map(_span, theirs), key=lambda span: (span[0], span[1], -span[2])):
@@ -143,7 +143,7 @@ def _overlapping(mine: Iterable[Network], theirs: Iterable[Network]) -> Iterator
             spans[version].append((first, last))
     for prefix in mine:
         version, first, last = _span(prefix)
-        # The last one that does not begin after it is the only one that can reach into it.
+        # Only the last span that begins at or before its end can overlap it.
         at = bisect_right(spans[version], last, key=lambda span: span[0]) - 1
         if at >= 0 and spans[version][at][1] >= first:
             yield prefix

@@ -5,9 +5,9 @@
    ▲ │ none answered       ▲                                            │  ▲     │
    │ └──► Silent ──────────┘                                            │  └─────┘ in use, CONFIRM_EVERY: probed again
    └────────────────────────────────────────────────────────────────────┘
-      its length failed PROBES times, and shorter ones did not: packets disappear on the way (section 4.3)
+      its length failed PROBES times, and shorter ones did not: a black hole (section 4.3)
 
-Only answers count: ICMP messages that say a packet was too long do not, since anybody can send these.
+Only answers count. ICMP messages about too long packets do not, because anybody can forge them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIRM_EVERY = 5.0
 DOUBT_EVERY = 1.0
 SILENT_EVERY = 30.0
 
-# A search ends when so few bytes are left, which is what ESP aligns to; probes of one round.
+# A search ends at this interval in bytes, ESP's alignment; and the most probes in a round.
 _STEP, _AT_ONCE = 4, 8
 _SHORT = min(LENGTHS)
 
@@ -45,22 +45,22 @@ class Phase(enum.Enum):
 
 
 class PathMtu:
-    """The state of a path. `due`: when `probes` are to be sent."""
+    """The state of a path. `due`: when to send `probes`."""
 
     def __init__(self, now: float) -> None:
         self.begin(now)
 
     def begin(self, now: float) -> None:
-        """Nothing is known."""
+        """Start again without knowledge."""
         self.phase, self.due = Phase.BASE, now
-        # The longest that was answered, and the shortest that is too long.
+        # The longest answered length, and the shortest too long one.
         self._low, self._high = 0, max(LENGTHS) + 1
         self._failures = 0
         self._raise_at = self._confirmed_at = now
 
     @property
     def mtu(self) -> int:
-        """Bytes of the longest packet to send."""
+        """The path MTU in bytes to use now."""
         match self.phase:
             case Phase.BASE:
                 return LEAST
@@ -71,21 +71,21 @@ class PathMtu:
 
     @property
     def told(self) -> int:
-        """The report to the gateway: the longest packets known to pass. The gateway holds TCP to that, both ways."""
+        """The path MTU in bytes to report to the gateway, which clamps TCP's MSS to it in both directions."""
         return LEAST if self.phase is Phase.SILENT else self.mtu
 
     @property
     def is_settled(self) -> bool:
-        """Whether no longer packet is being searched for."""
+        """Whether no search is running."""
         return self.phase in (Phase.COMPLETE, Phase.SILENT)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether only packets shorter than LEAST pass, be it on the path or on this computer's own link."""
+        """Whether only packets shorter than LEAST pass the path or this computer's own link."""
         return 0 < self._low < LEAST or self._high <= LEAST
 
     def probes(self, now: float) -> tuple[int, ...]:
-        """The lengths of the packets to send now, all at once."""
+        """The lengths of the probes to send now, all at once."""
         if self.phase is Phase.COMPLETE and now >= self._raise_at:
             self.phase, self._high = Phase.SEARCHING, max(LENGTHS) + 1
         match self.phase:
@@ -97,8 +97,8 @@ class PathMtu:
                 return LENGTHS
 
     def probed(self, answered: Collection[int], too_long: Collection[int], now: float) -> None:
-        """Take the outcome of the probes, by length. `too_long`: lengths that this computer's own link does not take."""
-        # A round of all lengths shows what the link takes now.
+        """Take the results of the probes, by length. `too_long`: lengths that this computer's own link refuses."""
+        # A round with all lengths shows the link's present limit.
         every = self.phase in (Phase.BASE, Phase.SILENT)
         self._high = min((max(LENGTHS) + 1 if every else self._high, *too_long))
         best = max(answered, default=0)
@@ -111,12 +111,12 @@ class PathMtu:
                 self._based(best, now)
 
     def used(self, now: float) -> None:
-        """Packets pass: whether long ones still do is worth a probe from time to time."""
+        """The path is in use: probe the length again every CONFIRM_EVERY."""
         if self.phase is Phase.COMPLETE:
             self.due = min(self.due, self._confirmed_at + CONFIRM_EVERY)
 
     def doubted(self, now: float) -> None:
-        """Packets that should have come have not."""
+        """An answer is missing: probe the length again, at most every DOUBT_EVERY."""
         if self.phase is Phase.COMPLETE:
             self.due = min(self.due, max(now, self._confirmed_at + DOUBT_EVERY))
 
@@ -130,7 +130,7 @@ class PathMtu:
         if self._failures < PROBES:
             return
         self._failures, self._low = 0, best
-        # The longer packets of a narrow path are probed again as often as those of one where nothing answers.
+        # Probe a narrow path as often as a silent one.
         self.phase, self.due = Phase.SILENT, now + SILENT_EVERY
 
     def _searched(self, best: int, too_long: Collection[int], now: float) -> None:
@@ -141,7 +141,7 @@ class PathMtu:
             self._failures += 1
         if self._failures == PROBES:
             self._failures = 0
-            # Without an answer to any length, nothing was learned of this one.
+            # Without an answer to any length, the result says nothing about this length.
             self._high = min(self._longer(), default=self._high) if best else self._low
         self._end_if_found(now)
 
@@ -152,7 +152,7 @@ class PathMtu:
 
     def _confirmed(self, best: int, now: float) -> None:
         self.due, self._confirmed_at = self._raise_at, now
-        # A path where nothing is answered is silent, which says nothing about lengths.
+        # A path without any answer is silent, which says nothing about lengths.
         self._failures = self._failures + 1 if 0 < best < self._low else 0
         if self._failures == PROBES:
             self.begin(now)
@@ -160,7 +160,7 @@ class PathMtu:
             self.due = now
 
     def _longer(self) -> list[int]:
-        """The next lengths to try above the longest that was answered: the usual lengths, then those between."""
+        """The next lengths to try above the longest answered one: usual lengths first, then those between."""
         usual = [it for it in LENGTHS if self._low < it < self._high]
         step = max(1, -(-(self._high - self._low) // _AT_ONCE))
         return usual or list(range(self._low + step, self._high, step))

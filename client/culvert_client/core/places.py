@@ -1,4 +1,4 @@
-"""Places (for queries, connections, calls) for each user of this computer, so that no user takes all. Pure.
+"""Limits on concurrent queries, connections and calls of each user of this computer, as places. Pure.
 
 A user gets a place while the user holds fewer places than are left. So one user alone gets half of all places, two users
 a third each, and a place is always left for the next user. Each owner and root have further, reserved places.
@@ -15,7 +15,7 @@ from culvert_client.core.roles import ROOT_UID
 
 class Owners(Protocol):
     def owners(self) -> Collection[int]:
-        """The uids that enrolled this computer with an organisation."""
+        """The uids of the users who enrolled this computer."""
         ...
 
 
@@ -31,7 +31,7 @@ class Places:
         self._held_in_reserve: Counter[int | None] = Counter()
 
     def take(self, uid: int | None) -> bool:
-        """Takes a place for the user, until `give_back`. Returns false when the user gets none."""
+        """Take a place for the user, until `give_back`. False if the user gets none."""
         if self._held_in_reserve[uid] < self._reserved and self._has_reserve(uid):
             self._held_in_reserve[uid] += 1
             return True
@@ -55,6 +55,6 @@ class Places:
 
 def _decrease(counter: Counter[int | None], uid: int | None) -> None:
     counter[uid] -= 1
-    # The counters must not grow with each uid that ever asked.
+    # Delete the entry, so that the counter does not grow with each uid ever seen.
     if not counter[uid]:
         del counter[uid]

@@ -20,7 +20,7 @@ ZONES_SEARCHED = 8
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """`inner_addresses`: those that tunnels through it will give this computer, as far as that is known."""
+    """`inner_addresses`: this computer's inner addresses at the gateway; empty if unknown."""
 
     name: str
     address: str
@@ -43,13 +43,13 @@ class Resource:
             try:
                 yield ip_network(text, strict=False)
             except ValueError:
-                # An invalid address carries no packets either.
+                # Skip an invalid address: no packet can match it.
                 continue
 
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """A network that this computer needs for itself, inside a prefix that the controller names: it is not protected."""
+    """A network that this computer needs, inside a prefix of the controller: it is not protected."""
 
     needed: Network
     prefix: Network
@@ -61,10 +61,10 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`code_valid_until` in Unix seconds, 0 when a code is needed now.
+    """`code_valid_until`: Unix seconds, 0 if a code is needed now.
 
-    `awaiting` and `declined` are public prefixes that the controller offers and the person has not agreed to (consent.py).
-    `collisions` are left out of `protected_prefixes`.
+    `awaiting`, `declined`: public prefixes without the person's agreement (consent.py).
+    `collisions`: left out of `protected_prefixes`.
     """
 
     user: str = ""
@@ -84,7 +84,7 @@ class Profile:
 
     @property
     def offered(self) -> tuple[Network, ...]:
-        """All prefixes that the controller named, without `collisions`."""
+        """All prefixes of the controller, except `collisions`."""
         return (*self.protected_prefixes, *self.awaiting, *self.declined)
 
     def manages(self, fqdn: str) -> bool:
@@ -95,7 +95,7 @@ class Profile:
         )
 
     def knows(self, fqdn: str) -> bool:
-        """Whether the name is a resource's, so that it needs a tunnel whatever DNS says."""
+        """Whether the name is a resource's, so that it needs a tunnel with or without TXT."""
         return self.tunnel_of(fqdn) in self._tunnels
 
     def reached(self, names: Sequence[str]) -> str:
@@ -106,13 +106,13 @@ class Profile:
         return (managed or names)[-1]
 
     def tunnel_of(self, fqdn: str) -> str:
-        """The name of the tunnel that carries a name: its resource's, of several the nearest one's."""
+        """The name of a name's tunnel: its resource's `fqdn`; of several, the longest."""
         if fqdn in self._tunnels:
             return fqdn
         return next((it for it in candidates(fqdn) if it in self._tunnels), fqdn)
 
     def addresses_of(self, fqdn: str) -> frozenset[Address]:
-        """The addresses of a resource's name; none of a name below a wildcard, which others publish."""
+        """The addresses of a resource's name; empty for names below a wildcard, which Culvert does not publish."""
         prefixes = (it for resource in self.resources if resource.fqdn == fqdn for it in resource.prefixes)
         return frozenset(it.network_address for it in prefixes if it.num_addresses == 1)
 
@@ -121,11 +121,11 @@ class Profile:
         return any(address in prefix for prefix in self.protected_prefixes)
 
     def is_intranet(self, address: Address) -> bool:
-        """Whether a name of the intranet that has the address must be reached through a tunnel, or not at all."""
+        """Whether an intranet name with this address may be reached only through a tunnel."""
         return self.protects(address) or any(address in it.needed for it in self.collisions)
 
     def fqdn_of(self, name: str) -> str | None:
-        """The tunnel that a person means by a resource's name or by a name inside a managed zone."""
+        """The tunnel's name for a resource's name or a name inside a managed zone that a person gives."""
         wanted = canonical(name)
         for resource in self.resources:
             if wanted == canonical(resource.name):
@@ -139,9 +139,9 @@ class Profile:
         return next((it for it in names if it in self._tunnels), None)
 
     def fqdns_of(self, name: str) -> tuple[str, ...]:
-        """As `fqdn_of`; where that knows nothing, a name without a dot is looked for in each managed zone.
+        """As `fqdn_of`; if that finds nothing, a name without a dot is searched in each managed zone.
 
-        The profile names only what may be opened: the controller says whether the name is another's.
+        Also returns unknown names: the profile has only permitted ones, and the controller explains a refusal.
         """
         fqdn, label = self.fqdn_of(name), canonical(name)
         if fqdn is not None:
@@ -151,7 +151,7 @@ class Profile:
         return tuple(f"{label}.{canonical(zone)}" for zone in self.managed_zones[:ZONES_SEARCHED])
 
     def with_inner_addresses(self, allows: Callable[[Address], bool]) -> Profile:
-        """Without the inner addresses that are not allowed."""
+        """The profile with only allowed inner addresses."""
 
         def less(gateway: Gateway) -> Gateway:
             return replace(gateway, inner_addresses=tuple(filter(allows, gateway.inner_addresses)))

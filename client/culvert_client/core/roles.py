@@ -10,7 +10,7 @@ ROOT_UID = 0
 
 
 class Role(enum.IntEnum):
-    """Each role may do all that the roles below it may."""
+    """Each role includes the lower roles' permissions."""
 
     ANYONE = 0
     OWNER = 1
@@ -40,7 +40,7 @@ def role_of(uid: int, owner: int | None) -> Role:
 
 
 def may(uid: int, act: Act, owner: int | None) -> bool:
-    """Whether a user may. An organisation's first enrolment is anyone's, and makes the owner; a later one is root's."""
+    """Whether the act is permitted. Any user may enrol first, and becomes the owner; later only root may enrol again."""
     match act:
         case Act.READ:
             return True

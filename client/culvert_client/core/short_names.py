@@ -1,11 +1,10 @@
-"""Names without a dot: `wiki` stands for a resource's full name. The stub alone knows that; no network is asked. Pure.
+"""Names without a dot, such as `wiki`: the stub maps them to a resource's full name, without a network query. Pure.
 
-   resolv.conf leads to the stub   libc asks for `wiki`, behind the person's own search list ──► the stub
-   resolved                        asks no server for `wiki`, but for `wiki.` and each search domain; SEARCHED is one,
-                                   behind the person's own ──► the stub
+   resolv.conf with the stub   libc queries `wiki` after the person's own search domains ──► the stub
+   resolved                    does not query `wiki` itself, but `wiki` in each search domain; SEARCHED is the last
+                               of them ──► the stub
 
-The zones themselves are no search domains: each word that is typed into a browser would be asked for in all of them, at
-the network's name server.
+The zones are no search domains, because each word typed into a browser would be sent to the network's name server.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import dns.rrset
 
 from culvert_client.core.dns_wire import MALFORMED, question_of, refusal, renamed
 
-# ICANN keeps "internal" out of the public DNS, for private use.
+# ICANN has reserved "internal" for private use.
 SEARCHED = "culvert.internal"
-# Our tunable, in seconds: a profile that changes is followed.
+# Our tunable, in seconds; short, because the profile may change.
 _TTL = 5
 
 
@@ -36,7 +35,7 @@ def is_searched(fqdn: str) -> bool:
 
 
 def in_full(query: bytes, fqdn: str) -> bytes | None:
-    """The query for the full name. None where its own name is not written out."""
+    """The query for the full name. None if its own name is compressed."""
     try:
         return renamed(query, dns.name.from_text(fqdn).to_wire() or b"")
     except MALFORMED:
@@ -44,7 +43,7 @@ def in_full(query: bytes, fqdn: str) -> bytes | None:
 
 
 def as_asked(reply: bytes | None, query: bytes) -> bytes | None:
-    """The answer for the full name as the one to the query: the name without a dot is its alias."""
+    """The answer to the original query: that of the full name, with the name without a dot as an alias."""
     if reply is None:
         return None
     try:
@@ -55,7 +54,7 @@ def as_asked(reply: bytes | None, query: bytes) -> bytes | None:
         if message.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
             alias = dns.rrset.from_text(asked.name, _TTL, asked.rdclass, dns.rdatatype.CNAME, full.to_text())
             message.answer.insert(0, alias)
-            # The alias is signed by nobody (RFC 4035 section 3.2.3).
+            # The alias has no signature (RFC 4035 section 3.2.3).
             message.flags &= ~dns.flags.AD
         return message.to_wire()
     except MALFORMED:

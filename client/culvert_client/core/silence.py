@@ -45,7 +45,7 @@ class Silences:
             self._known[gateway] = _Silence(before.since if before else now, gateway in pinged)
 
     def forget(self) -> None:
-        """The computer has another network or another owner."""
+        """Forget all verdicts, because the computer has another network or owner."""
         self._known.clear()
 
     def forget_unused(self, machines: Mapping[str, Machine]) -> None:
@@ -54,7 +54,7 @@ class Silences:
         self._known = {gateway: it for gateway, it in self._known.items() if gateway in used}
 
     def counted(self, machines: Mapping[str, Machine]) -> None:
-        """Gateways that have sent a packet since then answer again."""
+        """End the silence of gateways that have sent a packet since it began."""
         for carried in carried_by(machines):
             known = self._known.get(carried.tunnel.gateway)
             if known is not None and carried.has_heard_since(known.since):
@@ -125,5 +125,5 @@ def probes(machines: Mapping[str, Machine], gateway: str) -> dict[TunnelId, Addr
 
 
 def heard(machines: Mapping[str, Machine], since: float) -> frozenset[str]:
-    """The gateways that have sent a packet through a tunnel after that."""
+    """The gateways that have sent a packet through a tunnel since then."""
     return frozenset(it.tunnel.gateway for it in carried_by(machines) if it.has_heard_since(since))

@@ -1,11 +1,11 @@
-"""From which addresses packets leave that no tunnel carries yet: those that the tunnel will have. Pure.
+"""Source addresses for packets that no tunnel carries yet: the inner addresses of the future tunnel. Pure.
 
 ```
 protected prefix ──► the gateway of most resources in it, else of most resources ──► its inner addresses
 resource in it through another gateway ───────────────────────────────────────────► that gateway's inner addresses
 ```
-A connection that begins before its tunnel then goes on in it. Where the tunnel leads through another gateway after all, the
-connection is ended when the tunnel opens, and the program tries again.
+So a connection that begins before its tunnel continues in the tunnel. If the tunnel leads through another gateway than
+expected, the connection ends when the tunnel opens, and the program has to retry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from culvert_client.core.profile import Profile, Resource
 
 
 class SourceAddresses:
-    """Computes them once for each profile."""
+    """Caches the sources of the last profile."""
 
     def __init__(self) -> None:
         self._profile = Profile()
@@ -33,7 +33,7 @@ class SourceAddresses:
 
 
 def sources(profile: Profile, pinned: str) -> tuple[Source, ...]:
-    """An address for each gateway whose inner addresses are known. `pinned`: the person's gateway, else empty."""
+    """The sources, for gateways with known inner addresses. `pinned`: the person's gateway, or empty."""
     addresses = {it.name: it.inner_addresses for it in profile.gateways if it.inner_addresses}
     protected = Nested(profile.protected_prefixes)
     everywhere: Counter[str] = Counter()
@@ -55,14 +55,14 @@ def sources(profile: Profile, pinned: str) -> tuple[Source, ...]:
     around = Nested(leads)
     prefixes: defaultdict[str, list[Network]] = defaultdict(list)
     for prefix, gateway in leads.items():
-        # A resource that has the same addresses as what is around it needs no entry.
+        # A resource with the same gateway as the prefix around it needs no entry.
         if prefix in usual or leads[around.around(prefix)[-1]] != gateway:
             prefixes[gateway].append(prefix)
     return tuple(Source(tuple(its), addresses[gateway]) for gateway, its in prefixes.items())
 
 
 def _gateway(resource: Resource, pinned: str) -> str:
-    """The one through which its tunnel will lead, as far as can be told."""
+    """The expected gateway of the resource's tunnel."""
     if pinned in resource.gateways:
         return pinned
     return next(iter(resource.gateways), "")

@@ -31,7 +31,7 @@ def status_of(
     datapath: str,
     round_trips: Mapping[str, float],
 ) -> local_pb2.Status:
-    """`controller` is None when not enrolled. `epoch` is the Unix time at which `now` was 0.
+    """`controller`: None if not enrolled. `epoch`: the Unix time at which `now` was 0.
 
     `round_trips` in seconds, by gateway.
     """
@@ -72,7 +72,7 @@ def status_of(
 
 
 def redacted(status: local_pb2.Status) -> local_pb2.Status:
-    """The view of users who did not enrol this computer: whether it works, not who does what with it."""
+    """The status for users who did not enrol this computer: without person, tunnels and resources."""
     return local_pb2.Status(
         state=status.state, controller=status.controller, version=status.version, datapath=status.datapath
     )

@@ -47,7 +47,7 @@ class Triggers:
         self._resources: list[tuple[Network, str]] = []
 
     def learn(self, fqdn: str, addresses: Iterable[Address], profile: Profile) -> None:
-        """Only what is protected: nothing else is ever trapped."""
+        """Remember the name's protected addresses; packets to others are never trapped."""
         for address in filter(profile.protects, addresses):
             _put(self._learned, address, fqdn)
 
@@ -59,7 +59,7 @@ class Triggers:
                 self.wanted_again(profile.tunnel_of(fqdn))
                 if profile.knows(fqdn):
                     return self._demanded(Trigger.NAME_SEEN, profile.tunnel_of(fqdn), now)
-                # A name that the profile does not know yet.
+                # The profile does not know the name yet: ask TXT.
                 asks = profile.manages(fqdn) and fqdn not in self._asking and self._admits(f"TXT {fqdn}", now)
                 if asks:
                     _put(self._asking, fqdn, None)
@@ -75,7 +75,7 @@ class Triggers:
                 return self._demanded(Trigger.PACKET_TRAPPED, name, now)
 
     def txt(self, fqdn: str, marked: str, profile: Profile, now: float) -> list[Demanded]:
-        """TXT has answered, perhaps to somebody else's question."""
+        """Handle a TXT answer, which may belong to another query."""
         if fqdn not in self._asking:
             return []
         del self._asking[fqdn]
@@ -100,7 +100,7 @@ class Triggers:
                 for resource in profile.resources
                 for it in resource.addresses
             ]
-        # The controller's word before the name server's.
+        # The profile takes precedence over learned addresses.
         for prefix, fqdn in self._resources:
             if address in prefix:
                 return fqdn
@@ -119,7 +119,7 @@ class Triggers:
 
 
 def _put(kept: OrderedDict[Key, Value], key: Key, value: Value) -> None:
-    """The oldest goes when there are too many."""
+    """Add an item, and drop the oldest if there are too many."""
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > KEPT_AT_MOST:

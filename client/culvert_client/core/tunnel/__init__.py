@@ -1,1 +1,1 @@
-"""The life of one tunnel, as a table of states and events."""
+"""The state machine of one tunnel."""

@@ -1,4 +1,4 @@
-"""Events of a tunnel, and the commands that its machine gives in return. `machine.py` has the table."""
+"""The events of a tunnel's machine, and its commands. `machine.py` has the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from culvert_client.core.grant import SaPair, Tunnel, TunnelId, Usage
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueryId:
-    """A DNS query whose answer waits."""
+    """A held DNS query."""
 
     number: int
 
@@ -25,7 +25,7 @@ class RequestId:
 
 
 class Trigger(enum.Enum):
-    """A demand that no query and no person waits for."""
+    """The cause of a demand that neither a query nor a person waits for."""
 
     NAME_SEEN = enum.auto()
     PACKET_TRAPPED = enum.auto()
@@ -43,7 +43,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class TunnelOpened:
-    """`decided` and `programmed` are the controller's times, in seconds after `asked_at`."""
+    """`decided`, `programmed`: the controller's times, in seconds after `asked_at`."""
 
     call: int
     tunnel: Tunnel
@@ -76,7 +76,7 @@ class CloseDone:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call, or the installation, of that number ended with an error."""
+    """The call or installation with this number failed."""
 
     call: int
     error: CulvertError
@@ -84,7 +84,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class SoftLimit:
-    """An SA of this generation comes near a limit, on either side."""
+    """An SA of this generation has reached a soft limit, here or at the gateway."""
 
     tunnel_id: TunnelId
     generation: int
@@ -97,14 +97,14 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class ClosedByController:
-    """`last_generation`: the last one whose keys are over, while the tunnel stays and has newer ones; 0: all are over."""
+    """`last_generation`: the last lost generation, if the tunnel stays with newer keys; 0: the tunnel is closed."""
 
     tunnel_id: TunnelId
     error: CulvertError
     last_generation: int = 0
 
     def ends(self, tunnel_id: TunnelId, generation: int) -> bool:
-        """Whether the keys of this generation are over. The event may be older than they are."""
+        """Whether the event ends this generation, which may be newer than the event."""
         return self.tunnel_id == tunnel_id and (
             not self.last_generation or generation <= self.last_generation
         )
@@ -112,14 +112,14 @@ class ClosedByController:
 
 @dataclass(frozen=True, slots=True)
 class GatewayMoved:
-    """The controller wants this tunnel's name opened again: through another gateway, or anew through the same."""
+    """The controller asks to open this tunnel's name again, through another gateway or the same."""
 
     tunnel_id: TunnelId
 
 
 @dataclass(frozen=True, slots=True)
 class CloseRequested:
-    """`fqdn` is the tunnel's name; None for every tunnel."""
+    """`fqdn`: the tunnel's name; None: all tunnels."""
 
     reason: Reason
     fqdn: str | None = None
@@ -150,7 +150,7 @@ class OpenTunnel:
 
 @dataclass(frozen=True, slots=True)
 class Install:
-    """Bring the datapath to what the machine's `desired` says, then answer Installed or Failed."""
+    """Apply the machine's `desired` to the datapath, then answer Installed or Failed."""
 
     call: int
 

@@ -14,12 +14,12 @@
 
 `TABLE` has all transitions; the diagram in client/README.md is drawn from it.
 
-The gateway decrypts with the new pair since it answered RenewSa, and encrypts with it only after ActivateSa. So this side
-installs both halves of the new pair in one step and keeps the old inbound SA until the drain is over: no packet is lost.
-A tunnel whose gateway goes, or hears nothing, moves: its name is opened again while the tunnel that is there stays.
+The gateway decrypts with the new pair from its answer to RenewSa on, and encrypts with it only after ActivateSa. So this
+side installs the whole new pair in one step and keeps the old inbound SA until the drain is over: no packet is lost.
+A tunnel moves when its gateway goes or hears nothing: its name is opened again, while the present tunnel stays.
 
-Every command that has an answer carries a call number, and the answer brings it back: an answer to a call that the machine
-no longer waits for is dropped.
+Every command with an answer has a call number, which the answer repeats. Answers to calls that the machine no longer
+waits for are dropped.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _TRANSIENT = AWAY | frozenset(
         Reason.INTERNAL,
     }
 )
-# Refusals after which the controller holds nothing of the tunnel any more.
+# Refusals after which the controller no longer has the tunnel.
 _GONE = frozenset({Reason.TUNNEL_UNKNOWN, Reason.SA_LOST})
 
 Next = tuple[State, list[Command]]
@@ -97,18 +97,18 @@ Calls = Callable[[], int]
 
 
 class IllegalEventError(Exception):
-    """The event has no meaning in the state: a fault of the caller, never of a peer."""
+    """The table has no transition for the event in this state: a fault of the caller, never of a peer."""
 
 
 class Machine:
-    """A tunnel. `calls` numbers the calls and is shared by all machines, so that no answer finds the wrong one."""
+    """A tunnel. `calls`: gives call numbers; shared by all machines, so that each answer has one receiver."""
 
     def __init__(self, calls: Iterator[int], state: State | None = None) -> None:
         self.state: State = state if state is not None else Closed()
         self._calls = calls
 
     def handle(self, event: Event, now: float) -> list[Command]:
-        """Raises IllegalEventError. Events that come too late for the state are dropped without a trace."""
+        """Handle an event. Late answers are dropped. Raises IllegalEventError."""
         awaited = getattr(self.state, "call", None)
         if (
             isinstance(event, TunnelOpened | Installed | Renewed | Activated | CloseDone | Failed)
@@ -123,7 +123,7 @@ class Machine:
 
     @property
     def carried(self) -> Carried | None:
-        """The tunnel with its keys, from its installation until it is closed."""
+        """The tunnel with its keys, from its installation to its end."""
         return self.state.carried if isinstance(self.state, Keyed) else None
 
     @property
@@ -132,7 +132,7 @@ class Machine:
         return isinstance(self.state, UP)
 
     def desired(self) -> Sas | None:
-        """The datapath's state for this tunnel."""
+        """The desired state of the datapath for this tunnel."""
         match self.state:
             case Installing(carried=it) | Up(carried=it) | Renewing(carried=it):
                 return Sas(it.tunnel, (it.pair.inbound,), it.pair.outbound)
@@ -146,7 +146,7 @@ class Machine:
                 return None
 
     def deadline(self) -> float | None:
-        """When Tick is due."""
+        """When the next Tick is due."""
         times: list[float | None] = []
         match self.state:
             case Up(carried=it):
@@ -199,7 +199,7 @@ def _demand_when_closing(state: Closing, event: Demand, _now: float, calls: Call
 
 
 def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Next:
-    # The demander is about to use the address, perhaps through another name's tunnel to the same server.
+    # Count the demand as use: its packets may go through another name's tunnel to the same address.
     return replace(state, carried=replace(state.carried, active_at=now)), [
         Release(frozenset({event.demander}))
     ]
@@ -248,7 +248,7 @@ def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls)
 
 def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Next:
     if isinstance(state, Closing):
-        # A tunnel that has newer keys is there, and has yet to be closed.
+        # With newer keys the tunnel still exists, and must be closed.
         over = event.tunnel_id == state.tunnel_id and not event.last_generation
         return _close_done(state, event, now, calls) if over else (state, [])
     if not event.ends(state.carried.tunnel.tunnel_id, state.carried.pair.generation):
@@ -352,7 +352,7 @@ def _close_now(state: Closing, calls: Calls) -> Next:
     return again, [CloseTunnel(call, state.tunnel_id, state.reason)]
 
 
-# A move: OpenTunnel is asked again, and what is there stays until its answer is installed.
+# A move: OpenTunnel is called again, and the present tunnel stays until the answer is installed.
 
 
 def _move(
@@ -361,13 +361,13 @@ def _move(
     if event.tunnel_id != state.carried.tunnel.tunnel_id:
         return state, []
     call = calls()
-    # A pair that is not activated is given up: the gateway does not send with it yet.
+    # Drop a pair that is not activated: the gateway does not encrypt with it yet.
     old = state.old if isinstance(state, Activating | Draining) else None
     return Moving(state.carried, old, frozenset(), call, 0), [OpenTunnel(call)]
 
 
 def _move_opened(state: Moving, event: TunnelOpened, now: float, calls: Calls) -> Next:
-    # A tunnel that only has new keys keeps its counts in the datapath.
+    # The datapath keeps the counters of a tunnel that only gets new keys.
     same = event.tunnel.tunnel_id == state.carried.tunnel.tunnel_id
     usage = state.carried.usage if same else Usage()
     carried = Carried(event.tunnel, event.pair, now, now, now, usage, usage)
@@ -396,7 +396,7 @@ def _move_tick(state: Moving, event: Tick | ControllerBack, now: float, calls: C
 def _move_close(state: Moving, event: CloseRequested, _now: float, calls: Calls) -> Next:
     refused = _refuse(state.waiting, CulvertError(event.reason))
     if state.call is not None:
-        # Its answer says what there is to close.
+        # The answer tells the tunnel to close.
         return Opening(state.call, frozenset(), cancelled=event.reason), refused
     closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
     return closing, [*commands, *refused]
@@ -406,7 +406,7 @@ def _move_lost(state: Moving, event: ClosedByController, _now: float, _calls: Ca
     it = state.carried
     ends = event.ends(it.tunnel.tunnel_id, it.pair.generation)
     if state.call is not None and (ends or event.tunnel_id != it.tunnel.tunnel_id):
-        # The event may be about the tunnel that the answer will name.
+        # The event may be about the tunnel in the coming answer.
         return Opening(state.call, state.waiting, lost=(event,)), []
     if not ends:
         return state, []
@@ -447,7 +447,7 @@ Handler = Callable[[Any, Any, float, Calls], Next]
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """In any of `states`, any of `events` is handled so, and leads to one of `leads_to` or to the same state."""
+    """In each of `states`, each of `events` is handled by `handle`, and leads to one of `leads_to` or to the same state."""
 
     states: tuple[type[State], ...]
     events: tuple[type[Event], ...]
@@ -503,7 +503,7 @@ TABLE = (
     Transition((Closing,), (ClosedByController,), _lost, (Opening, Closed)),
     Transition((Closing,), (Tick, ControllerBack), _close_again),
 
-    # These can reach any state; where they mean nothing they change nothing.
+    # Events that may arrive in any state, and have no effect here.
     Transition((Closed,), (CloseRequested, ClosedByController), _stay),
     Transition((Closed, Opening, Installing), (Tick, ControllerBack), _stay),
     Transition((Renewing, Switching, Moving, *_WITHOUT_USE), (SoftLimit,), _stay),

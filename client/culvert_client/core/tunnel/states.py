@@ -10,13 +10,13 @@ from culvert_proto import Reason
 from culvert_client.core.grant import Sa, SaPair, Tunnel, TunnelId, Usage
 from culvert_client.core.tunnel.events import ClosedByController, Demander, SoftLimit
 
-# Our tunable, in seconds: longer than a round trip, shorter than a person waits.
+# Our tunable, in seconds: longer than a round trip, but short for a waiting person.
 ANSWER_DUE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A tunnel with keys. Times are `now` values; `base` is the usage when the pair in use came into use."""
+    """A tunnel with keys. Times are `now` values. `base`: the usage when the present pair came into use."""
 
     tunnel: Tunnel
     pair: SaPair
@@ -25,22 +25,22 @@ class Carried:
     active_at: float
     usage: Usage = field(default_factory=Usage)
     base: Usage = field(default_factory=Usage)
-    # A limit came near while the renewal before was still draining.
+    # A soft limit was reached while the previous renewal was still draining.
     expiring: bool = False
-    # When a packet came in last, and when the first one went out that none has come in after; None for never.
+    # The time of the last inbound packet, and of the first outbound packet after it; None: none.
     heard_at: float | None = None
     unanswered_since: float | None = None
 
     def counted(self, usage: Usage, now: float) -> Carried:
-        """With what was counted now."""
+        """Take a reading of the counters."""
         new = usage - self.usage
         unanswered_since = self.unanswered_since
         if new.packets_in > 0:
-            # Without this, a packet that went out behind the last inbound one would be noticed only with the next packet.
+            # An outbound packet followed the last inbound one in this interval, and has no answer yet.
             unanswered_since = now if new.packets_out > 0 and new.sent_last else None
         elif new.packets_out > 0 and unanswered_since is None:
             unanswered_since = now
-        # The packets that a gateway has yet to answer may be our own probes.
+        # Outbound packets without an answer may be our own probes, which are no use.
         is_use = new.packets_in > 0 or self.tunnel.probe is None or not self.is_owed_an_answer(now)
         return replace(
             self,
@@ -69,7 +69,7 @@ class Carried:
         return self._earlier(lambda sa: sa.hard.seconds)
 
     def spent(self) -> bool:
-        """Whether the pair has reached a hard limit of packets or bytes: the datapath drops what comes now."""
+        """Whether the pair has reached a hard limit of packets or bytes, so that the datapath drops further packets."""
         used = self.usage - self.base
         inbound, outbound = self.pair.inbound.hard, self.pair.outbound.hard
         counts = (
@@ -95,7 +95,7 @@ class Closed:
 class Opening:
     call: int
     waiting: frozenset[Demander]
-    # Set when the person closed the name meanwhile: close the tunnel as soon as it has an id.
+    # Set if the person closed the name meanwhile: close the tunnel when its id arrives.
     cancelled: Reason | None = None
     # Tunnels that the controller closed before its answer to OpenTunnel arrived.
     lost: tuple[ClosedByController, ...] = ()
@@ -115,7 +115,7 @@ class Up:
 
 @dataclass(frozen=True, slots=True)
 class Renewing:
-    """RenewSa is on its way (`call`), or is tried again at `retry_at`."""
+    """RenewSa is running (`call`), or will be repeated at `retry_at`."""
 
     carried: Carried
     call: int | None
@@ -133,7 +133,7 @@ class Switching:
 
 @dataclass(frozen=True, slots=True)
 class Activating:
-    """ActivateSa is on its way (`call`), or is tried again at `retry_at`."""
+    """ActivateSa is running (`call`), or will be repeated at `retry_at`."""
 
     carried: Carried
     old: Sa
@@ -151,10 +151,10 @@ class Draining:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """OpenTunnel is on its way (`call`), or is tried again at `retry_at`; meanwhile the tunnel that is there carries."""
+    """OpenTunnel is running (`call`), or will be repeated at `retry_at`; the present tunnel carries packets meanwhile."""
 
     carried: Carried
-    # The inbound SA before, while the gateway may still send with it.
+    # The old inbound SA, while the gateway may still encrypt with it.
     old: Sa | None
     waiting: frozenset[Demander]
     call: int | None
@@ -164,7 +164,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """CloseTunnel is on its way (`call`), or is tried again at `retry_at`."""
+    """CloseTunnel is running (`call`), or will be repeated at `retry_at`."""
 
     tunnel_id: TunnelId
     reason: Reason
