@@ -23,7 +23,7 @@ SETTLED = 0.03
 AGAIN = 0.5
 LOOK_EVERY = 2.0
 SLEPT = 5.0
-# Our tunable, in seconds. An unknown controller's address must not keep the profile away.
+# Our tunable, in seconds: resolving the controller's address must not delay the profile for longer.
 LOOK_UP_PATIENCE = 2.0
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ async def surroundings(uplinks: Callable[[], Uplinks], controller: str) -> Surro
     `uplinks` as Networks; `controller` is "host:port".
     """
     own = await asyncio.to_thread(uplinks)
-    # Link-local addresses are nobody's to claim.
+    # No controller can claim link-local addresses anyway.
     networks = frozenset(it.network for _, it in own.addresses if not it.is_link_local)
     found: list[Any] = []
     with suppress(OSError, TimeoutError):

@@ -1,1 +1,1 @@
-"""The controller as this device sees it: enrolment over HTTPS, then the agent API over mutual TLS."""
+"""The client of the controller: enrolment over HTTPS, then the agent API over mutual TLS."""

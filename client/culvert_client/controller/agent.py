@@ -32,17 +32,17 @@ _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     # gRPC's own reconnection backs off up to two minutes; ours decides instead.
     ("grpc.initial_reconnect_backoff_ms", 200),
-    # For so long an attempt may take, with its TLS handshake: a satellite's round trip alone takes 600 ms.
+    # Also the time limit of an attempt with its TLS handshake; a satellite's round trip takes 600 ms.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # gRPC servers hang up on who pings more often than every 5 minutes, unless told otherwise.
+    # By default gRPC servers close connections with pings more often than every 5 minutes.
     ("grpc.keepalive_time_ms", 310_000),
     ("grpc.keepalive_timeout_ms", 5_000),
 )
 
 
 class Agent:
-    """An enrolled device's connection. `close` ends everything that is under way."""
+    """An enrolled device's connection. `close` ends all running calls."""
 
     def __init__(
         self, identity: Identity, version: str, system: Posture, reach: Callable[[str], str] = str
@@ -62,7 +62,7 @@ class Agent:
         self._open()
 
     def _open(self) -> None:
-        # Its own sockets: a channel to the same place would share those of the one before.
+        # Without its own pool, the channel would share the sockets of the previous channel to the same address.
         host, _, port = self.address.rpartition(":")
         named = host.strip("[]")
         reached = self.reach(named)
@@ -77,9 +77,9 @@ class Agent:
         self._stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     def reconnect(self, patience: float = CALL_TIMEOUT) -> None:
-        """This computer is somewhere else, and what it was connected by may be dead without a word.
+        """Open a new connection, because the computer has moved and the old connection may be dead.
 
-        Calls under way have `patience` seconds; then they end with CONTROLLER_UNREACHABLE, and an opening is tried again.
+        Running calls end after `patience` seconds with CONTROLLER_UNREACHABLE; OpenTunnel is then repeated.
         """
         leaving = asyncio.create_task(self._channel.close(patience))
         self._left.add(leaving)
@@ -90,14 +90,14 @@ class Agent:
             self._watching.cancel()
 
     async def close(self, patience: float = 0) -> None:
-        """Takes no new calls. Those under way have that long, in seconds."""
+        """Take no new calls, and end running calls after `patience` seconds."""
         self._is_closed = True
         await self._channel.close(patience)
 
     async def watch(self) -> AsyncIterator[agent_pb2.WatchResponse | CulvertError]:
-        """Every event, for ever; an error each time that the stream ends. Waits longer after each failure, with jitter.
+        """Yield every event, and an error each time the stream fails; reconnect with back-off and jitter, for ever.
 
-        A stream ends unseen, and the next begins, when this computer has something else to say of itself, or has moved.
+        Without an error, the stream is replaced when this computer's posture has changed or the computer has moved.
         """
         failures = 0
         while True:
@@ -136,7 +136,7 @@ class Agent:
                     failures = 0
 
     async def _posture_changed(self, said: dict[str, str]) -> None:
-        """Returns once this computer would say something else."""
+        """Returns when this computer's posture has changed."""
         while posture(self._system) == said:  # noqa: ASYNC110  nothing tells of it
             await asyncio.sleep(POSTURE_EVERY)
 
@@ -149,14 +149,14 @@ class Agent:
     def open_tunnel(
         self, request: agent_pb2.OpenTunnelRequest
     ) -> Coroutine[Any, Any, agent_pb2.OpenTunnelResponse]:
-        """Has begun when this returns; what it returns raises CulvertError.
+        """Begin the call before returning. The coroutine returns the answer, or raises CulvertError.
 
-        A person waits for this one: it does not fail because a try shortly before has failed.
+        Because a person waits, a failure of the connection is followed by a second try.
         """
         try:
             first = self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT)
         except grpc.aio.UsageError:
-            # The connection has been closed: this computer leaves, or is being enrolled anew.
+            # The connection is closed, because this computer leaves or enrols again.
             return self._unreachable()
         return self._opened(request, first)
 
@@ -204,7 +204,7 @@ class Agent:
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, peer=self.address) from None
         except asyncio.CancelledError:
-            # gRPC cancels the calls of a channel that closes; whoever cancels the task itself means it.
+            # gRPC cancels the calls of a closing channel. Only a cancellation of the task itself is passed on.
             task = asyncio.current_task()
             if self._is_closed or (task and task.cancelling()):
                 raise
@@ -212,7 +212,7 @@ class Agent:
 
 
 def posture(system: Posture) -> dict[str, str]:
-    """This computer's report on itself: for the administrator's list of devices, and for policies that ask for it."""
+    """The posture: this computer's report on itself, for the list of devices and for policies."""
     # The controller refuses longer values (proto/culvert/agent/v1).
     return {
         name: value[:POSTURE_VALUE_MAX]

@@ -1,4 +1,4 @@
-"""Carries the core's calls to the controller, and brings each answer back as the event that the core waits for."""
+"""Sends the core's calls to the controller, and converts each answer to the event that the core waits for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def begin(
                 programmed=opened.programmed_us / 1e6,
             )
         except CulvertError:
-            # The tunnel is open on the gateway, and nobody here will use it.
+            # Close the tunnel, which is open on the gateway but refused here.
             with suppress(CulvertError):
                 await agent.close_tunnel(opened.tunnel.tunnel_id, Reason.CLOSED_BY_USER)
             raise

@@ -1,4 +1,4 @@
-"""The controller's time, for a person whose own clock may be wrong."""
+"""Compares this computer's clock with the controller's."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from culvert_client.controller.https import HttpsConnection, trusting
 
 # Our tunable, in seconds.
 PATIENCE = 5.0
-# openssl/x509_vfy.h: a wrong clock would find the certificate expired, or not yet valid.
+# openssl/x509_vfy.h: do not check the certificate's times, because this computer's clock may be wrong.
 _NO_CHECK_TIME = 0x200000
 
 
 async def clock_ahead(controller: str, ca_pem: bytes, reach: Callable[[str], str] = str) -> int | None:
-    """Seconds from this computer's clock to the controller's (RFC 9110 section 6.6.1); None when that is silent.
+    """The controller's clock minus this computer's, in seconds (RFC 9110 section 6.6.1); None without an answer.
 
-    `reach` gives the address that stands for a host on this network (nat64_reach.py).
+    `reach`: a host's address on this network (nat64_reach.py).
     """
     try:
         return await asyncio.to_thread(_ask, controller, ca_pem, reach)

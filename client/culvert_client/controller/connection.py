@@ -1,4 +1,4 @@
-"""The device's identity at its controller, and the work that uses it: the stream of events, the certificate's renewal.
+"""The connection to the controller with the device's identity: the stream of events, and the certificate's renewal.
 
 enrolled ─► take ─► connect ─► Agent ─┬─ watch ─► events, or: the certificate has expired ─┐
                        ▲              └─ renewal ─► the next certificate                   │
@@ -31,7 +31,7 @@ from culvert_client.state_file import not_kept
 
 log = logging.getLogger("culvertd")
 
-# Refusals that only a controller that has proven itself can give.
+# Refusals that are only reported after the controller has proven its identity.
 _PROVEN = frozenset(
     {
         Reason.CERTIFICATE_EXPIRED,
@@ -42,12 +42,12 @@ _PROVEN = frozenset(
     }
 )
 
-# Our tunable, in seconds: how soon the controller is asked again whether a code renews an expired certificate.
+# Our tunable, in seconds: the interval between questions whether a code can renew an expired certificate.
 ASK_AGAIN = 600.0
 
 # Portals intercept this port for everybody.
 PORTAL_PORT = 80
-# Our tunable, in seconds: a person waits to hear what is wrong.
+# Our tunable, in seconds: short, because a person waits.
 PORTAL_PATIENCE = 1.5
 # RFC 6585 section 6.
 _NETWORK_AUTHENTICATION_REQUIRED = 511
@@ -56,7 +56,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Connection:
-    """`identity` and `agent` are None until this computer is enrolled."""
+    """`identity`, `agent`: None until this computer is enrolled."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class Connection:
         self._portal_probe = portal_probe
         self._tasks: list[asyncio.Task[None]] = []
         self._renewing = asyncio.Lock()
-        # When the controller said whether a code renews an expired certificate, and why it does not.
+        # The time of the last answer whether a code can renew an expired certificate, and the refusal, if any.
         self._late: tuple[float, CulvertError | None] | None = None
 
     def open(self, rest: float = 0.0) -> None:
-        """`rest`: seconds in which no certificate is asked for."""
+        """Connect. `rest`: seconds before the next renewal of the certificate."""
         self._late = None
         if self.identity is not None:
             self.agent = Agent(self.identity, self._version, self._platform.posture, self._reach)
@@ -98,7 +98,7 @@ class Connection:
             await self.agent.close()
 
     async def take(self, identity: Identity) -> None:
-        """This computer was enrolled: nothing of the identity before is valid. Raises OSError."""
+        """Replace the identity after an enrolment. Raises OSError."""
         await self.close()
         self._post(Enrolled())
         self._state.keep_identity(identity)
@@ -114,16 +114,16 @@ class Connection:
 
     @property
     def has_expired(self) -> bool:
-        """Whether a code has to renew the certificate first."""
+        """Whether the certificate has expired, so that a code must renew it first."""
         if self.identity is None or self._client.connected:
             return False
         return self._client.needs_late_renewal or has_expired(self.identity)
 
     async def renew_late(self, code: str) -> LateRenewal:
-        """Raises CulvertError; then nothing has changed here. Raises OSError when the state directory cannot be written."""
+        """Raises CulvertError, and then has changed nothing. Raises OSError if the state directory cannot be written."""
         async with self._renewing:
             agent, identity = self.check()
-            # The code is used up by the answer, which has to be kept.
+            # Reserve disk space first: the answer uses the code up and must be stored.
             with self._state.room():
                 renewed = await renew_late(identity, code, self._reach)
             self._tasks[1].cancel()
@@ -135,7 +135,7 @@ class Connection:
     def _renewed(self, identity: Identity) -> None:
         path = self._state.path_of("identity")
         try:
-            # Kept before it is shown: then the one before is over.
+            # Store the certificate before it is used: its first use ends the old one.
             self._state.keep_renewed(identity)
         except OSError as error:
             self._client.file_warnings[str(path)] = not_kept(path, error)
@@ -164,20 +164,20 @@ class Connection:
                 self._state.keep_profile(_as_accepted(event.profile, profile))
                 self._client.files_kept(str(self._state.profile_path))
             except (OSError, CulvertError) as error:
-                # A full disk, or a newer version's file, must not stop a tunnel.
-                log.error("the profile cannot be kept: %s", error)
+                # A full disk, or a file of a newer version, must not stop tunnels.
+                log.error("the profile cannot be stored: %s", error)
                 self._client.file_warnings[str(self._state.profile_path)] = not_kept(
                     self._state.profile_path, error
                 )
             return ProfileReceived(profile)
-        # None of them: an event of a newer controller.
+        # Unknown: an event of a newer controller.
         return event_from(event) or tunnel.Tick()
 
     async def _lost(self, error: CulvertError, agent: Agent) -> ControllerLost:
         before = self._client.controller_error
         if error.reason is Reason.CONTROLLER_UNREACHABLE:
             if before is None or before.reason not in AWAY | _PROVEN or before.reason is error.reason:
-                # Report the loss at once: to find its cause takes seconds.
+                # Report the loss at once, because finding its cause takes seconds.
                 self._post(ControllerLost(error))
             error = await self._cause(error, agent)
         if before is None or before.reason is not error.reason:
@@ -186,7 +186,7 @@ class Connection:
 
     async def _cause(self, error: CulvertError, agent: Agent) -> CulvertError:
         portal, refused = await asyncio.gather(self._portal(agent), self._refusal(agent))
-        # A portal that answers in the controller's place shows a certificate of its own.
+        # A portal that intercepts the connection presents its own certificate.
         if portal is not None and (refused is None or refused.reason not in _PROVEN):
             return portal
         return refused or error
@@ -210,7 +210,7 @@ class Connection:
 
 
 def _as_accepted(message: agent_pb2.Profile, profile: Profile) -> agent_pb2.Profile:
-    """With what may be protected here. The next start in this network would otherwise block what the computer needs."""
+    """The message with only accepted prefixes, so that the next start does not block networks that the computer needs."""
     kept = agent_pb2.Profile()
     kept.CopyFrom(message)
     kept.protected_prefixes[:] = map(str, profile.offered)

@@ -29,7 +29,7 @@ class Enrolment:
     recovery_codes: tuple[str, ...] = field(repr=False)
 
     def response(self) -> local_pb2.EnrollResponse:
-        """Values that the person sees once."""
+        """The response, with secrets that the person sees once."""
         return local_pb2.EnrollResponse(
             user=self.identity.user, totp_uri=self.totp_uri, recovery_codes=self.recovery_codes
         )
@@ -43,9 +43,9 @@ async def enrol(
     owner: int,
     reach: Callable[[str], str] = str,
 ) -> Enrolment:
-    """`key` is the device's. Raises CulvertError; then nothing has changed on this computer.
+    """`key`: the device's key. Raises CulvertError, and then has changed nothing on this computer.
 
-    `reach` gives the address that stands for a host on this network (nat64_reach.py).
+    `reach`: a host's address on this network (nat64_reach.py).
     """
     reached = reach(invitation.host)
     context, ca_der = await trust(invitation, reached)
@@ -93,7 +93,7 @@ async def enrol(
 
 
 def request_pem(key: ec.EllipticCurvePrivateKey, name: str) -> str:
-    """PKCS #10. The controller takes its key and leaves the name."""
+    """A PKCS #10 request. The controller uses only its key, not its name."""
     # X.520 allows 64 characters in a common name.
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())

@@ -1,4 +1,4 @@
-"""The reason why TLS with the controller fails: gRPC reports only that there is no connection.
+"""Finds the cause of a failed TLS connection to the controller: gRPC reports only that there is no connection.
 
 A second handshake, with the same CA, certificate and key, shows which check has failed:
 
@@ -36,15 +36,15 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 
 
 
 class _DeviceRefusedError(Exception):
-    """The controller had proven its identity, and ended the connection with this alert."""
+    """The controller, after proving its identity, ended the connection with this alert."""
 
 
 async def refusal(
     identity: Identity, device: str, process: Process, reach: Callable[[str], str] = str
 ) -> CulvertError | None:
-    """The fault of the TLS connection. None when there is no fault, or when only the network is at fault.
+    """The fault of the TLS connection; None without a fault, or for a fault of the network.
 
-    `device` is this device's name. `reach` gives the address of a host in this network (nat64_reach.py).
+    `device`: this device's name. `reach`: a host's address on this network (nat64_reach.py).
     """
     try:
         return await _refusal(identity, device, process, reach)
@@ -55,7 +55,7 @@ async def refusal(
 async def fault(
     identity: Identity, device: str, process: Process, reach: Callable[[str], str] = str
 ) -> CulvertError | None:
-    """As `refusal`, and CONTROLLER_UNREACHABLE when the network is at fault."""
+    """As `refusal`, but CONTROLLER_UNREACHABLE for a fault of the network."""
     try:
         return await _refusal(identity, device, process, reach)
     except (OSError, ValueError):
@@ -65,7 +65,7 @@ async def fault(
 async def _refusal(
     identity: Identity, device: str, process: Process, reach: Callable[[str], str]
 ) -> CulvertError | None:
-    """Raises OSError when the network is at fault, ValueError for an address without a port."""
+    """Raises OSError for a fault of the network, ValueError for an address without a port."""
     controller = identity.agent_address
     try:
         await asyncio.to_thread(_connect, identity, process, reach)
@@ -88,7 +88,7 @@ async def _refused(identity: Identity, device: str, alert: str, reach: Callable[
     if alert == "certificate revoked":
         return CulvertError(Reason.DEVICE_REVOKED, device=device)
     if alert == "certificate expired":
-        # The controller judges by its own clock.
+        # The controller's clock decides, so compare the clocks.
         wrong = (
             None if has_expired(identity) else await _wrong_clock(identity.controller, identity.ca_pem, reach)
         )
@@ -97,7 +97,7 @@ async def _refused(identity: Identity, device: str, alert: str, reach: Callable[
 
 
 def has_expired(identity: Identity) -> bool:
-    """By this computer's clock. Raises ValueError when it has no certificate."""
+    """Whether the certificate has expired by this computer's clock. Raises ValueError without a certificate."""
     certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
     return certificate.not_valid_after_utc <= datetime.datetime.now(datetime.UTC)
 
@@ -109,7 +109,7 @@ def is_out_of_date(error: ssl.SSLCertVerificationError) -> bool:
 async def out_of_date(
     shown: str, controller: str, ca_pem: bytes, reach: Callable[[str], str]
 ) -> CulvertError:
-    """Why a certificate of the right CA is not valid at this time. `shown` names the address that has it."""
+    """The cause for which a certificate of the right CA is not valid now. `shown`: the address that presented it."""
     wrong = await _wrong_clock(controller, ca_pem, reach)
     return wrong or CulvertError(Reason.CONTROLLER_CERTIFICATE_EXPIRED, controller=shown)
 
@@ -122,7 +122,7 @@ async def _wrong_clock(controller: str, ca_pem: bytes, reach: Callable[[str], st
 
 
 def _span(seconds: float) -> str:
-    """As '3 d', '5 h 12 min' or '4 min': international symbols."""
+    """A duration as '3 d', '5 h 12 min' or '4 min': international symbols."""
     minutes = round(seconds / 60)
     if minutes >= 48 * 60:
         return f"{round(minutes / 1440)} d"

@@ -1,6 +1,6 @@
 """A request over HTTPS to the controller's REST API, and its answer or refusal.
 
-A request that is made once in a device's life is not worth the memory of an HTTP library in the daemon.
+Uses the standard library, because an HTTP library would cost memory in the daemon for a few requests per year.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HttpsAnswer:
 
 
 class HttpsConnection(http.client.HTTPSConnection):
-    """`reached` stands for `host` on this network (nat64_reach.py); the certificate is still the host's."""
+    """Connects to `reached`, the address of `host` on this network (nat64_reach.py), and checks the name `host`."""
 
     def __init__(
         self, host: str, port: int | None, reached: str, context: ssl.SSLContext, timeout: float
@@ -48,7 +48,7 @@ class HttpsConnection(http.client.HTTPSConnection):
 
 
 def trusting(ca_pem: bytes) -> ssl.SSLContext:
-    """Trusts only the controller's own CA."""
+    """A context that trusts only the controller's CA."""
     context = ssl.create_default_context(cadata=ca_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
@@ -57,7 +57,7 @@ def trusting(ca_pem: bytes) -> ssl.SSLContext:
 async def post(
     controller: str, connection: HttpsConnection, path: str, body: dict[str, str] | None
 ) -> dict[str, Any]:
-    """The answer's JSON object. `controller` is its name in errors.
+    """The answer's JSON object. `controller`: the name in errors.
 
     Raises ssl.SSLCertVerificationError, and CulvertError: the controller's refusal, TIMEOUT or CONTROLLER_UNREACHABLE.
     """
@@ -94,13 +94,13 @@ def _post(connection: HttpsConnection, path: str, body: str | None) -> HttpsAnsw
 
 
 def _texts(value: object) -> dict[str, str]:
-    """A JSON object's members that are texts."""
+    """The text members of a JSON object."""
     members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     return {name: text for name, text in members.items() if isinstance(text, str)}
 
 
 def _refusal(problem: dict[str, Any]) -> CulvertError:
-    """From an RFC 9457 problem document; `reason` is a name of the catalogue."""
+    """The error in an RFC 9457 problem document, whose `reason` is a name of the catalogue."""
     name = str(problem.get("reason", "")).removeprefix("REASON_")
     if name not in Reason.__members__:
         return CulvertError(Reason.INTERNAL)

@@ -1,7 +1,7 @@
-"""From the agent API's messages to the core's values. What a controller must not send ends as CulvertError.
+"""Converts the agent API's messages to the core's values, and refuses invalid ones with CulvertError.
 
-CONTROLLER_INVALID says that it is nonsense or too much, ADDRESS_COLLISION that it would cut this computer off,
-ORGANISATIONS_COLLIDE that another organisation has it, CONSENT_NEEDED that the person has not agreed to it.
+CONTROLLER_INVALID: malformed, or beyond a limit. ADDRESS_COLLISION: it would cut this computer off. ORGANISATIONS_COLLIDE:
+another organisation has the claim. CONSENT_NEEDED: the person has not agreed.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ Value = TypeVar("Value")
 
 
 class Neighbourhood(Protocol):
-    """The surroundings of one organisation: the other organisations, the name servers, and its person's answers."""
+    """An organisation's surroundings: the other organisations, the name servers, and the person's consent."""
 
     consent: Consent
 
     async def look_around(self) -> None:
-        """Find out where their controllers are, as far as that is not known."""
+        """Resolve the addresses of the other organisations' controllers that are not known yet."""
         ...
 
     async def surroundings(self, controller: str) -> Surroundings:
@@ -97,13 +97,13 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
 async def accepted_profile(
     message: agent_pb2.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> profile.Profile:
-    """As `profile_from`, without the public prefixes that the person has not agreed to. Additions to the `known` profile
-    are checked against the other organisations, and leave this computer what it needs where it is."""
+    """As `profile_from`, with the person's consent applied. Additions to the `known` profile are checked against the other
+    organisations, and prefixes that this computer needs here are left out as collisions."""
     made = profile_from(message)
     wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
     await _check_neighbours(neighbourhood.consent.applied(made), agent, known, neighbourhood)
-    # The person may have answered meanwhile.
+    # Apply the consent again: the person may have answered meanwhile.
     made = _beside(neighbourhood.consent.applied(made), known, agent.surroundings)
     return without_taken_addresses(made, agent.surroundings, neighbourhood.beside())
 
@@ -111,7 +111,7 @@ async def accepted_profile(
 async def check_claims(
     made: profile.Profile, agent: Agent, known: profile.Profile, neighbourhood: Neighbourhood
 ) -> None:
-    """Checks additions of `made` to the `known` profile against this computer's networks and the other organisations."""
+    """Check additions of `made` to the `known` profile against this computer's networks and the other organisations."""
     await _check_neighbours(made, agent, known, neighbourhood)
     check_collisions(set(made.protected_prefixes) - set(known.protected_prefixes), agent.surroundings)
 
@@ -146,8 +146,8 @@ def _beside(made: profile.Profile, known: profile.Profile, here: Surroundings) -
 
 
 def kept_profile(kept: agent_pb2.Profile | None) -> profile.Profile:
-    """The last one known. Codes are asked of the controller again, and so are inner addresses: the controller or a name
-    server of this network may have one of them. Raises CulvertError CONTROLLER_INVALID.
+    """The stored profile, without code and inner addresses: the controller sends them again, and in this network the
+    controller or a name server may have such an address. Raises CulvertError CONTROLLER_INVALID.
     """
     if kept is None:
         return profile.Profile()
@@ -211,7 +211,7 @@ def tunnel_from(
 def pair_from(
     message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = frozenset(), beside: Beside = NOBODY
 ) -> grant.SaPair:
-    """Raises CulvertError SUITE_LEGACY for a legacy suite that is not among `legacy_suites`, too."""
+    """Raises also CulvertError SUITE_LEGACY for a legacy suite that is not in `legacy_suites`."""
     pair = _checked(
         "keys",
         lambda: grant.SaPair(
@@ -239,7 +239,7 @@ def _resource(message: agent_pb2.Resource) -> profile.Resource:
 
 
 def _selector(message: agent_pb2.Selector, prefixes: Collection[str]) -> grant.Selector:
-    # A packet without a route would never come to the tunnel.
+    # Each selector needs a route: its prefix must be one of the tunnel's.
     if message.prefix not in prefixes or message.first_port > message.last_port:
         raise ValueError
     ports = (message.first_port, _in(range(1 << 16), message.last_port))
@@ -272,7 +272,7 @@ def _limits(message: agent_pb2.Limits) -> Limits:
 
 
 def _network_text(text: str) -> str:
-    """An address or a prefix, as it was written."""
+    """Check that the text is an address or a prefix, and return it unchanged."""
     ip_network(text, strict=False)
     return text
 
@@ -287,6 +287,6 @@ def _checked(what: str, build: Callable[[], Value]) -> Value:
     try:
         return build()
     except ValueError:
-        # Without the cause: it may quote the message, and the message holds keys.
+        # Without the cause, which may quote keys from the message.
         why = f"{what} that this version does not understand"
         raise CulvertError(Reason.CONTROLLER_INVALID, why=why) from None

@@ -1,8 +1,8 @@
 """Renewal of this device's certificate with a key that is made for it.
 
-at half of its life           RenewCertificate, by itself
-once it has expired           POST /renewals, signed by the expired certificate's key, with a code of the person
-longer ago than the bound     only by a new enrolment
+at half of its lifetime       RenewCertificate, automatically
+after its expiry              POST /renewals, signed by the expired certificate's key, with a code of the person
+later than the bound          only by a new enrolment
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from culvert_client.state_dir import Identity, key_pem
 
 log = logging.getLogger("culvertd")
 
-# Our tunables. Devices that were enrolled together do not come back together: after half, up to a tenth of the life more.
+# Our tunables. A random share of the lifetime, added to the half, so that devices do not renew at the same time.
 SPREAD = 0.1
 RETRY = Backoff(30.0, 3600.0)
-# After a renewal: by a clock that is weeks ahead, what is new is due already.
+# The least time after a renewal: by a clock that is weeks ahead, the new certificate seems due at once.
 REST = 3600.0
-# The clock may jump, and stands still while the computer sleeps.
+# The interval of checks of the clock, which may jump, and stands still while the computer sleeps.
 LOOK_AGAIN = 60.0
 
 _RENEWALS = "/api/v1/renewals"
-# Neither another code nor another try changes these.
+# Refusals that neither another code nor another try changes.
 _FINAL = frozenset({Reason.RENEWAL_TOO_LATE, Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
 
 
 def renew_at(certificate_pem: bytes, spread: float) -> datetime.datetime:
-    """`spread`: from 0 to SPREAD, of the certificate's life. Raises ValueError when it is no certificate."""
+    """When to renew. `spread`: 0 to SPREAD, a share of the lifetime. Raises ValueError if it is no certificate."""
     certificate = x509.load_pem_x509_certificate(certificate_pem)
     life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
     return certificate.not_valid_before_utc + life * (0.5 + spread)
@@ -57,9 +57,9 @@ def renew_at(certificate_pem: bytes, spread: float) -> datetime.datetime:
 async def keep_renewed(
     agent: Agent, identity: Identity, take: Callable[[Identity], None], rest: float = 0.0
 ) -> None:
-    """Waits until it is time, asks until there is an answer, and hands it on: whoever takes it connects anew.
+    """Wait for the renewal's time, repeat the request until it succeeds, and pass the identity to `take`, which reconnects.
 
-    `rest`: seconds in which nothing is asked for.
+    `rest`: seconds to wait first.
     """
     await asyncio.sleep(rest)
     due = renew_at(identity.certificate_pem, random.uniform(0, SPREAD))  # noqa: S311 (spreads load, hides nothing)
@@ -80,7 +80,7 @@ async def keep_renewed(
 
 
 async def renew(agent: Agent, identity: Identity) -> Identity:
-    """Raises CulvertError; then the identity is as good as before."""
+    """Raises CulvertError; then the old identity stays valid."""
     key = ec.generate_private_key(ec.SECP256R1())
     answer = await agent.renew_certificate(request_pem(key, identity.device_id))
     return _next(identity, key, answer.certificate_pem, answer.ca_pem)
@@ -88,7 +88,7 @@ async def renew(agent: Agent, identity: Identity) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class LateRenewal:
-    """`recovery_codes_left` where one was used up."""
+    """`recovery_codes_left`: set if a recovery code was used."""
 
     identity: Identity
     code_valid_until: int
@@ -96,9 +96,9 @@ class LateRenewal:
 
 
 async def renew_late(identity: Identity, code: str, reach: Callable[[str], str]) -> LateRenewal:
-    """Renew a certificate that has expired. `reach` gives a host's address on this network (nat64_reach.py).
+    """Renew an expired certificate. `reach`: a host's address on this network (nat64_reach.py).
 
-    Raises CulvertError; then the identity is as good as before. Without a code it is CODE_NEEDED where a code would do.
+    Raises CulvertError; then the old identity stays valid. Without a code, CODE_NEEDED means that a code can renew it.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     challenge = _text(await _post(identity, f"{_RENEWALS}/challenge", None, reach), "challenge")
@@ -123,13 +123,13 @@ async def renew_late(identity: Identity, code: str, reach: Callable[[str], str])
 
 
 async def why_not_late(identity: Identity, reach: Callable[[str], str]) -> CulvertError | None:
-    """The controller's word why no code can renew the certificate. None when a code can, or the controller did not say."""
+    """The controller's reason why no code can renew the certificate. None if a code can, or without an answer."""
     try:
         await renew_late(identity, "", reach)
     except CulvertError as error:
         if error.reason in _FINAL:
             return error
-        # A controller from before it could renew late.
+        # An old controller without late renewal.
         return CulvertError(Reason.RENEWAL_TOO_LATE, days=0) if error.reason is Reason.NOT_FOUND else None
     return None
 

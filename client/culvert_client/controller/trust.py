@@ -1,7 +1,7 @@
-"""Trust on an invitation: the link names the CA by its SHA-256, and nothing secret is sent before the server proves it.
+"""Trust in an invitation's controller: the link has the CA's SHA-256, and no secret is sent before the server proves it.
 
-1  connect without trust, read the chain that the server shows, take the certificate with that fingerprint, hang up
-2  connect again with that CA as the only trust anchor; the usual checks of chain and name decide
+1  connect without verification, read the server's chain, take the certificate with that fingerprint, disconnect
+2  connect again with that CA as the only trust anchor, with the usual checks of chain and name
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from culvert_client.core.invitation import Invitation
 
 CONNECT_TIMEOUT = 5.0
 """Seconds."""
-# In seconds (RFC 8305, section 8): after so long without an answer the name's next address is tried as well.
+# In seconds (RFC 8305, section 8): after this time without an answer the name's next address is tried as well.
 NEXT_ADDRESS = 0.25
 
 
 async def trust(invitation: Invitation, reached: str) -> tuple[ssl.SSLContext, bytes]:
-    """A context that trusts the invitation's CA alone, and the CA's DER. `reached` stands for the controller's host here.
+    """A context that trusts only the invitation's CA, and the CA's DER. `reached`: the controller's address here.
 
-    Raises CulvertError: CONTROLLER_UNREACHABLE, or CONTROLLER_UNTRUSTED when the server does not show that CA.
+    Raises CulvertError CONTROLLER_UNREACHABLE, or CONTROLLER_UNTRUSTED if the server's chain lacks that CA.
     """
     for der in await _shown_chain(invitation, reached):
         if hashlib.sha256(der).digest() == invitation.ca_sha256:
@@ -64,6 +64,6 @@ async def _shown_chain(invitation: Invitation, reached: str) -> list[bytes]:
 def _unverified_chain(connection: Any) -> list[bytes]:
     if hasattr(connection, "get_unverified_chain"):
         return list(connection.get_unverified_chain())
-    # Python 3.13 made it public; before, the same method sits on the inner object and returns certificates, not bytes.
+    # Public since Python 3.13. Before, the inner object has this method, which returns certificates instead of bytes.
     chain = connection._sslobj.get_unverified_chain()
     return [ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in chain]

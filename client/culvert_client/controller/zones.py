@@ -20,15 +20,15 @@ MOST_ZONES = 256
 
 # Names with a special meaning on every computer (RFC 6761, 7050, 9462), and Firefox's canary.
 _NOBODYS = frozenset({"localhost", "ipv4only.arpa", "resolver.arpa", "use-application-dns.net"})
-# On the list, but meant for the names of each home network (RFC 8375): it may be claimed.
+# On the list, but intended for home networks (RFC 8375), so it may be claimed.
 _EVERYBODYS = "home.arpa"
 
 
 def check_zones(zones: Collection[str]) -> None:
-    """Checks zones, and wildcards without their "*.". Raises CulvertError CONTROLLER_INVALID.
+    """Check zones, and wildcards without their "*.". Raises CulvertError CONTROLLER_INVALID.
 
-    Both sections of the list count: under github.io, too, each name has another owner. Names without a registry (corp,
-    internal, lan) are in neither section. The first check reads the list, which takes a tenth of a second.
+    Uses both sections of the list, because names under github.io have many owners too. Private top-level domains (corp,
+    internal, lan) are in neither section. The first check takes 0.1 s to read the list.
     """
     if len(zones) > MOST_ZONES:
         raise _invalid(Phrase("it claims more than {number} zones", number=MOST_ZONES))
@@ -38,7 +38,7 @@ def check_zones(zones: Collection[str]) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _with_many_owners(zones: frozenset[str]) -> str | None:
-    # The list is not kept in memory: it is seldom needed, and takes 4 MiB.
+    # Read each time: the list takes 4 MiB of memory and is seldom needed.
     from publicsuffixlist import PublicSuffixList
 
     suffixes = PublicSuffixList(accept_unknown=False)

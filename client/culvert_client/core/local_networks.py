@@ -29,7 +29,7 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How tunnels and this computer's own networks share the address space. `warnings`: for the person."""
+    """The address space, shared by tunnels and this computer's own networks. `warnings`: for the person."""
 
     desired: Desired = field(default_factory=Desired)
     warnings: tuple[CulvertError, ...] = ()

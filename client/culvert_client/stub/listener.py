@@ -1,11 +1,11 @@
-"""The DNS port of this computer: takes queries over UDP and TCP, hands each to the resolver, sends back its answer.
+"""The DNS port of this computer: receives queries over UDP and TCP, passes them to the resolver, sends its answers.
 
    datagram ────► a place for UDP ──────────────┐
    connection ──► a place for TCP ──► query ────┤ needs no tunnel: forwarded
                     (further ones: for UDP)     └ may need one: a place for tunnels instead
 
-A connection's queries are answered in the order in which their answers come (RFC 7766 section 6.2.1.1). Each user of this
-computer has separate places of each kind (core/places.py).
+A connection's answers may be in another order than its queries (RFC 7766 section 6.2.1.1). Each user of this computer has
+separate places of each kind (core/places.py).
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Resolver(Protocol):
     def sort(self, query: bytes) -> Question: ...
 
     def resolve(self, query: bytes, question: Question, answer: Callable[[bytes | None], None]) -> None:
-        """Calls back once, at once or later, with the answer; with None for what deserves none."""
+        """Call `answer` once, now or later, with the answer, or with None for no answer."""
         ...
 
 
 class Listener:
-    """Drops the queries of a user who has no place left, so that a flood takes bounded memory."""
+    """Drops the queries of a user without a free place, so that a flood takes bounded memory."""
 
     def __init__(self, resolver: Resolver, owners: Owners, senders: LocalSenders) -> None:
         self._resolver, self._senders = resolver, senders
@@ -62,7 +62,7 @@ class Listener:
         self._tunnels = Places(WAITING_FOR_TUNNELS, WAITING_FOR_TUNNELS, WAITING_RESERVED, owners)
         self._asked_lately: Counter[int | None] = Counter()
         self._window: asyncio.TimerHandle | None = None
-        # By user, the next user first.
+        # Waiting queries by user; the next user comes first.
         self._waiting: dict[int | None, deque[tuple[bytes, SocketAddress]]] = {}
         self._serving: asyncio.Handle | None = None
         self._socket_owner: SocketOwner | None = None
@@ -71,11 +71,13 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def open(self, endpoint: Endpoint) -> None:
-        """Raises OSError when the port is taken or not allowed; after `close` it may be opened again."""
+        """Raises OSError if the port is taken or not permitted. May be opened again after `close`."""
         try:
             self._socket_owner = self._senders.socket_owner()
         except OSError as error:
-            log.warning("the kernel does not tell who asks: all users share the same places: %s", error)
+            log.warning(
+                "the kernel does not tell the users of queries, so all users share the same places: %s", error
+            )
         self._server = await asyncio.start_server(self._on_connection, endpoint.host, endpoint.port)
         address = sockaddr(endpoint.host, endpoint.port)
         family = socket.AF_INET6 if len(address) > 2 else socket.AF_INET
@@ -106,7 +108,7 @@ class Listener:
             try:
                 query, sender = datagrams.recvfrom(LONGEST_QUERY)
             except OSError:
-                # Nothing to read, or that an earlier answer found nobody.
+                # Nothing to read, or an ICMP error about an earlier answer.
                 break
             if sender not in uids:
                 uids[sender] = self._uid_of(datagrams, sender)
@@ -120,7 +122,7 @@ class Listener:
             self._serve(datagrams)
 
     def _serve(self, datagrams: socket.socket) -> None:
-        """Give a query of each user in turn: a user with many queries delays the user's own."""
+        """Pass queries to the resolver, one of each user in turn, so that a user with many queries delays only these."""
         self._serving = None
         try:
             for _ in range(min(QUERIES_A_TURN, self._count_waiting())):
@@ -138,12 +140,12 @@ class Listener:
         return sum(map(len, self._waiting.values()))
 
     def _asked(self, datagrams: socket.socket, uid: int | None, query: bytes, sender: SocketAddress) -> None:
-        # A query that is dropped is not parsed.
+        # Checked before parsing, so that dropped queries cost little.
         if not self._udp.take(uid):
             return
 
         def answer(reply: bytes | None) -> None:
-            # The asker may have gone; if it has not, it asks again.
+            # Ignore errors: the program has gone, or repeats its query.
             if reply is not None:
                 with suppress(OSError):
                     datagrams.sendto(dns_wire.fitted(reply, query), sender)
@@ -153,7 +155,7 @@ class Listener:
     def _resolve(
         self, query: bytes, uid: int | None, taken: Places | None, answer: Callable[[bytes | None], None]
     ) -> None:
-        """`taken`: where the query has taken a place, which it gives back. `answer` is called once; with None, too, where
+        """`taken`: the places of which the query holds one, which is given back. `answer` is called once, with None if
         there is no place for the tunnel."""
 
         def give_back() -> None:
@@ -176,7 +178,7 @@ class Listener:
                 taken = self._tunnels
             self._resolver.resolve(query, question, answered)
         except BaseException:
-            # The event loop logs the fault. Each would otherwise cost its user a place for good.
+            # Without this, each fault would cost its user a place for good.
             give_back()
             raise
 
@@ -224,7 +226,7 @@ class Listener:
     async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, uid: int | None
     ) -> None:
-        """Until the asker closes its half or the connection, and what it has asked is answered."""
+        """Serve until the program closes its side and all of its queries are answered."""
         waiting, fewer = 0, asyncio.Event()
 
         def answer(reply: bytes | None) -> None:
@@ -243,7 +245,7 @@ class Listener:
 
         while (query := await _query(reader)) is not None:
             await until_fewer_wait_than(PIPELINED)
-            # The connection's own place is for one query.
+            # The connection's place covers one query; further ones take places for UDP.
             if waiting and not self._udp.take(uid):
                 break
             waiting += 1
@@ -254,7 +256,7 @@ class Listener:
 
 
 async def _query(reader: asyncio.StreamReader) -> bytes | None:
-    """None at the end, after silence, and for a query that is too long."""
+    """The next query; None at the end, after TCP_IDLE, and for a too long query."""
     with suppress(TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(TCP_IDLE):
             query = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))

@@ -1,8 +1,8 @@
 """A query from its arrival to its answer: forwarded, refused, or held until the client has decided.
 
-Somebody's page waits: a query whose tunnel is up goes on to the name server before the client thinks about it, and an
-answer goes out as soon as it is released, neither of them after a turn of the event loop. A query whose tunnel is yet to
-be opened goes on after the controller has been asked, which takes longer.
+For low latency, a query whose tunnel is up is forwarded before the client handles it, and an answer is sent as soon as it
+is released, both without a turn of the event loop. If the tunnel has to be opened, the controller is called before the
+query is forwarded, because the call takes longer.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from culvert_client.stub.upstream import Asker, Upstream
 
 log = logging.getLogger("culvertd")
 
-# Our tunable: more persons than look at one computer at once.
+# Our tunable: more than the number of people who examine one computer at the same time.
 _PROBES = 16
-# RFC 2544: addresses of no host. The least one, and how many there are.
+# Addresses for benchmarks (RFC 2544), which no host has: the first one, and their number.
 _PROBE_ADDRESSES = IPv4Address("198.18.0.1"), 2**17 - 2
 
 SendAnswer = Callable[[bytes | None], None]
@@ -51,19 +51,19 @@ class Organisations(Protocol):
     """The stub's questions to the organisations, and the events that it passes to them."""
 
     def profile(self) -> Profile:
-        """The profiles of all organisations as one."""
+        """The merged profiles of all organisations."""
         ...
 
     def profile_beside(self, fqdn: str) -> Profile:
-        """The profiles of the organisations that the name does not belong to, as one."""
+        """The merged profiles of all organisations but the name's own."""
         ...
 
     def addresses_of(self, fqdn: str) -> Collection[Address]:
-        """The addresses that the controller gave for a name."""
+        """The controller's addresses of a name."""
         ...
 
     def full_name(self, label: str) -> str | None:
-        """The name that a name without a dot stands for."""
+        """The full name for a name without a dot; None if there is none."""
         ...
 
     def asks_controller_first(self, fqdn: str) -> bool: ...
@@ -72,14 +72,14 @@ class Organisations(Protocol):
 
 
 class Translator(Protocol):
-    """The prefix of the network's NAT64, where there is one."""
+    """The prefix of the network's NAT64, if it has one."""
 
     @property
     def translator(self) -> IPv6Network | None: ...
 
 
 class Resolver:
-    """The organisations' verdict on a held query comes back through `settle`."""
+    """`settle` takes the organisations' decision about a held query."""
 
     def __init__(self, upstream: Upstream, organisations: Organisations, nat64: Translator) -> None:
         self._upstream, self._organisations, self._nat64 = upstream, organisations, nat64
@@ -87,11 +87,11 @@ class Resolver:
         self._held: dict[QueryId, _Held] = {}
         self._asking: dict[QueryId, Asker] = {}
         self._probes: OrderedDict[str, str] = OrderedDict()
-        # The names of resources alone, so no more than the profile has.
+        # Bounded, because only names of resources are added.
         self._told: set[str] = set()
 
     def new_probe(self) -> tuple[str, str]:
-        """A name below the canary, which every way to the stub leads here, and the address that it has from now on."""
+        """A new name below the canary, which only this stub answers, and the address that it has from now on."""
         first, count = _PROBE_ADDRESSES
         name, address = f"{secrets.token_hex(8)}.{dns_wire.CANARY}", str(first + secrets.randbelow(count))
         self._probes[name] = address
@@ -112,7 +112,7 @@ class Resolver:
         return Question(QueryKind.NO_NAME) if short_names.is_searched(question.fqdn) else question
 
     def resolve(self, query: bytes, question: Question, answer: SendAnswer) -> None:
-        """`question` is the result of `sort` for this query."""
+        """`question`: the result of `sort` for this query."""
         if question.full:
             self.resolve(
                 question.full,
@@ -154,7 +154,7 @@ class Resolver:
         return QueryId(next(self._numbers))
 
     def settle(self, settled: Reply | Fail) -> None:
-        """Release the answer of a held query, or refuse it with the error."""
+        """Release the answer of a held query, or answer with the error."""
         held = self._held.pop(settled.query, None)
         if held is None:
             return
@@ -172,16 +172,16 @@ class Resolver:
         if reply is None:
             return _silent(held.fqdn)
         beside = self._organisations.profile_beside(held.fqdn)
-        # Nor may one organisation's names lead into another's network.
+        # A name must not have addresses in another organisation's network.
         return dns_answer.screened(reply, held.fqdn, beside) if beside.protected_prefixes else reply
 
     def close(self) -> None:
-        """Ends all queries under way, without an answer."""
+        """End all running queries without an answer."""
         for asking in self._asking.values():
             asking.cancel()
 
     def _ask_held(self, query_id: QueryId) -> None:
-        # The query may have been refused meanwhile.
+        # The query may have ended with an error meanwhile.
         if (held := self._held.get(query_id)) is not None:
             self._ask(query_id, held.query, self._answered)
 
@@ -206,8 +206,7 @@ class Resolver:
 
     def _answered(self, query_id: QueryId, reply: bytes | None) -> None:
         if reply is not None and (prefix := self._nat64.translator) is not None:
-            # A DNS64 (RFC 6147) makes such addresses out of IPv4 ones: they lead to the network's translator, past every
-            # tunnel.
+            # Addresses that a DNS64 (RFC 6147) has synthesised lead to the network's translator and bypass all tunnels.
             made_up = {it for it in dns_wire.addresses_in(reply) or () if it in prefix}
             reply = dns_answer.without(reply, made_up)
         held = self._held[query_id]
@@ -233,7 +232,8 @@ class Resolver:
         if fqdn not in self._told:
             self._told.add(fqdn)
             log.warning(
-                "the network's name server has no right address of %s: the controller's is used", fqdn
+                "the network's name server has no correct address of %s: the controller's address is used",
+                fqdn,
             )
 
 

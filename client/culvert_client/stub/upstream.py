@@ -7,8 +7,8 @@
 
 The first answer counts, whichever server sends it. A failure is passed on only when no server has a better answer.
 
-A query that is on its way already is not sent again: its answer is for all who ask. So a name server that leads back here
-costs its wait and no flood, and a forger has one chance and not many (RFC 5452 section 5).
+Equal queries share one exchange and its answer. So a forwarding loop through a name server causes no flood, and a forger
+has one chance instead of many (RFC 5452 section 5).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from culvert_client.config import Endpoint, sockaddr
 from culvert_client.core import dns_wire
 from culvert_client.core.name_servers import NameServers, TxtSilence
 
-# Our tunables, in seconds: all tries fit into the time that an answer is held.
+# Our tunables, in seconds: all tries fit into the 2 s for which an answer is held.
 PATIENCE = 0.5
 DEADLINE = 1.6
 TCP_TIMEOUT = 1.6
@@ -40,7 +40,7 @@ Done = Callable[[bytes | None], None]
 
 
 class Upstream:
-    """`servers` in order of preference. Without a server no query is answered."""
+    """`servers`: in order of preference. Without a server no query is answered."""
 
     def __init__(self, *servers: Endpoint, reach: Callable[[str], str] = str) -> None:
         self.known, self.reach = NameServers[Endpoint](servers), reach
@@ -56,7 +56,7 @@ class Upstream:
         return self.known.servers
 
     def use(self, servers: tuple[Endpoint, ...]) -> bool:
-        """Returns whether the servers have changed."""
+        """Use these servers. True if they have changed."""
         if servers == self.servers:
             return False
         self.known.use(servers)
@@ -65,18 +65,18 @@ class Upstream:
         return True
 
     def moved(self) -> None:
-        """The computer is in another network: a server that was silent before may answer now."""
+        """Forget the servers' records, because the computer is in another network."""
         self.known.forget()
         self._under_way.clear()
         self._txt.answered()
 
     @property
     def under_way(self) -> int:
-        """The number of queries under way."""
+        """The number of running exchanges."""
         return len(self._under_way)
 
     def begin(self, query: bytes, done: Done) -> Asker:
-        """The query is on its way when this returns. `done` is called once, later, with what `exchange` returns."""
+        """Send the query before returning. `done` is called once, later, with the result as of `exchange`."""
         sent = dns_wire.with_own_size(query)
         key = sent[2:]
         exchange = self._under_way.get(key)
@@ -85,12 +85,12 @@ class Upstream:
         return exchange.join(Asker(exchange, dns_wire.id_of(query), done))
 
     def ended(self, sent: bytes, exchange: Exchange) -> None:
-        """For the exchange."""
+        """Called by an exchange that has ended."""
         if self._under_way.get(sent[2:]) is exchange:
             del self._under_way[sent[2:]]
 
     async def exchange(self, query: bytes) -> bytes | None:
-        """The answer under the query's own id, whole (over TCP when UDP truncates it); None when the servers are silent."""
+        """The whole answer (over TCP if UDP truncates it) with the query's own id; None if the servers are silent."""
         answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         asker = self.begin(query, answered.set_result)
         try:
@@ -99,14 +99,14 @@ class Upstream:
             asker.cancel()
 
     async def mark(self, fqdn: str) -> str | None:
-        """The name at which TXT says that it needs a tunnel: this one, or one that it stands for; empty when there is none.
-        None when the servers are silent. TXT only ever adds names."""
+        """The name with TXT's mark: this one, or its alias's target; empty without a mark.
+        None if the servers are silent. TXT can only add names."""
         query = dns_wire.query(fqdn, "TXT")
         reply = await self.exchange(query) if query is not None else None
         return None if reply is None else dns_wire.marked_in(reply) or ""
 
     async def expected_mark(self, fqdn: str) -> str:
-        """As `mark`, for a query that waits. Silence is remembered, so that it costs its wait once."""
+        """As `mark`, for a held query. Silence is remembered, so that it delays a name only once."""
         now = asyncio.get_running_loop().time
         if not self._txt.expects(fqdn, now()):
             return ""
@@ -115,20 +115,20 @@ class Upstream:
         if mark is not None:
             self._txt.answered()
         elif self.answers != answers:
-            # Servers that are silent about everything may answer TXT when they come back.
+            # Only if other queries were answered: silent servers may answer TXT when they come back.
             self._txt.silent(fqdn, now())
         return mark or ""
 
 
 class Asker:
-    """A waiter for an exchange. `query_id` is the id under which the answer is passed on."""
+    """A waiter for an exchange. `query_id`: the id of the answer that it gets."""
 
     def __init__(self, exchange: Exchange, query_id: int, done: Done) -> None:
         self._exchange, self._id, self._done = exchange, query_id, done
         self._waits = True
 
     def cancel(self) -> None:
-        """`done` will not be called."""
+        """Stop waiting: `done` will not be called."""
         self._waits = False
         self._exchange.leave(self)
 
@@ -139,9 +139,9 @@ class Asker:
 
 
 class Exchange:
-    """A query to the name servers. It needs no task and no turn of the event loop, because a page waits for it."""
+    """A query to the name servers. For low latency it needs no task and no turn of the event loop."""
 
-    # A single buffer for all: its content is copied out at once, and a buffer for each exchange would cost the most here.
+    # One buffer for all exchanges: its content is copied at once, and allocating a buffer each time would be slow.
     _buffer = bytearray(LONGEST_DATAGRAM)
 
     def __init__(self, upstream: Upstream, query: bytes) -> None:
@@ -165,7 +165,7 @@ class Exchange:
         self._ask_next()
 
     def join(self, asker: Asker) -> Asker:
-        """Add a waiter. The datagram may be lost, so it is sent again, but not more often than once in `_patience`."""
+        """Add a waiter. Send the query again, because it may be lost, but at most once in `_patience`."""
         self._askers[asker] = None
         if (now := self._loop.time()) >= self._again_at:
             self._again_at = now + self._patience
@@ -174,7 +174,7 @@ class Exchange:
         return asker
 
     def leave(self, asker: Asker) -> None:
-        """The last one ends it."""
+        """Remove a waiter; without waiters the exchange ends."""
         if self._askers.pop(asker, asker) is None and not self._askers:
             self._end()
 
@@ -188,7 +188,7 @@ class Exchange:
             self._close(server)
 
     def _ask_next(self) -> None:
-        """Ask the next server, and wait for it before the one after. No exchange ends before `__init__` returns."""
+        """Ask the next server, and set the timer for the one after. The exchange does not end before `__init__` returns."""
         if self._timer is not None:
             self._timer.cancel()
         servers = len(self._order)
@@ -204,14 +204,14 @@ class Exchange:
                     rest if is_last else min(self._patience, rest), self._ask_next
                 )
                 return
-        # When all servers are silent, the reason may be the query: no server is put behind the others.
+        # If all servers are silent, the query may be the cause, so no server is marked.
         if self._failure is not None:
             for server in self._ends:
                 self._upstream.known.silent(server, self._loop.time())
         self._timer = self._loop.call_soon(self._finish, self._failure)
 
     def _send(self, server: Endpoint) -> bool:
-        """Whether the query left this computer."""
+        """Send the query. False if it could not be sent."""
         known = self._ends.get(server)
         try:
             if known is None:
@@ -219,14 +219,14 @@ class Exchange:
                 family = socket.AF_INET6 if len(address) > 2 else socket.AF_INET
                 end = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
                 self._ends[server] = end, self._loop.time()
-                # Connected: the kernel picks an unpredictable port and admits the server's address alone.
+                # Connect, so that the kernel picks a random port and accepts only datagrams of the server.
                 end.connect(address)
                 self._loop.add_reader(end, self._readable, end, server)
             else:
                 end, _ = known
             end.send(self._sent)
         except OSError:
-            # There is no route, no such interface, or no descriptor is left.
+            # No route, no such interface, or no free descriptor.
             self._close(server)
             return False
         return True
@@ -242,14 +242,14 @@ class Exchange:
         except BlockingIOError:
             return
         except OSError:
-            # The computer answers with ICMP: no name server runs there.
+            # An ICMP error: no name server runs there.
             self._upstream.known.silent(server, self._loop.time())
             self._close(server)
             if not self._ends and not self._fetching:
                 self._ask_next()
             return
         reply = bytes(self._buffer[:size])
-        # A forged answer does not end the wait for the real one, and one datagram is read in each turn of the loop.
+        # Ignore forged answers, and keep waiting. Each turn of the loop reads one datagram.
         if dns_wire.answers(reply, self._sent, self._id):
             self._heard(server)
             if dns_wire.is_truncated(reply):
@@ -259,7 +259,7 @@ class Exchange:
                 self._take(reply)
 
     def _heard(self, server: Endpoint) -> None:
-        """The server has answered. Servers that were asked earlier and are still silent lose their place."""
+        """Record an answer. Servers that were asked earlier and are still silent count as silent."""
         now = self._loop.time()
         self._upstream.answers += 1
         end = self._ends.get(server)
@@ -283,13 +283,13 @@ class Exchange:
         self._end()
         first, *others = self._askers
         self._askers.clear()
-        # A fault of one takes the answer from no other.
+        # In turns of their own, so that a fault in one waiter does not affect the others.
         for asker in others:
             self._loop.call_soon(asker.take, reply)
         first.take(reply)
 
     def _fetch(self, server: Endpoint, *, whole: bool = False) -> None:
-        """Ask over TCP. `whole`: the server has announced a longer answer; such connections are not counted."""
+        """Ask over TCP. `whole`: after a truncated answer; such connections do not count against TCP_AT_ONCE."""
         if server in self._fetching or (not whole and self._upstream.second_rounds >= TCP_AT_ONCE):
             return
         if whole and self._timer is not None:

@@ -1,6 +1,6 @@
-"""Whether what is mounted at / rests on dm-crypt all the way down, as sysfs tells anyone.
+"""Detects whether the root file system is encrypted: whether all of its devices are on dm-crypt, as sysfs shows.
 
-A drive that encrypts itself does not show.
+Drives that encrypt themselves are not detected.
 
 / ─► its block devices ─► slaves of each (LVM, RAID, partitions of a mapping) ─► one whose dm/uuid begins with CRYPT-
 """
@@ -11,14 +11,14 @@ import os
 from pathlib import Path
 
 _CRYPT = "CRYPT-"
-# Layers of mappings; sysfs has no loops.
+# The most layers of mappings.
 _DEPTH_MAX = 16
 
 
 def root_is_encrypted(
     mountinfo: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")
 ) -> bool | None:
-    """None where it cannot be told: an overlay, a network's file system, one that is its own volume manager."""
+    """None if unknown: for an overlay, a network file system, or a file system with its own volume manager."""
     try:
         devices = _devices_of_root(mountinfo.read_text(), sys)
         return all(_encrypted(device, _DEPTH_MAX) for device in devices) if devices else None
@@ -27,7 +27,7 @@ def root_is_encrypted(
 
 
 def _devices_of_root(mountinfo: str, sys: Path) -> list[Path]:
-    """proc_pid_mountinfo(5): the last mount at / is the one that is seen."""
+    """proc_pid_mountinfo(5): the last mount at / hides earlier ones."""
     found: list[Path] = []
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -43,7 +43,7 @@ def _of_number(number: str, sys: Path) -> list[Path]:
 
 
 def _of_btrfs(source: str, sys: Path) -> list[Path]:
-    """All devices of the file system, which has a number that is nobody's."""
+    """All devices of a btrfs file system, whose own device number belongs to no block device."""
     name = Path(os.path.realpath(source)).name
     for devices in (sys / "fs" / "btrfs").glob("*/devices"):
         members = [member.resolve() for member in devices.iterdir()]

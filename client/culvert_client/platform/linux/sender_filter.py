@@ -1,10 +1,10 @@
-"""Lets the kernel drop most of what a flooding socket sends, before it takes room in the receive buffer of all users.
+"""Makes the kernel drop most datagrams of a flooding socket, before they fill the receive buffer that all users share.
 
    a sender is too fast ──► 1 of 8 of its datagrams passes ──► still too fast: half as many in each window
                                                           └──► no longer:      twice as many, until all pass
 
 The filter is a classic BPF program (linux/filter.h, socket(7) SO_ATTACH_FILTER). It runs in the sender's system call, so
-a flood costs its sender time and not this process.
+a flood costs time in the sender, not in this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOAD_HALF, _LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_ANY_BIT, _RETURN = 0x28, 0x20, 
 _PASS, _DROP = 0xFFFFFFFF, 0
 # SKF_AD_OFF + SKF_AD_RANDOM, as 32 bits.
 _RANDOM = 0xFFFFF038
-# The filter sees a datagram from its UDP header on (RFC 768). SKF_NET_OFF is where the IP header begins, as 32 bits.
+# The filter's offset 0 is the UDP header (RFC 768). SKF_NET_OFF is the offset of the IP header, as 32 bits.
 _SOURCE_PORT_AT = 0
 _IP_HEADER_AT = 0xFFF00000
 # RFC 791 section 3.1, RFC 8200 section 3.
@@ -80,7 +80,7 @@ class SenderFilter:
 
 
 def _thinned(family: int, sender: SocketAddress, level: int) -> bytes:
-    """Decides about a datagram from this sender; every other goes on with the instruction after these."""
+    """Instructions that decide about this sender's datagrams; other datagrams continue after them."""
     address = socket.inet_pton(family, sender[0].partition("%")[0])
     start = _IP_HEADER_AT + _SOURCE_ADDRESS_AT[socket.AddressFamily(family)]
     words = [
@@ -100,5 +100,5 @@ def _thinned(family: int, sender: SocketAddress, level: int) -> bytes:
 
 
 def _instruction(code: int, operand: int, *, if_false: int = 0) -> bytes:
-    """`if_false`: how many instructions a jump skips."""
+    """`if_false`: the number of instructions that a jump skips."""
     return _INSTRUCTION.pack(code, 0, if_false, operand)

@@ -1,7 +1,7 @@
 """Finds the user whose socket a query came from, by the kernel (sock_diag(7)). A lookup takes some microseconds.
 
-Sockets on loopback have no SO_PEERCRED. Instead the kernel looks the other socket up by the addresses and ports of both
-ends. It finds that one socket in a hash table, and does not list others.
+Internet sockets have no SO_PEERCRED. Instead the kernel looks the other socket up by the addresses and ports of both
+ends, in a hash table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_ANSWER = 8192
 
 class SocketOwner:
     def __init__(self) -> None:
-        """Raises OSError where the kernel has no sock_diag."""
+        """Raises OSError if the kernel has no sock_diag."""
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         self._netlink.setblocking(False)
         self._numbers = itertools.count(1)
@@ -42,7 +42,7 @@ class SocketOwner:
 
         `kind` is SOCK_DGRAM or SOCK_STREAM.
         """
-        # The kernel finds a UDP socket by the packets that it would receive: first their source, then their destination.
+        # The kernel looks a UDP socket up as the receiver of a packet: source first, then destination.
         protocol, one, other = (
             (socket.IPPROTO_UDP, own, asker)
             if kind == socket.SOCK_DGRAM
@@ -64,7 +64,7 @@ class SocketOwner:
                 if answered == number:
                     break
         except OSError:
-            # The query is still answered: its user counts as unknown.
+            # The query is still answered, for an unknown user.
             return None
         if kind_of_answer == _ERROR or len(answer) < _UID_AT + _UID.size:
             return None
