@@ -195,7 +195,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         refit,
         site_tunnels.following,
         enforcement,
-        zones.of,
+        zones,
     )
     oidc = Oidc(database, refusals, configured(settings), master_key, people.invitations, now)
     servicer = AgentServicer(

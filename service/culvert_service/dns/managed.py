@@ -36,13 +36,13 @@ class ManagedZones:
         """Called by the database listener."""
         self._looks.wake()
 
-    async def of(self, session: AsyncSession) -> tuple[str, ...]:
+    async def read(self, session: AsyncSession) -> tuple[str, ...]:
         """The zones in the session's transaction; those of the settings first."""
         return tuple(dict.fromkeys([*self._configured, *await repository.origins(session)]))
 
     async def _look(self) -> None:
         async with self._database() as session:
-            names = await self.of(session)
+            names = await self.read(session)
         if names != self.names:
             self.names = names
             self._hub.profiles_changed()

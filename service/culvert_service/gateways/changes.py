@@ -15,22 +15,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
-from culvert_service.audit.transaction import AfterCommit, Transaction, begin
+from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.service import described, exists, told
 from culvert_service.gateways.serving import check_serves
+from culvert_service.identity.tunnels import LockedTunnels
 from culvert_service.rest.version import MayMatch
 
 
-class LockedTunnels(Protocol):
-    async def close_unfit(self) -> AfterCommit:
-        """Close the tunnels that no longer fit their changed gateway, in the transaction of the change."""
-        ...
-
-
-class Refit(Protocol):
+class GatewayRefit(Protocol):
     async def lock_at_gateway(self, transaction: Transaction, gateway: Gateway) -> LockedTunnels:
         """Lock the tunnels of the locked gateway, before it changes."""
         ...
@@ -43,7 +38,9 @@ class CheckFit(Protocol):
 
 
 class Changes:
-    def __init__(self, database: Database, ownership: Ownership, refit: Refit, check_fit: CheckFit) -> None:
+    def __init__(
+        self, database: Database, ownership: Ownership, refit: GatewayRefit, check_fit: CheckFit
+    ) -> None:
         self._database = database
         self._ownership = ownership
         self._refit = refit

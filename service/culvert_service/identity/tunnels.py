@@ -20,6 +20,14 @@ class DeviceTunnels(Protocol):
         ...
 
 
+class LockedTunnels(Protocol):
+    """The open tunnels of a gateway or to a resource, locked before it changes."""
+
+    async def close_unfit(self) -> AfterCommit:
+        """In the transaction of the change, after it: close the tunnels that do not fit any more."""
+        ...
+
+
 class Permissions(Protocol):
     async def enforce(self) -> int:
         """Close every tunnel that is not permitted any more. Returns the number of tunnels."""

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class StateCounts:
     """`drops` has each gateway's dropped packets by cause."""
 
     tunnels: Sequence[tuple[str, TunnelState, int]]
@@ -36,7 +36,7 @@ class Counts:
     devices: Sequence[tuple[DeviceState, int]]
 
 
-async def counts(session: AsyncSession, sampled: datetime.timedelta) -> Counts:
+async def counts(session: AsyncSession, sampled: datetime.timedelta) -> StateCounts:
     """A gateway without a sample of the time `sampled` is absent from `drops`."""
     tunnels = (
         select(Gateway.name, Tunnel.state, func.count())
@@ -54,7 +54,7 @@ async def counts(session: AsyncSession, sampled: datetime.timedelta) -> Counts:
     )
     drops = newest.where(GatewaySample.at > func.now() - sampled)
     devices = select(Device.state, func.count()).group_by(Device.state)
-    return Counts(
+    return StateCounts(
         (await session.execute(tunnels)).all(),
         (await session.execute(site_tunnels)).all(),
         (await session.execute(records)).all(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from culvert_db import Database, Policy, Resource, ResourceGateway
@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
 from culvert_service.gateways.serving import check_serves
-from culvert_service.identity.tunnels import Permissions
+from culvert_service.identity.tunnels import LockedTunnels, Permissions
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
@@ -36,15 +36,17 @@ class ResourceTunnels(Protocol):
         ...
 
 
-class LockedTunnels(Protocol):
-    async def close_unfit(self) -> AfterCommit:
-        """Close the tunnels that no longer fit their changed resource, in the transaction of the change."""
+class ResourceRefit(Protocol):
+    async def lock_to_resource(self, transaction: Transaction, resource_id: int, name: str) -> LockedTunnels:
+        """Lock the tunnels to the locked resource, before it changes."""
         ...
 
 
-class Refit(Protocol):
-    async def lock_to_resource(self, transaction: Transaction, resource_id: int, name: str) -> LockedTunnels:
-        """Lock the tunnels to the locked resource, before it changes."""
+class ChangedTunnels(Protocol):
+    """The site tunnels that a change of a resource has changed."""
+
+    async def finish(self) -> None:
+        """After the commit: program the gateways."""
         ...
 
 
@@ -57,12 +59,20 @@ class CarryingTunnels(Protocol):
 
     async def follow(
         self, transaction: Transaction, resource: str, before: Mapping[uuid.UUID, object]
-    ) -> Callable[[], Awaitable[None]]:
-        """Check them after the change. Returns the work after the commit. Raises CulvertError RESOURCE_IN_USE."""
+    ) -> ChangedTunnels:
+        """Check them after the change. Raises CulvertError RESOURCE_IN_USE."""
         ...
 
     async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
         """Raises CulvertError RESOURCE_IN_USE while a tunnel carries the resource."""
+        ...
+
+
+class Zones(Protocol):
+    """The zones whose names devices look up through Culvert."""
+
+    async def read(self, session: AsyncSession) -> Sequence[str]:
+        """Their names, as they are in the session's transaction."""
         ...
 
 
@@ -72,10 +82,10 @@ class Resources:
         database: Database,
         hub: Hub,
         tunnels: ResourceTunnels,
-        refit: Refit,
+        refit: ResourceRefit,
         site_tunnels: CarryingTunnels,
         permissions: Permissions,
-        managed_zones: Callable[[AsyncSession], Awaitable[Sequence[str]]],
+        managed_zones: Zones,
     ) -> None:
         self._database = database
         self._hub = hub
@@ -124,7 +134,7 @@ class Resources:
                     setattr(resource, field, value)
                 await repository.replace_gateways(session, resource.id, serving)
                 closed = await tunnels.close_unfit()
-                follow = await self._site_tunnels.follow(transaction, name, carried)
+                followed = await self._site_tunnels.follow(transaction, name, carried)
                 shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
                 await repository.withdraw(session, resource.id, shown - set(asked.users))
                 added = [person for person in asked.users if person not in shown]
@@ -133,7 +143,7 @@ class Resources:
         except IntegrityError as error:
             raise _exists(asked, error) from None
         await closed.finish()
-        await follow()
+        await followed.finish()
         await self._permissions.enforce()
         self._hub.profiles_changed()
         return await self.get(name)
@@ -173,7 +183,7 @@ class Resources:
         return DeletedOut(tunnels_closed=tunnels_closed)
 
     async def _check_zone(self, session: AsyncSession, asked: ResourceIn) -> None:
-        zones = await self._zones(session)
+        zones = await self._zones.read(session)
         if not any(asked.fqdn == zone or asked.fqdn.endswith(f".{zone}") for zone in zones):
             why = f"{asked.fqdn} is in none of the managed zones ({', '.join(zones) or 'there are none'})"
             raise FieldError("/fqdn", Reason.REQUEST_INVALID, why=why)

@@ -7,7 +7,8 @@ resource locked ─► its tunnels and their gateways locked ─► change ─�
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from culvert_db import SiteTunnel, clock
 from culvert_proto import CulvertError, Reason
@@ -18,30 +19,46 @@ from culvert_service.audit.log import Line
 from culvert_service.audit.transaction import Transaction
 from culvert_service.site_tunnels import fit, repository
 from culvert_service.site_tunnels.programming import Programming
-from culvert_service.site_tunnels.record import flows_at, parse, place_of, wanted_limits, wanted_suite
+from culvert_service.site_tunnels.record import (
+    SiteTunnelRecord,
+    flows_at,
+    parse,
+    place_of,
+    wanted_limits,
+    wanted_suite,
+)
 
 # Before a change of a resource: the packets of each site tunnel that carries it.
-Carried = Mapping[uuid.UUID, object]
+CarriedBefore = Mapping[uuid.UUID, object]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTunnels:
+    """The tunnels that a change of a resource has changed."""
+
+    _programming: Programming
+    _records: Sequence[SiteTunnelRecord] = ()
+
+    async def finish(self) -> None:
+        """After the commit: program the gateways."""
+        for record in self._records:
+            await self._programming.follow(record)
 
 
 class Following:
     def __init__(self, programming: Programming) -> None:
         self._programming = programming
 
-    async def hold(self, session: AsyncSession, resource_id: int) -> Carried:
+    async def hold(self, session: AsyncSession, resource_id: int) -> CarriedBefore:
         """Lock the tunnels before the locked resource changes, and before any device's rows are locked."""
         rows = await repository.carrying(session, resource_id)
         await repository.gateways_locked(session, {it.name for row in rows for it in (row.a, row.b)})
         return {row.id: _terms(row) for row in rows}
 
-    async def follow(
-        self, transaction: Transaction, resource: str, before: Carried
-    ) -> Callable[[], Awaitable[None]]:
-        """Check the tunnels after the change, in its transaction. Returns the work after the commit. Raises CulvertError
-        RESOURCE_IN_USE.
-        """
+    async def follow(self, transaction: Transaction, resource: str, before: CarriedBefore) -> FollowedTunnels:
+        """Check the tunnels after the change, in its transaction. Raises CulvertError RESOURCE_IN_USE."""
         if not before:
-            return _nothing
+            return FollowedTunnels(self._programming)
         session = transaction.session
         rows = await repository.rows(session, None, SiteTunnel.id.in_(before))
         for row in rows:
@@ -54,7 +71,7 @@ class Following:
                 ) from None
         changed = [row.id for row in rows if _terms(row) != before[row.id]]
         if not changed:
-            return _nothing
+            return FollowedTunnels(self._programming)
         await repository.count_version(session, changed)
         now = await clock(session)
         rows = await repository.rows(session, None, SiteTunnel.id.in_(changed))
@@ -63,13 +80,7 @@ class Following:
             told: dict[str, Detail] = {"resource": resource, **carried}
             transaction.audit(Line("site-tunnel.follow", f"site-tunnel/{row.name}", told))
         await repository.tell(session)
-        records = [parse(row, now) for row in rows]
-
-        async def finish() -> None:
-            for record in records:
-                await self._programming.follow(record)
-
-        return finish
+        return FollowedTunnels(self._programming, [parse(row, now) for row in rows])
 
     async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
         """Raises CulvertError RESOURCE_IN_USE if a site tunnel carries the resource."""
@@ -81,7 +92,3 @@ class Following:
 
 def _terms(row: SiteTunnel) -> object:
     return flows_at(row, row.a), wanted_suite(row), wanted_limits(row)
-
-
-async def _nothing() -> None:
-    pass
