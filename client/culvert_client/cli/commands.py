@@ -1,4 +1,4 @@
-"""The commands of `culvert`. Each asks the daemon one thing."""
+"""The commands of `culvert`. Most make one call to the daemon."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ app = App(
 
 _PLATFORM = command_line_platform()
 _UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
-# In bytes; an authenticator's URI and its recovery codes take a tenth.
+# Bytes to reserve on the disk; an authenticator's URI and its recovery codes take a tenth.
 _ROOM = 4096
 
 Json = Annotated[bool, typer.Option("--json", help=_("Print JSON."))]
@@ -127,7 +127,7 @@ def enroll(
     json: Json = False,
 ) -> None:
     wanted = link if link is not None else typed(_("Invitation link"))
-    # Opened before the token is spent: a secret with nowhere to go is lost.
+    # Open the file before the token is used up, so that the secret cannot be lost.
     target = None if totp_uri_file is None else private_file(totp_uri_file, room=_ROOM)
     try:
         if target is None:
@@ -275,11 +275,11 @@ def report(
 
 
 def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
-    """Each with the name of the organisation that it is about, where there are several."""
+    """The verdicts, each with its organisation's name if there are several organisations."""
     here, found = observation.see(_PLATFORM.view), list[tuple[str, Verdict]]()
     for organisation, status in parts(status_of(context)):
         seen = here
-        # The daemon tells others nothing, and there is nothing to tell before.
+        # Only for the owner of an enrolled computer: the daemon tells other users nothing.
         if status.user and status.state != local_pb2.STATE_NOT_ENROLLED:
             request = local_pb2.ExamineRequest(organisation=organisation)
             examined = link_of(context).ask(lambda daemon, it=request: daemon.Examine(it))
@@ -339,7 +339,7 @@ def log(
             else:
                 words.say_activity(one)
 
-    # Ctrl-C is how a person ends it.
+    # A person ends it with Ctrl-C.
     with suppress(KeyboardInterrupt):
         link_of(context).ask(read)
 
@@ -385,7 +385,7 @@ def status_of(context: typer.Context) -> local_pb2.Status:
 
 
 def _which_needs_a_code(status: local_pb2.Status) -> str:
-    """The one that does; the daemon says what is unclear."""
+    """The organisation that needs a code; empty unless exactly one does: then the daemon asks for the name."""
     needing = [it.name for it in status.organisations if it.state == local_pb2.STATE_NEEDS_CODE]
     return needing[0] if len(needing) == 1 else ""
 
@@ -412,13 +412,13 @@ def _submit(context: typer.Context, digits: str | None, organisation: str, json:
 
 
 def _confirm(context: typer.Context, name: str) -> None:
-    """Ends the command with 0 where the person declines: nothing was asked of the daemon."""
+    """Ask the person. If they decline, the command exits with 0, without a call to the daemon."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(_("without a terminal, give --yes"))
     status = status_of(context)
     known = {it.name: it for it in status.organisations}
     if name not in known and (name or known):
-        # The daemon refuses a name that it does not know, and a choice that is unclear, with its own words.
+        # The daemon explains unknown names and unclear choices.
         return
     left = known.get(name, status)
     cut = sum(not name or it.organisation == name for it in status.tunnels)
@@ -432,7 +432,7 @@ def _confirm(context: typer.Context, name: str) -> None:
 
 
 def end_of_pause(typed: str, now: datetime) -> datetime | None:
-    """`15m`, `2h`, `1d` or `tomorrow` (6 in the morning, local time); None for anything else."""
+    """The end for `15m`, `2h`, `1d` or `tomorrow` (6:00 local time); None for other texts."""
     if typed == "tomorrow":
         return tomorrow(now)
     found = re.fullmatch(r"(\d{1,4}) ?(m|min|h|d)", typed)

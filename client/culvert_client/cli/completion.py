@@ -1,4 +1,4 @@
-"""The shell's completions of a command: names that the daemon knows. None where the daemon does not answer."""
+"""Shell completion of names that the daemon knows; empty if the daemon does not answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from culvert_client.cli.daemon_link import DaemonLink
 
 
 def resource(context: typer.Context, incomplete: str) -> list[str]:
-    """Names in DNS; or the short ones, where none begins so."""
+    """DNS names of resources, or their short names if no DNS name matches."""
     plain = [it for it in _status(context).resources if not it.fqdn.startswith("*.")]
     return _beginning_name(incomplete, [it.fqdn for it in plain]) or _beginning(
         incomplete, (it.name for it in plain)
@@ -37,7 +37,7 @@ def awaiting(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _beginning_name(incomplete: str, names: Sequence[str]) -> list[str]:
-    """As people write them; or as the DNS does, where none begins so."""
+    """Names in Unicode, or in the DNS's spelling if none in Unicode matches."""
     return _beginning(searched(incomplete), map(unicode, names)) or _beginning(incomplete, names)
 
 

@@ -1,4 +1,4 @@
-"""A call to the daemon, and the command's end when the call fails."""
+"""Calls to the daemon, and the end of the command if a call fails."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from culvert_proto.grpc_errors import DAEMON, from_rpc_error
 from culvert_client.cli.failure import EXIT_FAULT, EXIT_NO_DAEMON, EXIT_REFUSED, FailureError
 from culvert_client.cli.language import _
 
-# Our tunable, in seconds: somebody types.
+# Our tunable, in seconds: short, because a person is typing.
 PATIENCE = 1.0
 
-# Faults are ours or the network's; every other reason is a refusal.
+# Faults of Culvert or the network; all other reasons are refusals.
 _FAULTS = frozenset({Reason.INTERNAL, Reason.TIMEOUT, Reason.DATAPATH_FAILED})
 
 Answer = TypeVar("Answer")
-# As a string: the stub's asynchronous face is known to type checkers alone.
+# A string, because the asynchronous stub class exists only for type checkers.
 Question: TypeAlias = "Callable[[local_pb2_grpc.LocalServiceAsyncStub], Awaitable[Answer]]"
 
 
@@ -40,7 +40,7 @@ class DaemonLink:
             self._fail(error)
 
     def peek(self, question: Question[Answer]) -> Answer | None:
-        """None when there is no answer at once: nobody is told why."""
+        """The answer, or None without one within PATIENCE; errors are ignored."""
         try:
             return asyncio.run(asyncio.wait_for(self._ask(question), PATIENCE))
         except (grpc.aio.AioRpcError, TimeoutError):

@@ -1,4 +1,4 @@
-"""`culvert doctor`: from what the daemon says and what this computer shows to a verdict and a remedy for each hop. Pure."""
+"""`culvert doctor`: the verdict and remedy for each hop, from the daemon's status and this computer's state. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Interface = IPv4Interface | IPv6Interface
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`canary` is whether the system's resolver knows Firefox's canary, which the stub denies; None when it is silent.
+    """`canary`: whether the system's resolver finds Firefox's canary, which the stub denies; None without an answer.
     `asks_stub`: whether it gave the answer that the stub alone gives. `interfaces` are this computer's addresses by device,
     without our own devices. `version` is this program's. `examined` is None where the daemon tells the caller nothing."""
 
@@ -44,7 +44,7 @@ _NAME_SERVICE = (
     Reason.DNS_WATCH_FAILED,
     Reason.DNS_SERVERS_FORGOTTEN,
 )
-# Told by the verdict on the gateway, the certificate or the code.
+# Faults that the verdict on the gateway, the certificate or the code already reports.
 _TOLD = frozenset(
     {
         Reason.GATEWAY_SILENT,
@@ -54,12 +54,12 @@ _TOLD = frozenset(
         Reason.CODE_NEEDED,
     }
 )
-# Our tunable: packets of which at least one should have been answered.
+# Our tunable: a tunnel with this many packets and no answer is a fault.
 _UNANSWERED = 10
 
 
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
-    """`now` in Unix seconds. What the caller may not see is not judged."""
+    """`now`: Unix seconds. Hops that the caller may not see are left out."""
     yield _daemon(status, seen.version)
     examined, names_come = seen.examined, True
     for warning in map(CulvertError.from_proto, status.warnings):
@@ -159,7 +159,7 @@ def _dns_path(canary: bool | None, asks_stub: bool) -> Verdict:
 def _controller(
     status: local_pb2.Status, examined: local_pb2.ExamineResponse | None, error: CulvertError | None
 ) -> Verdict:
-    """`error` is the status's; a connection that is there may be dead, so that a new one counts more."""
+    """`error`: the status's error. The result of a new connection takes precedence, because the open one may be dead."""
     fault = error if status.state == local_pb2.STATE_OFFLINE else None
     if fault is None and examined is not None and examined.HasField("controller_error"):
         fault = CulvertError.from_proto(examined.controller_error)
@@ -171,7 +171,7 @@ def _controller(
 
 
 def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
-    """`at` in Unix seconds, 0 when it is not known."""
+    """`at`: Unix seconds, 0 if unknown."""
     if not at:
         return Verdict("last refusal", False, error.message, error.remedy)
     said = _("{message} That was {minutes} min ago.")
@@ -232,13 +232,13 @@ def _collisions(status: local_pb2.Status, interfaces: Mapping[str, Sequence[Inte
 
 
 def _in_network(prefix: IPv4Network | IPv6Network, own: Iterable[Interface]) -> bool:
-    """Whether a network of these addresses has addresses of the prefix."""
+    """Whether a network of these addresses overlaps the prefix."""
     return any(it.version == prefix.version and it.network.overlaps(prefix) for it in own)
 
 
 def _networks(texts: Iterable[str]) -> Iterator[IPv4Network | IPv6Network]:
     for text in texts:
-        # An invalid address carries no packets either.
+        # Skip an invalid address: no packet can match it.
         with suppress(ValueError):
             yield ip_network(text, strict=False)
 

@@ -1,4 +1,4 @@
-"""The end of a command that has not done its work: an exit code, and the words for a person or the JSON for a program.
+"""The end of a failed command: an exit code, and a text for a person or JSON for a program.
 
     {"error": {"reason": "CODE_NEEDED", "message": "…", "remedy": "…", "fields": {"name": "…"}}}
 
@@ -21,7 +21,7 @@ EXIT_NO_DAEMON = 4
 
 
 class FailureError(Exception):
-    """Ends the command with `exit_code`, after its words or its JSON."""
+    """Ends the command with `exit_code`, after its text or JSON."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class FailureError(Exception):
         self.fields = dict(fields or {})
 
     def say(self, *, json: bool) -> None:
-        """On standard error for a person; on standard output, one line, for a program."""
-        # A program reads the exit code where standard output is lost.
+        """Print the text on standard error, or one line of JSON on standard output."""
+        # If standard output is lost, a program only gets the exit code.
         if json and self.exit_code != EXIT_OUTPUT:
             said = {"reason": self.reason, "message": self.message, "remedy": self.remedy}
             print(dumps({"error": said | {"fields": self.fields}}))

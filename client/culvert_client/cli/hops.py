@@ -9,7 +9,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
 
-# Our tunables: seconds of a clock, and the part of a certificate's life in which it should have been renewed long ago.
+# Our tunables: seconds of clock difference, and the last share of a lifetime, in which a certificate should be renewed.
 CLOCK_TOLERANCE = 60
 UNRENEWED_PART = 0.25
 
@@ -40,7 +40,7 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
 def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
     left, life = seen.certificate_until - now, seen.certificate_until - seen.certificate_from
     if left <= 0:
-        # The controller's own word about it, where there is one, says whether a code helps.
+        # Use the controller's own error, if any: it says whether a code helps.
         told = CulvertError.from_proto(seen.controller_error)
         if told.reason is not Reason.RENEWAL_TOO_LATE:
             told = CulvertError(Reason.CERTIFICATE_EXPIRED)
@@ -62,7 +62,7 @@ def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
 
 
 def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
-    """Nothing where nothing was answered: pings may be unwelcome there."""
+    """No verdict for gateways without any answer: the network may block pings."""
     outside = {path.name: path.mtu for path in seen.gateways if path.mtu}
     narrow = False
     for path in seen.tunnels:
@@ -124,7 +124,7 @@ def txt(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
 
 
 def watch_mode(canary: bool | None) -> Verdict:
-    """`canary` as in `Seen`."""
+    """`canary`: as in `Seen`."""
     if canary is None:
         return Verdict(
             "watch mode",

@@ -1,4 +1,4 @@
-"""The command line's texts, in the person's language. Imported before Typer, whose own words come from here, too."""
+"""Sets the person's language. Imported before Typer, which then takes its own texts from this catalogue too."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from culvert_proto.language import Words, preferred, use
 _ = Words(Path(__file__).parents[1] / "locale")
 
 use(preferred(os.environ))
-# Typer and argparse take their words from gettext's global catalogue, which would have to be a compiled file.
+# Typer and argparse use gettext's global catalogue, which would have to be a compiled file.
 gettext.gettext = _

@@ -1,4 +1,4 @@
-"""The view of this computer that `culvert doctor` and `culvert report` have without the daemon."""
+"""This computer's state, as `culvert doctor` and `culvert report` read it without the daemon."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def see(view: SystemView) -> Seen:
 
 
 def asks_stub(examined: local_pb2.ExamineResponse) -> bool:
-    """Whether the system's name service gives the answer that the stub alone gives."""
+    """Whether the system's name service returns the address that only the stub knows."""
     try:
         found = socket.getaddrinfo(examined.probe_name, 443, socket.AF_INET, socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
@@ -38,7 +38,7 @@ def asks_stub(examined: local_pb2.ExamineResponse) -> bool:
 
 
 def write_report(view: SystemView, target: int, status: local_pb2.Status, verdicts: str) -> None:
-    """A zip without a secret, and without the person's and the computer's names. Takes the descriptor."""
+    """Write a zip without secrets and without names of the person and the computer. Closes the descriptor."""
     told = {
         "status.json": json_format.MessageToJson(
             status, preserving_proto_field_name=True, ensure_ascii=False

@@ -60,6 +60,6 @@ def agree(
 
 
 def _awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:
-    """The networks that wait, by organisation. A sole organisation has the key ""."""
+    """The networks that await an answer, by organisation. A sole organisation has the key ""."""
     shown = ((name, list(it.awaiting_prefixes)) for name, it in parts(status) if organisation in ("", name))
     return {name: networks for name, networks in shown if networks}

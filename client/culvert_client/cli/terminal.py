@@ -20,7 +20,7 @@ from culvert_client.cli.language import _
 
 
 def require_output_for_secrets() -> None:
-    """Raises FailureError where what enrolment shows once would be lost. A pipe can still break later."""
+    """Raises FailureError if standard output is unusable: secrets are shown once. A pipe can still break later."""
     try:
         require_output()
     except OutputError as error:
@@ -49,13 +49,13 @@ def say_once(answer: local_pb2.EnrollResponse) -> None:
 
 
 def _say_qr(uri: str) -> None:
-    """Nothing where the terminal is too narrow for it."""
+    """Print a QR code, unless the terminal is too narrow."""
     drawn = segno.make(uri, error="m")
     width, columns = drawn.symbol_size()[0], shutil.get_terminal_size().columns
     try:
         "▀▄█".encode(sys.stdout.encoding)
     except UnicodeEncodeError:
-        # Spaces of two colours, two for a module.
+        # The encoding lacks block characters: draw each module as two coloured spaces.
         if 2 * width <= columns:
             drawn.terminal()
         return
@@ -64,7 +64,7 @@ def _say_qr(uri: str) -> None:
 
 
 def typed(what: str) -> str:
-    """From the terminal with a prompt, or one line of what is piped in: a secret need not stand in argv."""
+    """Read a secret from the terminal with a prompt, or from a line of standard input, so that it is not in argv."""
     if sys.stdin.isatty():
         return str(typer.prompt(what)).strip()
     line = sys.stdin.readline().strip()
@@ -74,13 +74,13 @@ def typed(what: str) -> str:
 
 
 def said_yes(question: str) -> bool:
-    """Asks in the person's language, because Typer's own confirmation accepts English letters alone."""
+    """Ask in the person's language, because Typer's own confirmation accepts only English letters."""
     said = str(typer.prompt(question, default=_("no"), show_default=False, err=True))
     return said.strip().lower() in ("y", "yes", _("y"), _("yes"))
 
 
 def private_file(path: Path, *, room: int = 0) -> int:
-    """A descriptor of a new file with `room` bytes of the disk reserved. Raises FailureError; then there is no file."""
+    """Create a file, reserve `room` bytes on the disk, and return its descriptor. Raises FailureError without a file."""
     made = False
     try:
         target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -97,7 +97,7 @@ def private_file(path: Path, *, room: int = 0) -> int:
 
 
 def fill(target: int, text: str) -> None:
-    """Closes the descriptor. Raises OSError unless the text is on the disk."""
+    """Write the text and close the descriptor. Raises OSError unless the text is on the disk."""
     with os.fdopen(target, "w") as file:
         file.write(text)
         file.truncate()

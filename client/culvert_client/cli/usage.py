@@ -1,4 +1,4 @@
-"""The command line's usage texts, in the person's language: those that Typer prints without asking a catalogue."""
+"""Translates the usage texts that Typer prints without a catalogue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from culvert_client.cli.language import _
 
 
 def later(text: str) -> str:
-    """Marks a text that is translated where it is said."""
+    """Mark a text for the catalogue; it is translated when it is printed."""
     return text
 
 
@@ -44,7 +44,7 @@ _OF_ALL_COMMANDS = (
 
 
 class App(typer.Typer):
-    """An application whose commands do."""
+    """An application with translated usage texts."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_Group, **settings)
@@ -91,13 +91,13 @@ class _Group(TyperGroup):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        # Only a command's name can be refused here; what follows the name is not parsed yet.
+        # Only the command's name can be refused here; its arguments are parsed later.
         with _in_words(ctx, json="--json" in sys.argv):
             return super().invoke(ctx)
 
 
 def refusal(message: str) -> str:
-    """Typer's text of a refusal, translated where it is a known one."""
+    """Typer's text of a refusal, translated if it is known."""
     for text in _REFUSALS:
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(text))
         if found := re.fullmatch(pattern, message, re.DOTALL):
@@ -134,7 +134,7 @@ def _with_help(params: list[Any]) -> list[Any]:
         if getattr(param, "help", None) in _OF_ALL_COMMANDS:
             param.help = _(param.help)
         if getattr(param, "is_flag", False):
-            # Typer names a type behind each option, also behind those that take no value.
+            # Typer prints a type even for options without a value.
             param.metavar = ""
     return params
 

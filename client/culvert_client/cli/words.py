@@ -1,4 +1,4 @@
-"""The daemon's status in words and tables. Colour on a terminal, plain text when piped."""
+"""Prints the daemon's status as texts and tables: coloured on a terminal, plain in a pipe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_SILENT: _("no answer"),
     local_pb2.TUNNEL_STATE_NARROW: _("small packets only"),
 }
-# Without a reason where the daemon tells the caller none.
+# 0: the daemon gives other users no reason.
 _UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
 _ACTIVITY_COLOURS = {
     local_pb2.ACTIVITY_KIND_TUNNEL_UP: "green",
@@ -194,7 +194,7 @@ def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
 
 
 def title(organisation: str, verdict: Verdict) -> str:
-    """`organisation` is empty where there is one alone."""
+    """`organisation`: empty if there is only one."""
     return f"{organisation}: {_(verdict.hop)}" if organisation else _(verdict.hop)
 
 
@@ -223,12 +223,12 @@ def _code(status: local_pb2.Status) -> str:
 
 
 def _whose(ones: Iterable[local_pb2.Resource | local_pb2.Gateway]) -> list[str]:
-    """An additional column, where there are several organisations."""
+    """The additional column if there are several organisations."""
     return [_("ORGANISATION")] if any(it.organisation for it in ones) else []
 
 
 def _say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """No cell is cut. On a terminal that is too narrow for the table each row is a list."""
+    """Print a table without truncating cells; if the terminal is too narrow, print each row as a list."""
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
     if out.is_terminal and sum(widths) + 2 * (len(widths) - 1) > out.width:
         widest = max(map(cell_len, columns))
@@ -244,7 +244,7 @@ def _say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _heard(tunnel: local_pb2.Tunnel, now: float) -> str:
-    """When a packet came through it last. `now` in Unix seconds."""
+    """The time since the last inbound packet. `now`: Unix seconds."""
     if not tunnel.heard_ms:
         return _("none yet")
     return _ago(now - tunnel.heard_ms / 1e3)

@@ -1,4 +1,4 @@
-"""culvertd: reads its configuration, blocks what is protected, and runs the loop until it is told to stop."""
+"""culvertd: reads its configuration, blocks protected prefixes, and runs the daemon until a signal stops it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from culvert_client.reopening import Reopening
 
 _log = logging.getLogger("culvertd")
 
-# For errors of the file system, which name the path themselves.
+# Remedies of file system errors, whose texts name the path.
 _REMEDIES = {
     errno.ENOSPC: "Free space on that disk, then start culvertd again.",
     errno.EDQUOT: "Free space on that disk, then start culvertd again.",
@@ -41,27 +41,27 @@ async def _serve(settings: config.Config, platform: DaemonPlatform) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     front = Front(settings.socket, platform.callers)
     try:
-        # Before anything is changed: what another culvertd has set up stays as it is.
+        # Before any change, so that another running culvertd is not disturbed.
         front.claim()
     except AnotherDaemonError:
         raise
     except OSError as error:
         _log.error("the local socket cannot be used: %s", error)
     path, names = Reopening(settings, platform.datapaths), platform.name_services
-    # From what can be read: what is protected is blocked whatever the rest of the start comes to.
+    # First block the stored prefixes, so that they stay blocked even if the start fails.
     await path.block(blocked_on_disk(settings.state_dir, names, settings.public_prefixes))
     enrolments = Enrolments(settings.state_dir)
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
     dns = None if untouched else names.system_dns(settings.dns_listen, settings.state_dir)
     await Daemon(settings, enrolments, path, platform, dns, front).run(stopped)
-    # Only after a stop that was asked for: a datapath that is not closed goes on blocking after the process.
+    # Only after a requested stop: after a crash the datapath keeps blocking.
     await path.close()
 
 
 async def _clean_up(settings: config.Config, platform: DaemonPlatform) -> None:
-    """After a crash what is protected stays blocked until the next start: the service manager tells which end it was."""
+    """Restore the name service; after a requested stop also remove the datapath: after a crash it keeps blocking."""
     front = Front(settings.socket, platform.callers)
-    # None runs: what is undone is not in use.
+    # Ensure that no culvertd runs and uses the settings.
     front.claim()
     try:
         await platform.name_services.clean_up(settings.state_dir)

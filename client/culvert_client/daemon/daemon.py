@@ -43,7 +43,7 @@ log = logging.getLogger("culvertd")
 
 
 class Daemon:
-    """Makes the parts, starts and stops them. Raises nothing once it runs: faults are part of the status."""
+    """Creates, starts and stops the parts. Raises nothing while it runs: faults are part of the status."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class Daemon:
         return self.router.organisations
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Until `stopped` is set. Raises OSError when the local socket is taken."""
+        """Run until `stopped` is set. Raises OSError if the local socket is taken."""
         self._front.claim()
         self.datapath.start()
         for organisation in self.router.all():
             organisation.start()
-        # Protected prefixes are blocked before anything can be asked.
+        # Block protected prefixes before the first query or call is accepted.
         await self.datapath.granted()
         servicer = LocalServicer(LocalApi(self, self._enrolments), self._front.uid_of, self.router)
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
@@ -117,7 +117,7 @@ class Daemon:
                 )
             )
             await self.datapath.look_at_networks()
-            # Imported objects stay for ever: looking through all of them again would fall into the first click.
+            # Exclude imported objects, which stay for ever, from collections: they would delay the first click.
             gc.collect()
             gc.freeze()
             log.info("ready")
@@ -140,20 +140,20 @@ class Daemon:
         await self._tasks.cancel()
 
     def add(self, number: int, state: StateDir) -> Organisation:
-        """Start an organisation that this computer is enrolled with from now on."""
+        """Add and start a newly enrolled organisation."""
         self.organisations[number] = added = Organisation(number, state, self.shared)
         added.start()
         added.measure_round_trips()
         return added
 
     def forget(self, organisation: Organisation) -> None:
-        """Forget an organisation that has left; nothing of it stays in the datapath."""
+        """Remove an organisation that was left, also from the datapath."""
         del self.organisations[organisation.number]
         self.datapath.forget(organisation.number)
         self.shared.changes.tell()
 
     async def _wait_for_state(self) -> None:
-        """Until the state directory can be used; then what it holds takes the place of what could be read of it."""
+        """Wait until the state directory is usable, then replace the organisations by those stored in it."""
         if self._enrolments.fault is None:
             return
         await asyncio.sleep(LOOK_AGAIN)
@@ -171,7 +171,7 @@ class Daemon:
             await organisation.retire()
         for number in there.keys() - kept:
             self.add(number, there[number])
-        # The former organisations' prefixes stay blocked until the new ones block theirs.
+        # Keep the former organisations' prefixes blocked until the new ones have blocked theirs.
         await self.datapath.granted()
         for organisation in replaced:
             if self.router.has(organisation):
@@ -191,7 +191,7 @@ class Daemon:
         return (*self._names.warnings, *filter(None, [self._enrolments.fault]))
 
     def _use(self, servers: tuple[Endpoint, ...]) -> None:
-        """The network's name servers are these: only they know its NAT64."""
+        """Use the network's name servers, and look for a NAT64 again, which only they know."""
         if self.upstream.use(servers):
             self.datapath.look_again()
 

@@ -1,7 +1,7 @@
-"""Brings the one datapath to what all organisations want of it together.
+"""Applies the union of all organisations' desired states to the datapath.
 
-Organisation ─► Apply ─► queue ─► union ─► this computer's own networks spared ─► NAT64 ─► Datapath.apply
-                                    └─► refused: the union before it, so that the others keep what they have
+Organisation ─► Apply ─► queue ─► union ─► without this computer's own networks ─► NAT64 ─► Datapath.apply
+                                    └─► refused: the previous union, so that the others keep their tunnels
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("culvertd")
 
 # Our tunables, in seconds.
 MEASURE_EVERY = 0.5
-# The interval without packets; an idle tunnel is looked at more closely before it would be closed.
+# The longest interval without packets; it is shorter before an idle tunnel's deadline.
 MEASURE_IDLE_EVERY = 2.0
 LOOK_AGAIN = 5.0
 
@@ -41,12 +41,12 @@ Value = TypeVar("Value")
 
 
 def until_measured(rest: float, passed: bool, due_in: float) -> float:
-    """The pause between looks at the counters: after `rest`, in which packets passed or none did, with a deadline ahead."""
+    """The next reading interval. `rest`: the last one; `passed`: it had packets; `due_in`: until the deadline."""
     return max(MEASURE_EVERY, 0.0 if passed else min(2 * rest, MEASURE_IDLE_EVERY, due_in / 2))
 
 
 class DatapathOwner:
-    """`own_devices`: their networks are this daemon's. Raises nothing: faults are part of the status and tried again."""
+    """`own_devices`: interfaces of this daemon. Raises nothing: faults are part of the status, and are retried."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class DatapathOwner:
 
     @property
     def name(self) -> str:
-        """The datapath in use; empty while none is."""
+        """The name of the datapath in use; empty without one."""
         return self._datapath.name
 
     @property
@@ -79,8 +79,8 @@ class DatapathOwner:
         return self._shared.warnings
 
     def start(self) -> None:
-        """Grant requests from now on, and pass the datapath's events to the organisations."""
-        # The prefixes of all organisations stay blocked while the first of them begins.
+        """Start to handle requests, and to pass the datapath's events to the organisations."""
+        # Block the prefixes of all organisations from the start, before each has sent its first request.
         self._union = DatapathUnion(
             {
                 number: Desired(frozenset(it.protected_prefixes))
@@ -93,7 +93,7 @@ class DatapathOwner:
         self._tasks.start(self._apply_forever())
 
     def keep_up(self) -> None:
-        """Watch the counters and the network from now on."""
+        """Start to watch the counters and the network."""
         self._tasks.start(self._look_around_forever())
         self._tasks.start(self._measure_forever())
 
@@ -104,7 +104,7 @@ class DatapathOwner:
         self._requests.put_nowait((organisation, apply))
 
     async def granted(self) -> None:
-        """Wait until all requests so far are granted or refused."""
+        """Wait until all present requests are handled."""
         await self._requests.join()
 
     def forget(self, number: int) -> None:
@@ -113,7 +113,7 @@ class DatapathOwner:
         self._fall_behind()
 
     def look_again(self) -> None:
-        """Look for a NAT64 again: the network may be another."""
+        """Look for a NAT64 again, because the network may have changed."""
         self._look.set()
 
     async def moved(self) -> None:
@@ -124,13 +124,13 @@ class DatapathOwner:
         await self._datapath.repair()
 
     async def look_at_networks(self) -> None:
-        """Lets this computer's own networks stay reachable where that leaks nothing. Until then they are blocked."""
+        """Read this computer's own networks, which may then stay reachable. Until the first call they are blocked."""
         self._networks = await asyncio.to_thread(self._system.local_networks, self._own_devices)
         await self._share_anew()
 
     async def _share_anew(self) -> None:
         async with self._applying:
-            # The kernel removes a route with its device, so those that are there may have to be made again.
+            # The kernel removes routes with their interface, so routes may have to be written again.
             anew = self._shared.desired.on_link or not self._share(self._union).is_as(self._shared)
             if anew and await self._apply(self._union) is not None:
                 self._fall_behind()
@@ -150,7 +150,7 @@ class DatapathOwner:
             rest, known = until_measured(rest, measured != known, due_in), measured
 
     async def measure(self) -> Measured | None:
-        """Lets the organisations know what their tunnels have carried. None when the datapath does not say."""
+        """Read the counters and pass them to the organisations. None if the datapath gives none."""
         try:
             measured = await self._datapath.measure()
         except CulvertError as error:
@@ -161,7 +161,7 @@ class DatapathOwner:
         return measured
 
     async def probe(self, organisation: Organisation, targets: Mapping[TunnelId, Address]) -> None:
-        """As the datapath's."""
+        """As Datapath.probe, for one organisation's tunnels."""
         try:
             await self._datapath.probe({shared_id(organisation.number, it): to for it, to in targets.items()})
         except CulvertError as error:
@@ -190,12 +190,12 @@ class DatapathOwner:
             if self._router.has(organisation):
                 async with self._applying:
                     error = await self._grant(organisation, request)
-                # The organisation may have left meanwhile.
+                # The organisation may have been removed meanwhile.
                 if self._router.has(organisation):
                     try:
                         organisation.post(Applied(request.number, error))
                     except Exception:
-                        # The others' requests are to be granted all the same.
+                        # Go on with the other organisations' requests.
                         log.exception("%s failed", organisation.name)
             self._requests.task_done()
 
@@ -204,16 +204,16 @@ class DatapathOwner:
         union = before.with_desired(number, request.desired)
         error = await self._apply(union)
         if error is None:
-            # Another one may have left meanwhile, or this one.
+            # An organisation may have been removed meanwhile.
             if self._router.has(organisation):
                 self._union = self._union.with_desired(number, request.desired)
         elif before.without(number).parts:
-            # An organisation's refused claims must take nothing from the others.
+            # A refused request must not affect the other organisations.
             await self._apply(before)
         return error
 
     def _fall_behind(self) -> None:
-        """Apply the union again: the datapath is not as it should be."""
+        """Schedule another apply, because the datapath differs from the union."""
         self._behind = True
         self._look.set()
 
@@ -225,7 +225,7 @@ class DatapathOwner:
             self._refused(error)
             return error
         except Exception:
-            # The waiting callers need an error, and the loop must go on to the next state.
+            # Callers wait for an answer, and the loop must go on.
             log.exception("the datapath failed")
             return CulvertError(Reason.INTERNAL)
         self._tell_of_networks(shared)
@@ -236,7 +236,7 @@ class DatapathOwner:
         return None
 
     def _refused(self, error: CulvertError) -> None:
-        # The same obstacle again, some seconds later, is no news.
+        # Log a repeated error only once.
         if self.blocked_by is None or str(self.blocked_by) != str(error):
             log.error("%s", error)
         self.blocked_by = None if self._datapath.name else error
@@ -266,7 +266,7 @@ class DatapathOwner:
             self._changes.tell()
 
     def claims_changed(self, organisation: Organisation) -> None:
-        """Share anew: claims that this one's refused may be good now; its resources may lie in this computer's networks."""
+        """Compute the sharing again: resources may lie in this computer's networks, and refused claims may be free now."""
         self._tasks.start(self._share_anew())
         for other in self._router.others(organisation):
             agent, error = other.connection.agent, other.client.controller_error
@@ -276,9 +276,9 @@ class DatapathOwner:
 
 @dataclass(frozen=True, slots=True)
 class DatapathUnion:
-    """The desired states of several organisations as one for the datapath, with tunnels under distinct ids. Pure.
+    """The union of several organisations' desired states, with distinct tunnel ids. Pure.
 
-    `parts` by the organisations' numbers.
+    `parts`: by the organisations' numbers.
     """
 
     parts: Mapping[int, Desired] = field(default_factory=dict[int, Desired])
@@ -301,7 +301,7 @@ class DatapathUnion:
         )
 
     def _sources(self, number: int) -> Iterator[Source]:
-        """Without addresses in what another one blocks: a host there would not be reached any more."""
+        """The sources, without addresses in other organisations' blocked prefixes: these would hide hosts there."""
         others = [prefix for it in self.without(number).parts.values() for prefix in it.blocked]
         for source in self.parts[number].sources:
             free = tuple(it for it in source.addresses if not any(it in other for other in others))

@@ -1,4 +1,4 @@
-"""Requests of tray and CLI: finds the organisation, checks the permission, and merges the answers of several."""
+"""The requests of tray and CLI: finds the organisation, checks the permission, and merges several answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Value = TypeVar("Value")
 
 
 class Daemon(Protocol):
-    """The parts of the daemon that the local API asks."""
+    """The parts of the daemon that the local API uses."""
 
     shared: SharedParts
     router: Router
@@ -73,12 +73,12 @@ class LocalApi:
         if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
             status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
         if (error := self._daemon.datapath.blocked_by) is not None:
-            # The faults of this computer, whoever asks.
+            # Faults of this computer are shown to all users.
             _tell_blocked(status, error.to_proto())
         return status
 
     async def statuses(self, uid: int) -> AsyncIterator[local_pb2.Status]:
-        """The status now, then after each change, at most 5 a second."""
+        """The present status, then one after each change, at most 5 per second."""
         shown: local_pb2.Status | None = None
         while True:
             changed, status = self._shared.changes.next, self.status(uid)
@@ -87,21 +87,21 @@ class LocalApi:
                 yield status
                 await asyncio.sleep(PUSH_EVERY)
             try:
-                # A code ends without an event.
+                # The end of a code causes no event.
                 async with asyncio.timeout(LOOK_AGAIN):
                     await changed.wait()
             except TimeoutError:
                 continue
 
     async def activities(self, uid: int, follow: bool) -> AsyncIterator[local_pb2.Activity]:
-        """The kept entries; then, if `follow`, new ones. A reader that is too slow misses the oldest."""
+        """The stored entries; then, if `follow`, new ones. A reader that is too slow misses the oldest."""
         self._mine(uid, Act.ACTIVITY)
         seen = 0
         while True:
             changed = self._shared.changes.next
             for entry in self._shared.log.after(seen):
                 seen = entry.number
-                # Root may have enrolled this computer for somebody else meanwhile.
+                # Root may have enrolled this computer for another user meanwhile.
                 of = next(
                     (it for it in self._mine(uid, Act.ACTIVITY) if it.number == entry.organisation), None
                 )
@@ -178,11 +178,11 @@ class LocalApi:
         return await self._to_the_end(self._enroll(link, device_name, uid))
 
     async def leave(self, organisation: str, uid: int) -> str:
-        """The name of the one that was left."""
+        """Leave an organisation. Returns its name."""
         return await self._to_the_end(self._leave(organisation, uid))
 
     async def _to_the_end(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Also when who asked has gone: half of it would be worse than none."""
+        """Finish the work even if the caller disconnects, because half of it would be worse than none."""
         task = asyncio.create_task(work)
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
@@ -190,7 +190,7 @@ class LocalApi:
 
     async def _enroll(self, link: str, device_name: str, uid: int) -> local_pb2.EnrollResponse:
         async with self._enrolling:
-            # Somebody else may have enrolled while this call waited.
+            # Another user may have enrolled while this call waited.
             if not any(may(uid, act, it.owner) for it in self._all() for act in (Act.ENROLL, Act.ADD)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             invitation = parse_invitation(link)
@@ -199,7 +199,7 @@ class LocalApi:
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             name, reach = device_name or socket.gethostname(), self._shared.nat64.reach
             with self._enrolments.room():
-                # Kept before it is shown to the controller: a lost answer can be asked for again.
+                # Store the key before the request, so that the request can be repeated after a lost answer.
                 key = self._enrolments.key_for(invitation.token)
                 try:
                     enrolment = await enrol(invitation, key, device_name=name, owner=uid, reach=reach)
@@ -247,7 +247,7 @@ class LocalApi:
         return of
 
     def _invited_before(self, invitation: Invitation) -> Organisation | None:
-        """The organisation whose controller this is; or the place of one, where there is none yet."""
+        """The organisation with this controller, or else an organisation without an identity."""
         for it in self._all():
             identity = it.connection.identity
             if identity is not None and (
@@ -256,7 +256,7 @@ class LocalApi:
             ):
                 return it
         places = [it for it in self._all() if it.connection.identity is None]
-        # An organisation whose identity is lost still protects its prefixes: no other organisation takes its place.
+        # An organisation with a lost identity still protects its prefixes, so do not replace it.
         return next((it for it in places if not _is_lost(it) or len(self._all()) == 1), None)
 
     # ── which one ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +268,7 @@ class LocalApi:
         mine = [it for it in self._all() if may(uid, act, it.owner)]
         if not mine:
             raise CulvertError(Reason.LOCAL_PERMISSION, what=act.value)
-        # An organisation whose identity is lost can only be left.
+        # An organisation with a lost identity can only be left.
         usable = [it for it in mine if it.owner is not None]
         return usable if usable and act is not Act.LEAVE else mine
 
@@ -281,7 +281,7 @@ class LocalApi:
         return named[0]
 
     def _meant(self, among: Sequence[Organisation], name: str) -> Organisation:
-        """By a resource's name or a name in DNS. One that nobody knows is refused by whoever is asked."""
+        """Find the organisation by a resource's name or DNS name. If no profile has it, all organisations are possible."""
         numbers = find_by_resource({it.number: it.client.profile for it in among}, name)
         return self._one([it for it in among if it.number in numbers] or among[:1], "")
 
@@ -315,7 +315,7 @@ def _canonical(name: str) -> str:
 
 
 def _is_lost(of: Organisation) -> bool:
-    """This computer was enrolled, and its identity cannot be read."""
+    """Whether this computer was enrolled but its identity cannot be read."""
     return of.connection.identity is None and of.client.profile != Profile()
 
 

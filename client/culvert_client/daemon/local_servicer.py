@@ -1,6 +1,6 @@
-"""culvert.local.v1 as a gRPC service: learns who asks, and passes it on."""
+"""The gRPC service culvert.local.v1: finds the caller's uid, and calls LocalApi."""
 
-# gRPC dictates the methods' names, and calls them by position only.
+# gRPC prescribes the methods' names, and passes arguments by position.
 # ruff: noqa: N802
 # pyright: reportIncompatibleMethodOverride=false
 
@@ -24,7 +24,7 @@ from culvert_client.state_file import not_kept
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-# Our tunables: calls under way, including streams, of all users, of one user, and the reserved ones of each owner and root.
+# Our tunables: concurrent calls and streams of all users, of one user, and reserved for each owner and root.
 MOST_CALLS, MOST_OF_ONE, RESERVED = 128, 32, 32
 TRY_AGAIN = 5
 """Seconds."""
@@ -32,7 +32,7 @@ _OF_A_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, e
 
 
 class LocalServicer(local_pb2_grpc.LocalServiceServicer):
-    """`uid_of` gives the uid behind a gRPC peer, None for one that did not come through the public socket."""
+    """`uid_of`: the uid of a gRPC peer; None for a peer that did not connect through the public socket."""
 
     def __init__(self, local_api: LocalApi, uid_of: Callable[[str], int | None], owners: Owners) -> None:
         self._local_api, self._uid_of = local_api, uid_of
@@ -40,7 +40,7 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
 
     @contextmanager
     def _caller(self, context: Context, act: Act) -> Generator[int]:
-        """Yields the caller's uid, and holds a place until the call ends.
+        """Yield the caller's uid, and hold a place until the call ends.
 
         Raises CulvertError LOCAL_PERMISSION, RATE_LIMITED; and STATE_UNWRITABLE where the state directory is not written.
         """

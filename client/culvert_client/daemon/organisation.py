@@ -1,4 +1,4 @@
-"""An organisation that this computer is enrolled with: its core, its controller, its files, its clock.
+"""An organisation of this computer: its core, its connection to the controller, its files, its clock.
 
 name service ──┐                                ┌──► answers released or refused
 Watch        ──┤ event                  command ├──► calls to the controller
@@ -6,7 +6,7 @@ calls        ──┼───────► core.Client ───────
 counters     ──┤         (pure)                 ├──► files
 tray, CLI    ──┘                                └──► replies to tray and CLI
 
-It shares the name service, the datapath and the local API with the others (SharedParts).
+The organisations share the name service, the datapath and the local API (SharedParts).
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ VERSION = version("culvert-client")
 LOOK_AGAIN = 5.0
 ENROLMENT_PATIENCE = 5.0
 
-# An authenticator's six digits, or a recovery code. Nothing else is sent.
+# Six digits or a recovery code; other texts are refused without a call.
 _CODE = re.compile(r"[0-9]{6}|[A-Za-z2-7]{4}(-?[A-Za-z2-7]{4}){3}")
 
 Value = TypeVar("Value")
 
 
 class DatapathRequests(Protocol):
-    """An organisation's requests to the datapath that all share; DatapathOwner conforms."""
+    """An organisation's requests to the shared datapath; DatapathOwner conforms."""
 
     def request_apply(self, organisation: Organisation, apply: Apply) -> None: ...
     def claims_changed(self, organisation: Organisation) -> None: ...
@@ -98,7 +98,7 @@ class DatapathRequests(Protocol):
 
 
 class Others(Protocol):
-    """An organisation's questions about the others; Router conforms."""
+    """Access to the other organisations; Router conforms."""
 
     def others(self, organisation: Organisation) -> Sequence[Organisation]: ...
     def see_awake(self) -> None: ...
@@ -120,7 +120,7 @@ class SharedParts:
 
 
 class Organisation:
-    """`number` tells it from the others. Enrolled or not: a computer that is not has one, without an identity."""
+    """`number`: identifies the organisation. A computer that is not enrolled has one without an identity."""
 
     def __init__(self, number: int, state: StateDir, shared: SharedParts) -> None:
         self.number = number
@@ -149,7 +149,7 @@ class Organisation:
         self._tasks = Tasks()
         self.connection = Connection(
             state,
-            # A library that is given a damaged certificate or key ends the process.
+            # Do not pass a damaged certificate or key on: gRPC would abort the process.
             None if found.identity_is_damaged else identity,
             self.client,
             self.post,
@@ -178,7 +178,7 @@ class Organisation:
 
     @property
     def name(self) -> str:
-        """As a person tells it from the others; the number where there is no controller."""
+        """The name for people; the number if there is no controller."""
         identity = self.connection.identity
         return str(self.number) if identity is None else organisation_name(identity.controller)
 
@@ -245,13 +245,13 @@ class Organisation:
             self._asks[gateway] = self._tasks.start(self._answering.keep(gateway))
 
     def moved(self) -> None:
-        """This computer is somewhere else."""
+        """The computer is in another network."""
         self.latencies.measure_anew()
         self.paths.begin_anew()
         self.post(Moved())
 
     async def open_tunnel(self, name: str) -> str:
-        """The name whose tunnel is up, and whose gateway answers as far as can be told. Raises CulvertError."""
+        """Open a tunnel, and probe its gateway. Returns the tunnel's name. Raises CulvertError."""
         self.connection.check()
         self._shared.router.see_awake()
         for fqdn in self.client.profile.fqdns_of(name):
@@ -264,7 +264,7 @@ class Organisation:
 
     async def _open(self, name: str) -> str:
         if self.client.is_silent(name):
-            # The gateway may answer again by now.
+            # The gateway may answer again now.
             await self._ask_gateway(name)
         fqdn = await self.requests.open_tunnel(name)
         await self._ask_gateway(fqdn)
@@ -284,7 +284,7 @@ class Organisation:
         await self._shared.datapath.measure()
 
     def _keep_tunnels(self, event: Event) -> None:
-        """Once the datapath has done what it was told: somebody waits for that, and for the file nobody."""
+        """Write the file only after the datapath has applied its state, for which a person waits."""
         if self._unkept is not None and (isinstance(event, Applied) or self.client.is_applied):
             tunnels, self._unkept = self._unkept, None
             self._keep("tunnels.json", lambda: self._state.keep_tunnels(tunnels))
@@ -294,7 +294,7 @@ class Organisation:
         try:
             write()
         except (OSError, CulvertError) as error:
-            # A full disk must not stop a tunnel.
+            # A full disk must not stop tunnels.
             warning = self.client.file_warnings[str(path)] = not_kept(path, error)
             log.error("%s", warning)
         else:
@@ -309,7 +309,7 @@ class Organisation:
         self._pause = self._tasks.start(self._end_pause(until)) if until else None
 
     async def _end_pause(self, until: int) -> None:
-        # The loop's clock stops while the computer sleeps; the person's goes on.
+        # Use the wall clock: the loop's clock stands still while the computer sleeps.
         while (left := until - time.time()) > 0:  # noqa: ASYNC110  nothing tells of it
             await asyncio.sleep(min(left, LOOK_AGAIN))
         self._pause = None
@@ -354,7 +354,7 @@ class Organisation:
         return await surroundings(self._shared.platform.networks.uplinks, controller)
 
     def name_servers(self) -> frozenset[Address]:
-        # Root has chosen the name servers of the settings, so they are not checked against claims.
+        # Name servers in root's settings are not checked against claims.
         found = () if self._shared.settings.dns_upstream else self._shared.upstream.servers
         return frozenset(ip_address(it.host) for it in found)
 
@@ -372,7 +372,7 @@ class Organisation:
         )
 
     async def prove_code(self, code: str) -> local_pb2.SubmitCodeResponse:
-        """Renews a certificate that has expired, too. Raises CulvertError."""
+        """Prove a code; it also renews an expired certificate. Raises CulvertError."""
         agent, _ = self.connection.check()
         _check_code(code)
         if self.connection.has_expired:
@@ -391,12 +391,12 @@ class Organisation:
         renewed = await self.connection.renew_late(code)
         until, left = renewed.code_valid_until, renewed.recovery_codes_left
         self.post(CodeProven(until))
-        # The person reads that tunnels can be opened.
+        # Wait for the connection, because the answer says that tunnels can be opened.
         await self._shared.changes.until(lambda: self.client.connected, ENROLMENT_PATIENCE)
         return local_pb2.SubmitCodeResponse(code_valid_until=until, recovery_codes_left=left)
 
     async def answer_claims(self, prefixes: Sequence[str], *, agreed: bool) -> None:
-        """Applies the person's answer about public networks. Raises CulvertError, and then changes nothing."""
+        """Apply the person's answer about public networks. Raises CulvertError, and then changes nothing."""
         agent, _ = self.connection.check()
         try:
             wanted = list(map(ip_network, prefixes))
@@ -408,12 +408,12 @@ class Organisation:
         if agreed:
             check_public_space([*consent.agreed, *profile.offered])
             await check_claims(profile, agent, self.client.profile, self)
-            # Another answer may have come during the check.
+            # Compute the consent after the check, during which another answer may have arrived.
             consent = self.consent.answered(wanted, agreed=agreed)
         self._state.keep_consent(consent)
         self.client.files_kept(str(self._state.path_of("consent.json")))
         self.consent = consent
-        # The controller may have sent another profile meanwhile.
+        # Apply it to the present profile, which may have changed meanwhile.
         self.post(ClaimsAnswered(consent.applied(self.client.profile)))
         for fqdn, machine in list(self.client.machines.items()):
             if (carried := machine.carried) is not None and consent.missing(carried.tunnel):
@@ -422,33 +422,33 @@ class Organisation:
     # ── enrolment ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def take(self, identity: Identity) -> None:
-        """Takes the identity of a new enrolment, and forgets the answers of an earlier one. Raises OSError."""
+        """Use a new enrolment's identity, and delete the consent of an earlier one. Raises OSError."""
         await self._end_tunnels()
         self.consent = Consent(allowed=self._shared.settings.public_prefixes)
         await self.connection.take(identity)
 
     async def settle(self) -> None:
-        """Waits until the controller's profile is known, and so its prefixes are blocked; ENROLMENT_PATIENCE at most."""
+        """Wait at most ENROLMENT_PATIENCE until the controller's profile has arrived and its prefixes are blocked."""
         await self._shared.changes.until(lambda: self.client.is_told, ENROLMENT_PATIENCE)
 
     async def leave(self) -> None:
-        """Nothing of it is in the datapath afterwards."""
+        """Close all tunnels and the connection, and remove everything from the datapath."""
         await self._end_tunnels()
-        # Its controller has no more to say.
+        # No more events of its controller may arrive.
         await self.connection.close()
         self.post(Left())
         await self._shared.changes.until(lambda: self.client.is_quiet, STOP_PATIENCE)
         await self.close()
 
     async def retire(self) -> None:
-        """Another one takes its place in this process; what it protects stays blocked until then."""
+        """Stop, to be replaced by another organisation; protected prefixes stay blocked until then."""
         await self._end_tunnels()
         await self.connection.close()
         await self.close()
 
     @property
     def path(self) -> Path:
-        """The folder of its files."""
+        """The directory of its files."""
         return self._state.path
 
     async def _end_tunnels(self) -> None:
@@ -471,7 +471,7 @@ class Organisation:
 def _remembered(
     read: Callable[[], Value], otherwise: Value, what: Phrase, forgotten: dict[str, CulvertError]
 ) -> Value:
-    """Read a file of choices. If it cannot be read, no blocked prefix depends on it."""
+    """Read a file of choices, or return `otherwise` if it is unreadable: no blocked prefix depends on it."""
     try:
         return read()
     except CulvertError as error:
@@ -482,7 +482,7 @@ def _remembered(
 
 
 def organisation_name(controller: str) -> str:
-    """`controller` is an https URL with a port."""
+    """`controller`: an https URL with a port."""
     return controller.removeprefix("https://").removesuffix(":443")
 
 

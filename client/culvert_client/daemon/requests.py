@@ -1,4 +1,4 @@
-"""A person's requests about tunnels, gateways and pauses: passed to the core, and waited for."""
+"""Passes a person's requests about tunnels, gateways and pauses to the core, and waits for their results."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ STOP_PATIENCE = 3.0
 
 
 class Requests:
-    """Each raises CulvertError. `post` takes an event to the core; `check_enrolled` raises where this computer is not
-    enrolled."""
+    """Each method raises CulvertError. `post` passes an event to the core; `check_enrolled` raises CulvertError if this
+    computer is not enrolled."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Requests:
         self._numbers = itertools.count(1)
 
     async def open_tunnel(self, name: str) -> str:
-        """The name whose tunnel is up."""
+        """Open a tunnel. Returns its name once it is up."""
         self._check_enrolled()
         request = RequestId(next(self._numbers))
         answer = self._open[request] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Finds the organisation that a name, an address or a tunnel belongs to, and passes events on to it.
+"""Finds the organisation of a name, an address or a tunnel, and passes events to it.
 
 DNS stub, Watch ──► whose name ──┐
 packet trap ──► whose address ───┼──► Organisation, one or several
@@ -39,7 +39,7 @@ class Router:
         return [it for it in self.all() if it is not organisation]
 
     def has(self, organisation: Organisation) -> bool:
-        """Another one may have its number by now."""
+        """Whether the organisation still exists; another one may have its number now."""
         return self.organisations.get(organisation.number) is organisation
 
     def owners(self) -> Collection[int]:
@@ -75,7 +75,7 @@ class Router:
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post_to(self, number: int | None, event: Event) -> None:
-        """An event of no organisation, or of one that has left, is dropped."""
+        """Pass an event to the organisation; without it, the event is dropped."""
         if (organisation := self.organisations.get(number or 0)) is not None:
             organisation.post(event)
 
@@ -88,7 +88,7 @@ class Router:
             case QueryHeld(fqdn=fqdn) | NameSeen(fqdn) | AnswerSeen(fqdn):
                 self.post_to(find_by_name(self.profiles(), fqdn), event)
             case _:
-                # The answer to a query: the organisation that holds it knows.
+                # An answer to a query: only the organisation that holds the query uses it.
                 self.post_to_all(event)
 
     def post_trapped(self, event: PacketTrapped) -> None:
@@ -99,7 +99,7 @@ class Router:
         self.post_to(number, SoftLimitReached(tunnel_id, event.spi))
 
     def moved(self) -> None:
-        """This computer is somewhere else."""
+        """The computer is in another network."""
         for organisation in self.all():
             organisation.moved()
 
@@ -107,14 +107,14 @@ class Router:
         slept = self._sleep.take()
         for organisation in self.all():
             if (agent := organisation.connection.agent) is not None:
-                # The clock of a call's timeout stood still in the sleep, and the connection may be long dead.
+                # After a sleep, end calls at once: their timeouts stood still, and the connection is probably dead.
                 agent.reconnect(0.0 if slept else CALL_TIMEOUT)
-        # Its calls need the new connections.
+        # After the reconnection, because the event causes calls.
         if slept:
             self.post_to_all(Woke(slept))
 
     def see_awake(self) -> None:
-        """Call this before an answer that rests on an open tunnel: the tunnel may have been lost in a sleep."""
+        """Check for a sleep, which may have ended tunnels. Call it before an answer that depends on an open tunnel."""
         if self._sleep.is_news:
             self.reconnect()
 
@@ -123,7 +123,7 @@ class Router:
 
 
 def merge_profiles(profiles: Iterable[Profile]) -> Profile:
-    """For what treats all alike: which names are held, and which addresses are protected."""
+    """Merge the profiles, for decisions about all organisations together: held names, protected addresses."""
     all_of_them = list(profiles)
     if len(all_of_them) == 1:
         return all_of_them[0]
@@ -134,7 +134,7 @@ def merge_profiles(profiles: Iterable[Profile]) -> Profile:
 
 
 def find_by_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
-    """A single organisation is asked about every name: it knows itself which are its own."""
+    """The organisation of a name. A single organisation gets every name, and decides itself."""
     if len(profiles) == 1:
         return next(iter(profiles))
     managing = (number for number, it in profiles.items() if it.manages(fqdn))
@@ -143,7 +143,7 @@ def find_by_name(profiles: Mapping[int, Profile], fqdn: str) -> int | None:
 
 
 def find_full_name(profiles: Mapping[int, Profile], label: str) -> str | None:
-    """As `Profile.full_name`; the organisation that was enrolled first has the name."""
+    """As `Profile.full_name`; of several organisations, the one that was enrolled first."""
     names = (it.full_name(label) for it in profiles.values())
     return next((it for it in names if it is not None), None)
 
@@ -153,12 +153,12 @@ def find_by_address(profiles: Mapping[int, Profile], address: Address) -> int | 
 
 
 def find_by_resource(profiles: Mapping[int, Profile], name: str) -> list[int]:
-    """The organisations that a person can mean by a resource's name or a name in DNS."""
+    """The organisations that know this resource's name or DNS name."""
     return [number for number, it in profiles.items() if it.fqdn_of(name) is not None]
 
 
 def shared_id(number: int, own: TunnelId) -> TunnelId:
-    """As the datapath knows a tunnel of that organisation."""
+    """The id of an organisation's tunnel in the shared datapath."""
     return TunnelId(f"{number}/{own}")
 
 

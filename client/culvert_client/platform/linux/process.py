@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-# mallopt(3). A netlink socket's receive buffer is larger.
+# mallopt(3). The threshold is below the size of a netlink socket's receive buffer.
 _M_MMAP_THRESHOLD, _OWN_PAGES_FROM = -3, 64 * 1024
 
 
@@ -19,7 +19,7 @@ def keep_small() -> None:
     glibc raises that size by itself whenever such a buffer is freed: the next ones then lie in the heap, which grew by
     10 KiB a click with them.
     """
-    # Other C libraries have no such call, and other allocators.
+    # Other C libraries lack this call.
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         mallopt(_M_MMAP_THRESHOLD, _OWN_PAGES_FROM)
 
