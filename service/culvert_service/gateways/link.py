@@ -83,11 +83,11 @@ class GatewayEvents(Protocol):
 class Owner(Protocol):
     """The callbacks of a link for the lease of its gateway."""
 
-    def fares(self, link: Link) -> None:
+    def report_state(self, link: Link) -> None:
         """The gateway went online or offline, or repaired drift."""
         ...
 
-    def outbid(self, link: Link, highest: int) -> None:
+    def lost_to_election_id(self, link: Link, highest: int) -> None:
         """Another client is primary with the election id `highest`, which is not below this link's."""
         ...
 
@@ -174,7 +174,7 @@ class Link:
         elif drift:
             self._drifts += 1
             self._last_drift = drift
-            self._owner.fares(self)
+            self._owner.report_state(self)
 
     def take_keys(self, config: GatewayConfig) -> None:
         """Wrap keys under this configuration's KEKs from now on."""
@@ -359,12 +359,12 @@ class Link:
         self.online, self.alive, self.reason = False, False, reason
         if changed:
             _log.warning("gateway is offline", extra={"gateway": self.name, "reason": reason})
-            self._owner.fares(self)
+            self._owner.report_state(self)
 
     def _set_online(self) -> None:
         self.online, self.reason = True, ""
         _log.info("gateway is online", extra={"gateway": self.name})
-        self._owner.fares(self)
+        self._owner.report_state(self)
 
     def _end(self, reason: str) -> None:
         """End the session from outside of its tasks. The link is offline at once."""
@@ -415,7 +415,7 @@ class Link:
         except TimeoutError:
             raise _LostError(f"no P4Runtime session within {_CONNECT_SECONDS:.0f} s") from None
         except NotPrimaryError as error:
-            self._tell_outbid(error)
+            self._report_lost(error)
             raise _LostError("another controller is in charge") from None
         except P4RuntimeError as error:
             raise _LostError(str(error)) from None
@@ -424,13 +424,13 @@ class Link:
         why = await session.ended
         if isinstance(why, NotPrimaryError):
             self._end("another controller took over")
-            self._tell_outbid(why)
+            self._report_lost(why)
         else:
             self._end("the connection broke")
 
-    def _tell_outbid(self, bid: NotPrimaryError) -> None:
+    def _report_lost(self, bid: NotPrimaryError) -> None:
         if bid.highest >= self.epoch:
-            self._owner.outbid(self, bid.highest)
+            self._owner.lost_to_election_id(self, bid.highest)
 
     async def _serve(self, tables: Tables) -> None:
         try:

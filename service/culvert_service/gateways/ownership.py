@@ -73,7 +73,7 @@ class Ownership:
         self._hub = hub
         self._seconds = lease_seconds
         self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
-        self._outbid: dict[int, int] = {}
+        self._higher_ids: dict[int, int] = {}
         self._told: dict[int, Report] = {}
         # The gateways when `changed` was last called.
         self._gateways: dict[str, tuple[GatewayConfig, bool, bool]] = {}
@@ -94,13 +94,13 @@ class Ownership:
         """For the listener."""
         self.looks.wake()
 
-    def outbid(self, link: Link, highest: int) -> None:
+    def lost_to_election_id(self, link: Link, highest: int) -> None:
         """Raise the epoch above `highest`, which the gateway has seen, if this controller still has the lease."""
-        self._outbid[link.config.id] = highest
+        self._higher_ids[link.config.id] = highest
         self.looks.wake()
 
-    def fares(self, link: Link) -> None:
-        """Report a link that went online or offline."""
+    def report_state(self, link: Link) -> None:
+        """Publish the state of a link that went online or offline, or repaired drift."""
         self._fleet.stir()
         self.looks.wake()
         self._tell_if_changed()
@@ -109,12 +109,12 @@ class Ownership:
         """Renew the leases and update the links. Raises database errors; the links then stay as before."""
         async with self._one_at_a_time:
             async with self._database.begin() as session:
-                for gateway_id, highest in self._outbid.items():
+                for gateway_id, highest in self._higher_ids.items():
                     await repository.raise_epoch(session, gateway_id, self._me.holder, highest)
                 await repository.renew_controller(session, self._me, self._seconds)
                 await self._share(session)
                 held = await repository.claim_gateways(session, self._me, self._seconds)
-            self._outbid.clear()
+            self._higher_ids.clear()
             await self._report(held)
             async with self._database() as session:
                 seen = await repository.gateway_rows(session)
