@@ -38,7 +38,7 @@ class OpenDatapath(Protocol):
     def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None: ...
 
     def on_gone(self, told: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Call `told` on the loop when another program has removed the device. What else it removes is put back at once."""
+        """Call `told` on the loop when another program has removed the device. Other settings are restored at once."""
         ...
 
     async def apply(self, desired: Desired) -> None: ...
@@ -52,7 +52,7 @@ class OpenDatapath(Protocol):
     async def moved(self) -> None: ...
 
     async def close(self, *, unblock: bool = True) -> None:
-        """Remove the device and the keys, and with `unblock` also what blocks protected prefixes."""
+        """Remove the device and the keys, and with `unblock` also the blocking of protected prefixes."""
         ...
 
 
@@ -60,15 +60,15 @@ class Datapaths(Protocol):
     """Packets in tunnels, and prefixes without a tunnel blocked."""
 
     async def open_datapath(self, settings: Config, tell: Callable[[str], None]) -> OpenDatapath:
-        """`tell` hears why the preferred datapath is not used. Raises CulvertError: what is in the way."""
+        """`tell` is called with the reason if the preferred datapath is not used. Raises CulvertError with the obstacle."""
         ...
 
     async def block(self, settings: Config, prefixes: Iterable[Network]) -> None:
-        """Drop what goes to these prefixes, and to no others. Outlives the process. Raises CulvertError."""
+        """Drop packets to exactly these prefixes, also after the end of the process. Raises CulvertError."""
         ...
 
     async def clean_up(self) -> None:
-        """Remove what an ended daemon has left, the blocked prefixes too. Raises CulvertError."""
+        """Remove an ended daemon's settings, also the blocked prefixes. Raises CulvertError."""
         ...
 
 
@@ -77,7 +77,7 @@ class Datapaths(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Uplinks:
-    """`routes`: IP version, index of the device, gateway. `addresses`: index of the device, and one of its own."""
+    """`routes`: IP version, index of the device, gateway. `addresses`: index of the device, one of its addresses."""
 
     routes: frozenset[tuple[int, int | None, IPv4Address | IPv6Address | None]] = frozenset()
     addresses: frozenset[tuple[int, IPv4Interface | IPv6Interface]] = frozenset()
@@ -100,11 +100,11 @@ class NetworkChanges(Protocol):
 
 class Networks(Protocol):
     def uplinks(self) -> Uplinks:
-        """The default routes and their devices. Blocks. Empty without a network, and where the system does not say."""
+        """The default routes and their devices. Blocks. Empty without a network, and if the system does not tell."""
         ...
 
     def local_networks(self, ours: Collection[str]) -> frozenset[LocalNetwork]:
-        """Blocks. `ours` are Culvert's devices, which do not count. Empty where the system does not say."""
+        """Blocks. `ours`: Culvert's devices, which are left out. Empty if the system does not tell."""
         ...
 
     def changes(self) -> AbstractContextManager[NetworkChanges]:
@@ -114,8 +114,8 @@ class Networks(Protocol):
 
 class PingSockets(Protocol):
     def ping_socket(self, version: int) -> socket.socket:
-        """A raw, non-blocking ICMP socket of an IP version. Its packets are not fragmented here or on the way, and what the
-        network says about their length changes nothing. Raises OSError."""
+        """A raw, non-blocking ICMP socket of an IP version. Its packets are never fragmented, and ICMP messages about their
+        length have no effect. Raises OSError."""
         ...
 
 
@@ -134,10 +134,10 @@ class SystemDns(Protocol):
         found: Callable[[tuple[Endpoint, ...]], None],
         changed: Callable[[], None] = ...,
     ) -> None:
-        """`zones` gives the managed ones; `found` is told which name servers to forward to, now and when they change;
-        `changed` is called when `warnings` are others than before.
+        """`zones` returns the managed zones; `found` is called with the name servers to forward to, now and after each
+        change; `changed` is called when `warnings` have changed.
 
-        Raises OSError and CulvertError, and has changed nothing then.
+        Raises OSError and CulvertError, and then has changed nothing.
         """
         ...
 
@@ -148,23 +148,23 @@ class NameServices(Protocol):
     def system_dns(self, stub: Endpoint, state_dir: Path) -> SystemDns: ...
 
     async def clean_up(self, state_dir: Path) -> None:
-        """Undo what an ended daemon has changed. A second call does nothing. Raises OSError."""
+        """Undo an ended daemon's changes. A second call does nothing. Raises OSError."""
         ...
 
     def name_servers_on_disk(self, state_dir: Path) -> Iterable[Address]:
-        """The network's name servers as far as files tell; an ended daemon's note in `state_dir` included."""
+        """The network's name servers in files, including an ended daemon's note in `state_dir`."""
         ...
 
     def own_devices(self) -> Collection[str]:
-        """Names of the devices that SystemDns makes."""
+        """Names of the devices that SystemDns creates."""
         ...
 
 
 class QuerySource(Protocol):
-    """The daemon's way to learn the queried names: the stub, or a look at others' DNS packets."""
+    """The daemon's source of queried names: the stub, or the sniffer of DNS packets."""
 
     async def open(self, endpoint: Endpoint, /) -> None:
-        """Raises OSError, and may be called again then."""
+        """Raises OSError; may then be called again."""
         ...
 
     async def close(self) -> None: ...
@@ -174,7 +174,7 @@ class DnsSniffers(Protocol):
     def sniffer(
         self, post: Callable[[Event], None], use: Callable[[tuple[Endpoint, ...]], None] | None
     ) -> QuerySource:
-        """Posts NameSeen and AnswerSeen. `use` is told the system's name servers, for questions of our own."""
+        """Posts NameSeen and AnswerSeen. `use` is called with the system's name servers, for Culvert's own queries."""
         ...
 
 
@@ -183,7 +183,7 @@ class DnsSniffers(Protocol):
 
 class SocketOwner(Protocol):
     def uid_of(self, family: int, kind: int, asker: SocketAddress, own: SocketAddress) -> int | None:
-        """The uid of the socket at `asker` that sends to `own`. None when no such socket is on this computer any more.
+        """The uid of the socket at `asker` that sends to `own`. None if there is no such socket on this computer.
 
         `kind` is SOCK_DGRAM or SOCK_STREAM.
         """
@@ -200,7 +200,7 @@ class SenderFilter(Protocol):
     def is_used(self) -> bool: ...
 
     def too_fast(self, sender: SocketAddress) -> None:
-        """Counts once in a window."""
+        """Mark the sender; only the first call in a window counts."""
         ...
 
     def end_window(self) -> None: ...
@@ -212,13 +212,13 @@ class LocalSenders(Protocol):
     """The senders of queries to the stub."""
 
     def socket_owner(self) -> SocketOwner:
-        """Raises OSError where the system does not tell whose a socket is."""
+        """Raises OSError if the system does not tell the owners of sockets."""
         ...
 
     def sender_filter(self, datagrams: socket.socket) -> SenderFilter: ...
 
     def grow_receive_buffer(self, datagrams: socket.socket, size: int) -> None:
-        """`size` in bytes; where the system gives less, as much as it gives."""
+        """`size`: bytes; the system may give less."""
         ...
 
 
@@ -230,13 +230,13 @@ class LocalCallers(Protocol):
         ...
 
     def lock(self, directory: Path) -> int | None:
-        """A descriptor that keeps other processes out until it is closed; None where one holds the lock. Raises OSError."""
+        """A descriptor that holds the lock until it is closed; None if another process holds it. Raises OSError."""
         ...
 
 
 class Ports(Protocol):
     def holder_of(self, port: int) -> Phrase | None:
-        """As "dnsmasq (process 812)"; None where no program that this process may look at has the port."""
+        """The port's program as "dnsmasq (process 812)"; None if no visible program has it."""
         ...
 
 
@@ -251,7 +251,7 @@ class Posture(Protocol):
 
 class Process(Protocol):
     def keep_small(self) -> None:
-        """Keep the process as small as it began."""
+        """Limit the growth of the process's memory."""
         ...
 
     def was_stopped(self) -> bool:

@@ -1,1 +1,1 @@
-"""Linux: rtnetlink(7), XFRM, TUN, resolved and its like, proc(5), sysfs."""
+"""Linux: rtnetlink(7), XFRM, TUN, systemd-resolved and other DNS services, proc(5), sysfs."""

@@ -1,4 +1,4 @@
-"""Linux as the command line needs it."""
+"""The Linux implementation for the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linux as the daemon needs it."""
+"""The Linux implementation for the daemon."""
 
 from culvert_client.platform.interfaces import DaemonPlatform
 from culvert_client.platform.linux import (

@@ -1,6 +1,6 @@
-"""The backends of culvert_ipsec: the kernel's where it can, ours elsewhere.
+"""The datapaths of culvert_ipsec: the kernel's IPsec if possible, otherwise Culvert's own.
 
-Their calls block, so they are made on one thread of their own, one at a time.
+Their calls block, so they run one at a time on a thread of their own.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from culvert_client.core.grant import (
 )
 from culvert_client.platform.linux.ports import holder_of
 
-# Inner packets of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), while no tunnel says otherwise.
+# The inner MTU of GCM-16 over UDP on a 1500-byte link (RFC 4301 section 8), used without a tunnel.
 MTU_WITHOUT_TUNNEL = 1438
-# A program that floods what is blocked is heard so many seconds apart.
+# Seconds between reads of trapped packets, which limits the work in a flood.
 TRAPPED_EVERY = 0.05
 # RFC 3948 section 4, in seconds.
 KEEPALIVE_EVERY = 20.0
-# Our tunable, in seconds: how often the log says that other programs remove what keeps prefixes blocked.
+# Our tunable, in seconds: the log reports at most this often that other programs remove the blocking.
 REMOVAL_TOLD_EVERY = 60.0
 
 Value = TypeVar("Value")
@@ -111,7 +111,7 @@ def _obstacle(error: culvert_ipsec.NotOpenedError, settings: Config) -> CulvertE
 
 def _create_userspace(settings: Config, legacy: list[str]) -> culvert_ipsec.Userspace:
     created = culvert_ipsec.Userspace.create(settings.tun_name, settings.udp_port, legacy)
-    # A crashed daemon's policies would take the packets before the device does; its routes go on blocking.
+    # Remove a crashed daemon's policies, which would match before the device; its routes keep blocking.
     culvert_ipsec.remove_leftovers()
     return created
 
@@ -171,7 +171,7 @@ class _Backend(Generic[Inner]):
             if isinstance(error.__cause__, culvert_ipsec.DeviceGoneError):
                 self._tell_gone()
             raise
-        # The datapath has read what waited there, so that the reader is not called for it.
+        # `apply` has already read the waiting packets, so the reader is not called for them.
         self._take_trapped()
         self._thread.submit(self._repair)
 
@@ -185,7 +185,7 @@ class _Backend(Generic[Inner]):
             if changed and now - self._removal_told >= REMOVAL_TOLD_EVERY:
                 self._removal_told = now
                 _log.warning(
-                    "another program had changed Culvert's device, routes or rules; they are as before"
+                    "another program had changed Culvert's device, routes or rules; they are restored"
                 )
         except culvert_ipsec.DeviceGoneError:
             self._tell_gone()
@@ -198,7 +198,7 @@ class _Backend(Generic[Inner]):
         tunnels = self._state.tunnels if self._state is not None else ()
         before = self._carried
         self._carried = frozenset((it.inner_address, it.inner_address6, it.remote_prefixes) for it in tunnels)
-        # A renewal of keys changes none of these, and listing all sockets takes time.
+        # Skip after a renewal of keys, which changes no addresses: listing all sockets takes time.
         if self._carried <= before:
             return
         try:
@@ -230,7 +230,7 @@ class _Backend(Generic[Inner]):
 
     async def moved(self) -> None:
         await _on(self._thread, self._nudge)
-        # The network here may have addresses that a closed tunnel keeps.
+        # The new network may use addresses of a closed tunnel.
         self._thread.submit(self._repair)
 
     def _nudge(self) -> None:
@@ -261,7 +261,7 @@ class Kernel(_Backend[culvert_ipsec.Kernel]):
         super()._nudge()
 
     def _counters(self) -> culvert_ipsec.Counters:
-        # Asked for as long as a tunnel is up: in time for both.
+        # Counters are read while a tunnel is up, often enough for both of these.
         self._inner.follow()
         if time.monotonic() - self._kept_alive >= KEEPALIVE_EVERY:
             self._inner.keep_alive()
@@ -277,7 +277,7 @@ async def _on(thread: ThreadPoolExecutor, work: Callable[[], Value]) -> Value:
 
 
 def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
-    """The same state in the words of culvert_ipsec."""
+    """Convert the state to culvert_ipsec's types."""
     return culvert_ipsec.DatapathState(
         tun_name=settings.tun_name,
         udp_port=settings.udp_port,
@@ -301,7 +301,7 @@ def _closed(source: Source) -> culvert_ipsec.ClosedTunnel:
     return culvert_ipsec.ClosedTunnel(tuple(map(str, source.addresses)), tuple(map(str, source.prefixes)))
 
 
-# Errors about what this computer sent (RFC 792, RFC 4443), from the gateway itself.
+# ICMP errors of the gateway about this computer's packets (RFC 792, RFC 4443).
 _ICMP = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
 
 
@@ -341,12 +341,12 @@ def _inbound(sa: Sa) -> culvert_ipsec.InboundSa:
 
 
 def _limits(limits: Limits) -> Limits:
-    # Seconds are the tunnel machine's.
+    # The tunnel's machine handles the limit in seconds.
     return replace(limits, seconds=0)
 
 
 def _usage(counted: culvert_ipsec.TunnelCounters) -> Usage:
-    """The kernel's datapath knows only between which two looks a packet came: then the order stays unknown."""
+    """With the kernel's datapath the order of packets between two readings is unknown."""
     back, out = counted.inbound, counted.outbound
     sent_last = out.last is not None and (back.last is None or out.last > back.last)
     return Usage(back.packets, out.packets, back.bytes, out.bytes, sent_last)

@@ -1,4 +1,4 @@
-"""This computer's links to the world, which a default route leads to, its networks on all devices, and their changes
+"""This computer's uplinks (devices with a default route), its networks on all devices, and their changes
 (rtnetlink(7)).
 """
 
@@ -16,9 +16,9 @@ from culvert_ipsec.rtnetlink import UNICAST, Device, Route, RouteSocket
 from culvert_client.core.claims import LocalNetwork
 from culvert_client.platform.interfaces import Uplinks
 
-# A default route, or one of the two halves that stand for it.
+# The longest prefix of a default route: 0, or 1 for its two halves.
 _DEFAULT = 1
-# Devices that join this computer to its own containers and virtual machines: a pair of ends, a virtual machine's end, none.
+# Kinds of devices between this computer and its own containers and virtual machines.
 _JOINING = frozenset({"veth", "tun", "dummy"})
 # linux/rtnetlink.h: links; IPv4 addresses, routes and rules; IPv6 addresses, routes and rules.
 _GROUPS = 0x1 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 0x40000
@@ -98,7 +98,7 @@ class _Changes:
         asyncio.get_running_loop().add_reader(self._events, self._on_event)
 
     def _on_event(self) -> None:
-        # The others of this moment are left lying until it is over: they may be of a tunnel that somebody waits for.
+        # Leave further events of the same change unread until `take`: reading them would delay a tunnel's set-up.
         asyncio.get_running_loop().remove_reader(self._events)
         self._happened.set()
 
@@ -109,16 +109,16 @@ class _Changes:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Some were lost; that there were some is all that counts.
+                # Events were lost, which does not matter: any event counts as a change.
                 _log.debug("network changes: %s", error)
 
 
 def _is_own(
     route: Route, device: Device, devices: Mapping[int, Device], foreign: Collection[int | None]
 ) -> bool:
-    """Whether this computer itself made the network: nothing from outside has a part in its device or its addresses.
+    """Whether this computer itself created the network: no outside network has a part in its device or its addresses.
 
-    Where a default route has several ways, the kernel does not say over which devices, and none counts as own.
+    A default route with several next hops does not show their devices: then no network counts as own.
     """
     if route.gateway is not None or None in foreign or device.index in foreign:
         return False
@@ -126,14 +126,14 @@ def _is_own(
 
 
 def _leads_nowhere(device: Device, devices: Mapping[int, Device], seen: set[int]) -> bool:
-    """Whether no frame gets out of this computer over the device, its ports, and what these are joined to."""
+    """Whether no frame can leave this computer through the device, its ports, and the devices joined to these."""
     if device.index in seen:
         return True
     seen.add(device.index)
     if device.kind == "bridge":
         ports = [it for it in devices.values() if it.master == device.index]
         return all(_leads_nowhere(it, devices, seen) for it in ports)
-    # A virtual machine's program asks for virtio-net headers. That of a VPN does not, and what it carries is foreign.
+    # Virtual machines use virtio-net headers. A TUN without them belongs to a VPN, whose network is foreign.
     if device.kind not in _JOINING or (device.kind == "tun" and not device.vnet_header):
         return False
     joined = [devices.get(it) for it in (device.master, device.peer if device.peer_is_here else None) if it]

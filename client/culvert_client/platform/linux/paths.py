@@ -1,4 +1,4 @@
-"""The daemon's places by the Filesystem Hierarchy Standard."""
+"""The daemon's default paths, by the Filesystem Hierarchy Standard."""
 
 from pathlib import Path
 

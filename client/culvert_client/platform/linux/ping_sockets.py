@@ -16,7 +16,7 @@ def ping_socket(version: int) -> socket.socket:
     raw = socket.socket(family, socket.SOCK_RAW, protocol)
     try:
         raw.setblocking(False)
-        # A message that says a packet was too long may be anybody's, so it changes nothing here.
+        # PROBE ignores ICMP messages about the packet's length, which anybody can forge.
         raw.setsockopt(*MTU_DISCOVER[version], PROBE)
         if version == 6:
             raw.setsockopt(*_DONT_FRAGMENT, 1)

@@ -1,4 +1,4 @@
-"""Find the program that has a local port (proc(5): /proc/net lists sockets by inode, /proc/PID/fd says whose each is)."""
+"""Finds the program with a local port (proc(5): /proc/net lists sockets by inode, /proc/PID/fd shows their processes)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from culvert_proto.phrases import Phrase
 
 _TABLES = ("udp", "udp6", "tcp", "tcp6")
-# The states of a TCP socket that listens, and of a UDP socket that is bound and not connected (net/tcp_states.h).
+# The states of a listening TCP socket and of a bound, unconnected UDP socket (net/tcp_states.h).
 _STATES = ("0A", "07")
 
 

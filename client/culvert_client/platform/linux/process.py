@@ -1,4 +1,4 @@
-"""The daemon's process: its memory (mallopt(3), memfd_create(2)), its end as systemd saw it (systemd.exec(5)), the
+"""The daemon's process: its memory (mallopt(3), memfd_create(2)), its end by systemd's report (systemd.exec(5)), the
 computer's sleep."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _M_MMAP_THRESHOLD, _OWN_PAGES_FROM = -3, 64 * 1024
 
 
 def keep_small() -> None:
-    """Give large buffers pages of their own, so that these go back to the system.
+    """Give large buffers their own pages, which are returned to the system when they are freed.
 
-    glibc raises that size by itself whenever such a buffer is freed: the next ones then lie in the heap, which grew by
-    10 KiB a click with them.
+    Otherwise glibc raises the threshold whenever such a buffer is freed, and later buffers lie in the heap, which then
+    grew by 10 KiB per click.
     """
     # Other C libraries lack this call.
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):

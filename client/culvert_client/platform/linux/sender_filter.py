@@ -50,7 +50,7 @@ class SenderFilter:
         return bool(self._levels)
 
     def too_fast(self, sender: SocketAddress) -> None:
-        """Counts once in a window."""
+        """Mark the sender; only the first call in a window counts."""
         if sender in self._too_fast or (sender not in self._levels and len(self._levels) >= SENDERS_AT_MOST):
             return
         self._too_fast.add(sender)

@@ -1,4 +1,4 @@
-"""The senders of queries, as the kernel tells of them and drops them."""
+"""The senders of queries: their users by the kernel, and the kernel's filter against floods."""
 
 from __future__ import annotations
 

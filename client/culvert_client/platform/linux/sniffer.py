@@ -1,6 +1,6 @@
-"""Hears DNS on every interface through Scapy's packet sockets, which libpcap's filter keeps quiet (package libpcap0.8).
+"""Reads DNS packets on every interface with Scapy's packet sockets and a filter of libpcap (package libpcap0.8).
 
-Scapy is loaded when this opens, and nowhere else: it takes a third of a second and many megabytes.
+Scapy is imported only when a sniffer opens, because it takes 0.3 s and many megabytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from culvert_client.core.client_events import Event
 from culvert_client.core.dns_watch import DnsWatch
 from culvert_client.platform.linux.system_dns.choice import upstreams
 
-# Our tunables: seconds between two looks at the interfaces, bytes of a DNS message with its headers, messages at once.
+# Our tunables: seconds between checks of the interfaces, bytes of a DNS message with its headers, messages per read.
 LOOK_AGAIN = 2.0
 LONGEST = 4096
 AT_ONCE = 64
@@ -37,7 +37,7 @@ def sniffer(post: Callable[[Event], None], use: Callable[[tuple[Endpoint, ...]],
 
 
 class Sniffer:
-    """Conforms to QuerySource. `use` as DnsSniffers."""
+    """Conforms to QuerySource. `use`: as of DnsSniffers."""
 
     def __init__(
         self, post: Callable[[Event], None], use: Callable[[tuple[Endpoint, ...]], None] | None
@@ -61,7 +61,7 @@ class Sniffer:
     async def _look_forever(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            # An interface may go while it is being opened.
+            # An interface may disappear while it is opened.
             with suppress(OSError):
                 self._look()
 
@@ -79,7 +79,7 @@ class Sniffer:
 
     def _read(self, name: str) -> None:
         opened = self._sockets[name]
-        # As Scapy tells of its kind: Ethernet, or IP packets alone.
+        # By Scapy's link-layer class: Ethernet frames, or IP packets only.
         start = _ETHERNET_HEADER if opened.LL.__name__ == "Ether" else 0
         for _ in range(AT_ONCE):
             try:

@@ -38,7 +38,7 @@ class SocketOwner:
         self._netlink.close()
 
     def uid_of(self, family: int, kind: int, asker: SocketAddress, own: SocketAddress) -> int | None:
-        """The uid of the socket at `asker` that sends to `own`. None when no such socket is on this computer any more.
+        """The uid of the socket at `asker` that sends to `own`. None if there is no such socket on this computer.
 
         `kind` is SOCK_DGRAM or SOCK_STREAM.
         """

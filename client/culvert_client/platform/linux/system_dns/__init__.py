@@ -1,4 +1,4 @@
-"""The system's name service, pointed at the stub while the daemon runs and put back afterwards."""
+"""Points the system's name service at the stub while the daemon runs, and restores it afterwards."""
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -30,7 +30,7 @@ def own_devices() -> Collection[str]:
 
 
 def name_servers_on_disk(state_dir: Path, root: Path = Path("/")) -> Iterable[Address]:
-    """As NameServices. `root` is where /etc and /run are.
+    """As NameServices. `root`: the directory of /etc and /run.
 
     A killed daemon leaves its note of the replaced settings in `state_dir`.
     """

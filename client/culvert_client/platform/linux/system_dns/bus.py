@@ -1,4 +1,4 @@
-"""The system bus: who is there, and one call. The library is loaded by those who have a bus."""
+"""Calls on the system bus. The D-Bus library is imported only when a bus is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 5.0
 
 @asynccontextmanager
 async def system_bus() -> AsyncGenerator[MessageBus]:
-    """Raises OSError when there is none."""
+    """Raises OSError without a system bus."""
     from dbus_fast import BusType, DBusError
     from dbus_fast.aio import MessageBus
 
@@ -40,8 +40,8 @@ async def call(
     signature: str = "",
     body: Sequence[Any] = (),
 ) -> list[Any]:
-    """Raises OSError when the other side does not run, refuses or does not answer. The bus does not start it: what an
-    administrator has stopped stays stopped."""
+    """Raises OSError if the service does not run, refuses or does not answer. The bus does not start the service, which an
+    administrator may have stopped."""
     from dbus_fast import Message, MessageFlag, MessageType
 
     message = Message(
@@ -65,7 +65,7 @@ async def call(
 
 
 async def names_on_bus() -> frozenset[str]:
-    """Empty without a bus."""
+    """The names on the bus; empty without a bus."""
     try:
         async with system_bus() as bus:
             [names] = await call(

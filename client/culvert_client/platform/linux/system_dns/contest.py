@@ -1,11 +1,11 @@
-"""The rate at which changed settings are restored, and whether another program fights for them. Pure.
+"""Limits how often changed settings are restored, and detects a program that keeps changing them. Pure.
 
-   put back 10 times at once ──► from then on once a minute, and the person is told
-        ▲                              │ the settings have stood for five minutes
+   restored 10 times at once ──► from then on once a minute, with a warning
+        ▲                              │ the settings were unchanged for five minutes
         └──────────────────────────────┘
 
-A computer that moves through many networks has each time to write a file again, and that is no fight: the limit is for a
-time, not for the daemon's life.
+The count decreases with time, because a computer that moves through many networks has to write the file each time, which
+is no fight.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CALM = 300.0
 
 
 class Contest:
-    """Each method takes the loop's time in seconds."""
+    """`now`: the loop's time in seconds."""
 
     def __init__(self) -> None:
         self._left, self._counted_at, self._undone_at = float(AT_ONCE), 0.0, 0.0
@@ -26,8 +26,8 @@ class Contest:
         """Another program changes the settings faster than they are put back."""
 
     def may_put_back(self, now: float) -> bool:
-        """Call this when the settings were found changed; True counts as one time that they are put back. Vain tries are
-        limited like others, and are no fight."""
+        """Whether to restore settings that were found changed; True counts as one restoration. Failed ones count for the
+        limit, but not as a fight."""
         self._left = min(AT_ONCE, self._left + (now - self._counted_at) / REGAINED_EVERY)
         self._counted_at = self._undone_at = now
         if self._left < 1:
@@ -38,10 +38,10 @@ class Contest:
         return True
 
     def put_back(self) -> None:
-        """Call this when that has not failed."""
+        """Record a successful restoration."""
         self._was_put_back = True
 
     def stand(self, now: float) -> None:
-        """The settings were found as they should be."""
+        """Record that the settings were found unchanged."""
         if now - self._undone_at >= CALM:
             self.is_fought = False

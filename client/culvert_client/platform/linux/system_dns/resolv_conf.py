@@ -1,6 +1,6 @@
-"""/etc/resolv.conf: replaced by ours, and put back as it was. What was there is on disk before the first change.
+"""Replaces /etc/resolv.conf, and restores it. The former file is noted on disk before the first change.
 
-NetworkManager, where it runs, is told to leave the file alone.
+NetworkManager, if it runs, is told not to write the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from culvert_client.platform.linux.system_dns.choice import (
 )
 
 _MODE = 0o644
-# NetworkManager.conf(5): it goes on writing what it would to /run/NetworkManager.
+# NetworkManager.conf(5): it still writes its version of the file to /run/NetworkManager.
 _LEAVE_ALONE = "# Written by culvertd, which removes it when it stops.\n[main]\nrc-manager=unmanaged\n"
 # org.freedesktop.NetworkManager.Reload: read the configuration again, then write resolv.conf by it.
 _RELOAD_CONFIGURATION, _RELOAD_RESOLV_CONF = 0x1, 0x2
@@ -50,7 +50,7 @@ class Record:
 
 
 class Records:
-    """The note of what is to be undone; it outlives a crash and a power cut."""
+    """The note of the changes to undo; it survives a crash and a power cut."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / "dns-before.json"
@@ -60,7 +60,7 @@ class Records:
         return state_file.read(self._path, _record)
 
     def read(self) -> Record | None:
-        """None when there is nothing to undo. A note that cannot be read is set aside, and nothing is undone."""
+        """None if there is nothing to undo. An unreadable note is renamed, and nothing is undone."""
         try:
             return self.look()
         except CulvertError as error:
@@ -122,18 +122,18 @@ class ResolvConf:
         return str(self._path.resolve()) if self._path.is_symlink() else None
 
     def is_ours(self) -> bool:
-        # If the file cannot be replaced as a whole, a crash may have left it empty.
+        # Empty counts as ours: if the file can only be written in place, a crash may have left it empty.
         return not self._path.is_symlink() and (not (text := self.text()) or text.startswith(MARK))
 
     def is_foreign(self) -> bool:
-        """Whether another program has written a whole one over ours."""
+        """Whether another program has replaced our file by a complete one."""
         return not self.is_ours() and bool(name_servers(self.text()))
 
     def point_at(self, stub: str, before: Before) -> None:
         _put(self._path, pointed_at(stub, self.text(before)), _MODE)
 
     def put_back(self, before: Before) -> None:
-        """Leaves alone what another program has written since."""
+        """Restore the former file, unless another program has written it since."""
         fresh = _fresh(self._path)
         fresh.unlink(missing_ok=True)
         if not self.is_ours():
@@ -156,7 +156,7 @@ def _read(path: Path) -> str:
 
 
 def _put(path: Path, text: str, mode: int) -> None:
-    """Whole or not at all, also over a power cut; a file that is mounted by itself is written in place."""
+    """Write the file atomically, also over a power cut; a file that is a mount point is written in place."""
     fresh = _fresh(path)
     fresh.unlink(missing_ok=True)
     _write(fresh, text, mode, os.O_EXCL)
@@ -180,14 +180,14 @@ def _write(path: Path, text: str, mode: int, flag: int) -> None:
 
 
 def silence_network_manager(run: Path) -> None:
-    """Tell it to leave resolv.conf alone, by a file in /run that no restart of the computer outlives."""
+    """Tell NetworkManager not to write resolv.conf, by a file in /run, which disappears at a restart of the computer."""
     file = _network_manager_file(run)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_LEAVE_ALONE)
 
 
 def is_network_manager_silent(run: Path) -> bool:
-    """Whether it is still told to leave resolv.conf alone."""
+    """Whether NetworkManager is still told not to write resolv.conf."""
     return _network_manager_file(run).exists()
 
 

@@ -1,4 +1,4 @@
-"""The program resolvconf, of which there are two: Debian's, and openresolv."""
+"""The program resolvconf, in its two implementations: Debian's, and openresolv."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from culvert_client.platform.linux.system_dns.choice import SettingsOwner
 PATIENCE = 20.0
 """Seconds: it runs the scripts of others."""
 
-# Debian's puts lo.* before all others, and lists nothing after an address of this computer (interface-order(5),
-# TRUNCATE_NAMESERVER_LIST_AFTER_LOOPBACK_ADDRESS in resolvconf(8)). openresolv is told so by -x and -m.
+# Debian's puts lo.* first, and lists no server after a loopback address (interface-order(5),
+# TRUNCATE_NAMESERVER_LIST_AFTER_LOOPBACK_ADDRESS in resolvconf(8)). openresolv does the same with -x and -m.
 _NAMES = {SettingsOwner.RESOLVCONF: "lo.culvert", SettingsOwner.OPENRESOLV: "culvert"}
 _ORDER = {SettingsOwner.RESOLVCONF: (), SettingsOwner.OPENRESOLV: ("-x", "-m", "0")}
 _SOURCES = {SettingsOwner.RESOLVCONF: ("interface",), SettingsOwner.OPENRESOLV: ("interfaces", "keys")}
@@ -20,7 +20,7 @@ _SOURCES = {SettingsOwner.RESOLVCONF: ("interface",), SettingsOwner.OPENRESOLV: 
 
 async def installed() -> SettingsOwner | None:
     program = shutil.which("resolvconf")
-    # systemd's stands in for openresolv and has no sources of its own.
+    # systemd's replacement for openresolv has no sources of its own.
     if program is None or _is_systemds(program):
         return None
     try:
@@ -36,12 +36,12 @@ async def add(owner: SettingsOwner, stub: str) -> None:
 
 
 async def remove(owner: SettingsOwner) -> None:
-    """Raises OSError. openresolv minds a name that is not there unless told not to."""
+    """Raises OSError. Without -f openresolv fails for an unknown name."""
     await _run(*(("-f",) if owner is SettingsOwner.OPENRESOLV else ()), "-d", _NAMES[owner])
 
 
 def sources(owner: SettingsOwner, run: Path) -> list[Path]:
-    """The settings that other programs have given it."""
+    """The files with other programs' settings."""
     directories = [run / "resolvconf" / name for name in _SOURCES[owner]]
     files = [file for directory in directories if directory.is_dir() for file in sorted(directory.iterdir())]
     return [file for file in files if file.name != _NAMES[owner]]

@@ -1,7 +1,7 @@
-"""systemd-resolved: the managed zones are routed to the stub over a link of their own; all other names stay with it.
+"""systemd-resolved: routes the managed zones to the stub over a separate link; resolved keeps all other names.
 
-The link is a TUN device of this process. When the process ends, whatever ends it, the kernel removes the device, and
-resolved forgets what it was told of it: there is nothing to clean up.
+The link is a TUN device of this process. When the process ends, the kernel removes the device, and resolved forgets its
+settings, so that no clean-up is needed even after a crash.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINK = "culvert-dns"
 
 # linux/if_tun.h
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
-# resolved asks no server of a link that has no address of global scope. This one is never routed (RFC 3927).
+# resolved uses a link's servers only if the link has an address of global scope. This one is never routed (RFC 3927).
 _ADDRESS = ip_address("169.254.45.53")
 
 _PATH, _MANAGER = "/org/freedesktop/resolve1", "org.freedesktop.resolve1.Manager"
@@ -39,7 +39,7 @@ _ASKED = 1
 
 
 class RoutedLink:
-    """Exists while this object is open. Raises OSError when it is not to be had."""
+    """Exists while this object is open. Raises OSError if it cannot be created."""
 
     def __init__(self) -> None:
         self._descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ class RoutedLink:
 
 
 async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
-    """Tell resolved the whole of what it shall know of the link (org.freedesktop.resolve1(5)). Raises OSError."""
+    """Set all of the link's settings in resolved (org.freedesktop.resolve1(5)). Raises OSError."""
     family, packed = _packed(stub)
     if stub.port == DNS_PORT:
         servers = ("SetLinkDNS", "ia(iay)", [link, [[family, packed]]])
@@ -89,17 +89,17 @@ async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
             ("SetLinkDefaultRoute", "ib", [link, False]),
             ("SetLinkLLMNR", "is", [link, "no"]),
             ("SetLinkMulticastDNS", "is", [link, "no"]),
-            # The stub is on this computer, and what it refuses is not signed.
+            # No DNSSEC: the stub is on this computer, and its refusals are not signed.
             ("SetLinkDNSSEC", "is", [link, "no"]),
             ("SetLinkDNSOverTLS", "is", [link, "no"]),
-            # Earlier queries may have come around the stub.
+            # The cache may have answers that bypassed the stub.
             ("FlushCaches", "", []),
         ):
             await call(bus, RESOLVED_NAME, _PATH, _MANAGER, member, signature, body)
 
 
 async def is_routed(link: int, stub: Endpoint, zones: Iterable[str]) -> bool:
-    """Whether resolved sends the names to the stub, as `route` told it. Raises OSError where it does not run."""
+    """Whether resolved still has the settings of `route`. Raises OSError if it does not run."""
     async with system_bus() as bus:
         try:
             [path] = await call(bus, RESOLVED_NAME, _PATH, _MANAGER, "GetLink", "i", [link])
@@ -116,7 +116,7 @@ async def is_routed(link: int, stub: Endpoint, zones: Iterable[str]) -> bool:
 
 
 def uplinks(run: Path) -> Path:
-    """The file with the servers that it asks itself."""
+    """The file with resolved's own name servers."""
     return run / "systemd/resolve/resolv.conf"
 
 
@@ -126,7 +126,7 @@ def _packed(stub: Endpoint) -> tuple[int, bytes]:
 
 
 def _domains(zones: Iterable[str]) -> list[tuple[str, bool]]:
-    """Each with False where it is a search domain, too."""
+    """The domains, each with False if it is a search domain too."""
     names = set(map(canonical, zones))
     searched = [(SEARCHED, False)] if names else []
     return [(name, True) for name in sorted({*names, CANARY, DESIGNATED} - {SEARCHED})] + searched

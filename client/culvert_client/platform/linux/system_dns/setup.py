@@ -1,4 +1,4 @@
-"""Points the system's name service at the stub, follows it while others change it, and undoes it.
+"""Points the system's name service at the stub, restores the settings after changes by others, and undoes them.
 
 start                     ─► undo what a crash left ─► choose ─► note on disk ─► change
 every two seconds         ─► changed by another program ─► choose ─► note on disk ─► change, as often as contest.py says
@@ -40,7 +40,7 @@ from culvert_client.platform.linux.system_dns.resolv_conf import (
     silence_network_manager,
 )
 
-# Our tunables, in seconds: between two looks, and how long what fails may be a service that is starting anew.
+# Our tunables, in seconds: the interval of checks, and the time for which a failure may be a restarting service.
 LOOK_EVERY = 2.0
 STARTING = 6.0
 
@@ -48,7 +48,7 @@ _log = logging.getLogger("culvertd")
 
 
 class SystemDns:
-    """`root` is where /etc and /run are."""
+    """`root`: the directory of /etc and /run."""
 
     def __init__(self, stub: Endpoint, state_dir: Path, root: Path = Path("/")) -> None:
         self._stub, self._state_dir, self._root, self._run = stub, state_dir, root, root / "run"
@@ -61,7 +61,7 @@ class SystemDns:
         self._keeping: asyncio.Task[None] | None = None
         self._contest = Contest()
         self._rival = ""
-        # Why the note of what was before cannot be read, until name servers are known without it.
+        # The fault of an unreadable note, until name servers are known without it.
         self._forgotten: CulvertError | None = None
         self._failure: CulvertError | None = None
         self._fails_since = 0.0
@@ -72,18 +72,14 @@ class SystemDns:
         found: Callable[[tuple[Endpoint, ...]], None],
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`zones` gives the managed ones; `found` is told which name servers to forward to, now and when they change;
-        `changed` is called when `warnings` are others than before.
-
-        Raises OSError and CulvertError, and has changed nothing then.
-        """
+        """As the protocol SystemDns. Raises OSError and CulvertError, and then has changed nothing."""
         try:
             self._records.look()
         except CulvertError as error:
             self._forgotten = CulvertError(Reason.DNS_SERVERS_FORGOTTEN, **error.fields)
         await clean_up(self._state_dir, self._root)
         record = self._record = self._recorded(choose(await self._facts()))
-        # Asked while nothing is changed yet.
+        # Read the servers before the first change.
         known = self.name_servers()
         found(known)
         try:
@@ -102,13 +98,13 @@ class SystemDns:
         if self._stub.port != DNS_PORT and owner is not SettingsOwner.RESOLVED:
             raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
         record = Record(owner, self._file.look())
-        # With the process ends what resolved was told, and nothing is to be undone.
+        # resolved's settings end with the process, so they need no note.
         if owner is not SettingsOwner.RESOLVED:
             self._records.keep(record)
         return record
 
     async def _change(self, record: Record, zones: tuple[str, ...]) -> None:
-        """A second call puts back what another program has changed."""
+        """Apply the settings. A second call restores settings that another program has changed."""
         match record.owner:
             case SettingsOwner.RESOLVED:
                 if self._link is None or not self._link.exists:
@@ -126,7 +122,7 @@ class SystemDns:
                 self._file.point_at(self._stub.host, record.before)
 
     def name_servers(self) -> tuple[Endpoint, ...]:
-        """The name servers that the network gave this computer, in order; as they are now."""
+        """The network's present name servers, in order."""
         assert self._record is not None
         owner, before = self._record.owner, self._record.before
         match owner:
@@ -137,7 +133,7 @@ class SystemDns:
             case SettingsOwner.RESOLVCONF | SettingsOwner.OPENRESOLV:
                 sources = resolvconf.sources(owner, self._run)
             case SettingsOwner.FILE:
-                # Resolved, where it runs, reads the file that leads to the stub: asked itself, it would ask the stub.
+                # If resolved runs, it forwards to the servers in our file, the stub: use its own servers instead.
                 sources = [resolved.uplinks(self._run)] if self._leads_to_resolved() else []
         found = upstreams(map(_text, sources), self._stub.host)
         return found or upstreams([self._file.text(before)], self._stub.host)
@@ -158,7 +154,7 @@ class SystemDns:
                 self._fails(CulvertError(Reason.DNS_SETTINGS_FAILED, why=state_file.why(error)))
             except CulvertError as error:
                 self._fails(error)
-            # Between two networks there is none: the last ones are as good as any.
+            # Without a network there are no servers: keep the last ones.
             if (now := self.name_servers()) and now != known:
                 known = now
                 found(now)
@@ -187,7 +183,7 @@ class SystemDns:
         return zones
 
     async def _is_undone(self, zones: tuple[str, ...]) -> bool:
-        """Whether names go around the stub. Raises OSError."""
+        """Whether queries bypass the stub. Raises OSError."""
         assert self._record is not None
         servers = name_servers(self._file.text())
         match self._record.owner:
@@ -203,7 +199,7 @@ class SystemDns:
                 return servers != [self._stub.host] or await self._is_resolved_back()
 
     async def _is_resolved_back(self) -> bool:
-        """systemd-resolved was stopped when its file was replaced, and runs again."""
+        """Whether systemd-resolved, which was stopped when its file was replaced, runs again."""
         return self._leads_to_resolved() and RESOLVED_NAME in await names_on_bus()
 
     def _leads_to_resolved(self) -> bool:
@@ -212,13 +208,13 @@ class SystemDns:
         return bool(servers) and RESOLVED_STUBS.issuperset(servers)
 
     async def _put_back(self, zones: tuple[str, ...]) -> None:
-        """Restore the settings. Another program's file is the former one now, and another program may have the say."""
+        """Restore the settings. Another program's file becomes the former one, and its author may be in control now."""
         assert self._record is not None
         before = self._record.owner
         if before is SettingsOwner.FILE and not self._file.is_foreign() and await self._is_resolved_back():
             await clean_up(self._state_dir, self._root)
         servers = name_servers(self._file.text())
-        # A resolved that is starting anew is not on the bus.
+        # A restarting resolved is not on the bus yet.
         kept = before is SettingsOwner.RESOLVED and RESOLVED_STUBS.issuperset(servers)
         owner = choose(await self._facts()) if self._file.is_foreign() and not kept else before
         if owner is not before:
@@ -230,13 +226,13 @@ class SystemDns:
         await self._change(self._record, zones)
 
     def _fails(self, error: CulvertError) -> None:
-        """Keep the error until the settings are found as they should be, or are restored."""
+        """Keep the error until the settings are found unchanged, or are restored."""
         if self._failure is None:
             self._fails_since = asyncio.get_running_loop().time()
         self._failure = error
 
     def _tell(self) -> bool:
-        """Whether the warnings are others now."""
+        """Update the warnings. True if they have changed."""
         warnings: tuple[CulvertError, ...] = ()
         if self._failure is not None:
             if asyncio.get_running_loop().time() - self._fails_since >= STARTING:
@@ -253,7 +249,7 @@ class SystemDns:
         return True
 
     def _place(self) -> str:
-        """The settings' place, and the program that has changed them as far as the file names it."""
+        """The settings' file, and the program that changed them, if the file names it."""
         assert self._record is not None
         text, target = self._file.text(), self._file.target
         by = author(Facts(text, target))
@@ -279,7 +275,7 @@ class SystemDns:
 
 
 async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
-    """Put back what a daemon changed that does not run any more. A second call does nothing. Raises OSError."""
+    """Undo the changes of an ended daemon. A second call does nothing. Raises OSError."""
     records = Records(state_dir)
     record = records.read()
     if record is None:
@@ -296,7 +292,7 @@ async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
             try:
                 await reload_network_manager()
             except OSError as error:
-                # NetworkManager reads its configuration again when it starts.
+                # Ignored: NetworkManager reads its configuration when it starts.
                 _log.warning("NetworkManager: %s", error)
         case SettingsOwner.FILE:
             ResolvConf(root / "etc/resolv.conf").put_back(record.before)
