@@ -1,4 +1,4 @@
-"""Asks gateways whether they answer, as long as that is in doubt (core/silence.py)."""
+"""Probes doubtful gateways (core/silence.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from culvert_client.platform.interfaces import PingSockets
 
 log = logging.getLogger("culvertd")
 
-# Our tunables: one lost packet is no silence; seconds between two looks, at gateways and at the counters after a probe.
+# Our tunables: probes before a verdict; seconds between checks of gateways, and of counters after a probe.
 TRIES = 2
 EVERY = 2.0
 LOOK_FIRST, LOOK_LAST = 0.01, 0.2
@@ -29,16 +29,16 @@ class Tunnels(Protocol):
     """The organisation's tunnels in the datapath."""
 
     def probe(self, targets: Mapping[TunnelId, Address]) -> Awaitable[None]:
-        """As the datapath's."""
+        """As Datapath.probe."""
         ...
 
     def measure(self) -> Awaitable[None]:
-        """Let the client know what has come through tunnels until now."""
+        """Read the counters and pass them to the client."""
         ...
 
 
 class Answering:
-    """`post` passes the results to the core. `reach` gives the address of a host in this network (nat64_reach.py)."""
+    """`post` passes the results to the core. `reach`: a host's address on this network (nat64_reach.py)."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class Answering:
         self._now, self._reach, self._sockets = now, reach, sockets
 
     async def keep(self, gateway: str) -> None:
-        """Ask again until it is not in doubt. A silent gateway keeps no other one waiting."""
+        """Repeat until the gateway is no longer doubtful. Each gateway has its own loop."""
         while gateway in self._client.doubtful_gateways(self._now()):
             await self.ask({gateway}, through=False)
             if gateway in self._client.doubtful_gateways(self._now()):
                 await asyncio.sleep(EVERY)
 
     async def ask(self, gateways: Collection[str], *, through: bool) -> None:
-        """`through`: where a gateway answers no probes, also ping the resources through its tunnels, which counts as use of
-        the tunnels."""
+        """`through`: if a gateway answers no probes, also ping resources through its tunnels, which counts as use of the
+        tunnels."""
         proven = frozenset(name for name in gateways if probes(self._client.machines, name))
         known = [it for it in self._client.profile.gateways if it.name in gateways]
         try:
@@ -71,12 +71,12 @@ class Answering:
                 self._ping([it for it in known if it.name not in proven], through=through),
             )
         except OSError as error:
-            log.info("gateways are not asked: %s", error)
+            log.info("gateways cannot be probed: %s", error)
 
     async def _ask_through_tunnels(self, names: frozenset[str], known: Mapping[str, Gateway]) -> None:
         if not names:
             return
-        # Packets that came before prove nothing.
+        # Read the counters first: earlier packets prove nothing.
         await self._tunnels.measure()
         asked_at = self._now()
         for _ in range(TRIES):
@@ -119,13 +119,13 @@ class Answering:
     def _inside(self, gateway: str) -> Iterable[Address]:
         for machine in self._client.machines.values():
             carried = machine.carried
-            # A tunnel with port selectors carries no ping.
+            # Tunnels with port selectors carry no pings.
             if carried is not None and carried.tunnel.gateway == gateway and not carried.tunnel.selectors:
                 yield carried.tunnel.any_host
 
 
 async def _answers(sockets: PingSockets, addresses: Collection[Address]) -> bool:
-    """Whether one of them answers, as soon as it does. Raises OSError."""
+    """Whether one of them answers; returns at the first answer. Raises OSError."""
     for _ in range(TRIES):
         asked = [asyncio.create_task(ping(sockets, {Ping(address)})) for address in addresses]
         try:

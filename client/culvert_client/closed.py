@@ -1,4 +1,4 @@
-"""Blocking before the controller answers. The prefixes are read from the files; nothing is written and no server is asked.
+"""Prefixes to block before the controller answers, from the state files; without writing or network access.
 
 profile.json ─┬─ read ───────► its prefixes, public ones with the person's answers
               ├─ missing ────► none; on an enrolled computer as unreadable
@@ -34,7 +34,7 @@ _INTRANETS: tuple[Network, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`profile` is what to block. `consent` is None when the person was never asked. `faults` name unreadable files."""
+    """`profile`: the prefixes to block. `consent`: None if the person was never asked. `faults`: the unreadable files."""
 
     profile: Profile
     consent: Consent | None
@@ -43,7 +43,7 @@ class Kept:
 
 
 def kept(state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()) -> Kept:
-    """For one organisation. `state_dir` is that of all organisations. `allowed` as in Consent."""
+    """The stored state of one organisation. `state_dir`: that of all organisations. `allowed`: as in Consent."""
     faults: list[CulvertError] = []
     try:
         stored = state.profile()
@@ -61,7 +61,7 @@ def kept(state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[N
         answers = already_agreed(profile) if consent is None else consent
     except CulvertError as error:
         faults.append(error)
-        # The networks that the person may have agreed to stay blocked until the person is asked again.
+        # Block networks that the person may have agreed to, until the person answers again.
         answers, consent = already_agreed(profile), Consent()
     damaged = False
     try:
@@ -75,7 +75,7 @@ def kept(state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[N
 def blocked_on_disk(
     state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()
 ) -> frozenset[Network]:
-    """For all organisations, and for files of an earlier version."""
+    """The prefixes of all organisations, also from files of earlier versions."""
     try:
         found = [it for it in (state_dir / "organisations").iterdir() if it.name.isdecimal()]
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def blocked_on_disk(
 
 
 def _unknown(state: StateDir, name_servers: Iterable[Address]) -> Profile:
-    # Without the name servers the controller's name cannot be resolved.
+    # Leave out the name servers, which must resolve the controller's name.
     spared = set(name_servers)
     if (identity := state.identity()) is not None:
         with suppress(ValueError):

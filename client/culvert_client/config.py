@@ -39,7 +39,7 @@ Choice = TypeVar("Choice", bound=enum.Enum)
 
 
 class ConfigError(Exception):
-    """The fault, and the setting that has it."""
+    """The fault of a setting; the text names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 
 
 def sockaddr(host: str, port: int) -> SocketAddress:
-    """The form in which the socket module takes an address: with the interface's number where it has a zone (RFC 4007).
+    """An address for the socket module, with the interface's number if it has a zone (RFC 4007).
 
-    Raises OSError when there is no such interface.
+    Raises OSError if there is no such interface.
     """
     if ":" not in host:
         return host, port
@@ -70,7 +70,7 @@ def _interface_number(zone: str) -> int:
 
 
 class DnsMode(enum.Enum):
-    """The daemon's way to learn the queried names."""
+    """The daemon's source of queried names."""
 
     STUB = "stub"
     WATCH = "watch"
@@ -86,7 +86,7 @@ class DatapathChoice(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DefaultPaths:
-    """The operating system's places for the settings of these names."""
+    """The operating system's default values of these settings."""
 
     state_dir: Path
     socket: Path
@@ -108,7 +108,7 @@ class Config:
 
 
 def load(paths: DefaultPaths, arguments: Sequence[str] | None = None) -> Config:
-    """As `command_line`, of which it is the settings."""
+    """The settings of `command_line`."""
     return command_line(paths, arguments)[0]
 
 

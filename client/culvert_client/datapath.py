@@ -1,4 +1,4 @@
-"""The daemon's interface to an IPsec datapath, whichever moves the packets."""
+"""The daemon's interface to an IPsec datapath."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from culvert_client.core.grant import Address, TunnelId
 class Datapath(Protocol):
     @property
     def name(self) -> str:
-        """Empty while none is open."""
+        """Empty while no datapath is open."""
         ...
 
     def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
-        """Call `told` on the loop, once for each SA that comes near a limit."""
+        """Call `told` on the loop, once for each SA that reaches a soft limit."""
         ...
 
     def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
-        """Call `told` on the loop for packets that no tunnel carries; of many to one address at times only once."""
+        """Call `told` on the loop for packets that no tunnel carries, but not for each of many packets to one address."""
         ...
 
     def on_lost(self, told: Callable[[CulvertError], None]) -> None:
-        """Call `told` on the loop when the tunnels are gone. What is protected stays blocked, and `apply` opens it anew."""
+        """Call `told` on the loop when the tunnels are lost. Prefixes stay blocked; `apply` opens the datapath again."""
         ...
 
     async def apply(self, desired: Desired) -> None:
-        """Bring the whole datapath to this state, idempotent. `blocked` is blocked also when this raises CulvertError."""
+        """Bring the datapath to this state; idempotent. `blocked` is blocked even if this raises CulvertError."""
         ...
 
     async def repair(self) -> None:
-        """Put back what other programs have removed of the state."""
+        """Restore parts of the state that other programs have removed."""
         ...
 
     async def measure(self) -> Measured: ...
 
     async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
-        """Send a packet through each tunnel that ends at its gateway, towards that address."""
+        """Send a probe to the given target through each tunnel."""
         ...
 
     async def moved(self) -> None:
-        """This computer is somewhere else: let the gateways hear from it."""
+        """Send packets to the gateways, so that they learn this computer's new address."""
         ...
 
     async def close(self) -> None:
-        """Remove every trace: interface, routes, keys."""
+        """Remove interface, routes and keys."""
         ...

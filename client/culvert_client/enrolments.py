@@ -1,10 +1,10 @@
-"""The organisations that this computer is enrolled with: a directory for each, numbered in the order of enrolment.
+"""The organisations of this computer: a directory for each, numbered in the order of enrolment.
 
-organisations/1/  a StateDir; one that is being made, or that goes, begins with a dot and does not count
-enrolling         the key of the last enrolment and the SHA-256 of its invitation: where the answer is lost, the same key
-                  asks again. It goes with the first code, with a refusal of the invitation, and at a start after AGAIN.
+organisations/1/  a StateDir; while it is created or removed, its name begins with a dot and it is ignored
+enrolling         the key of the last enrolment and the SHA-256 of its invitation, to repeat a request after a lost answer.
+                  Deleted after the first code, after a refusal of the invitation, and at a start after AGAIN.
 
-A state directory for one organisation has at its top what 1/ has: it is copied, and only then removed.
+An old state directory for one organisation has the files of 1/ at its top: they are copied, and only then removed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ log = logging.getLogger("culvertd")
 
 _FIRST = 1
 
-# Our tunable, in seconds. The controller answers again for ten minutes; a clock may be wrong by some.
+# Our tunable, in seconds. The controller repeats its answer for ten minutes; clocks may differ.
 AGAIN = 3600.0
 
 
 class Enrolments:
-    """An organisation whose identity is unreadable still counts: what it protects stays blocked.
+    """Organisations with an unreadable identity are included, so that their prefixes stay blocked.
 
-    `fault` is why the directory cannot be used, if it cannot. What can be read of it counts then, and nothing is changed.
+    `fault`: the reason if the directory cannot be written. Then its readable files count, and nothing is changed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,12 +48,12 @@ class Enrolments:
         self.try_again()
 
     def try_again(self) -> CulvertError | None:
-        """The `fault` that is left."""
+        """Try to use the directory again. Returns the remaining `fault`."""
         try:
             self._prepare(self._top.path)
         except OSError as error:
             fault = not_kept(Path(error.filename or self._top.path), error)
-            # The same obstacle again is no news.
+            # Log a repeated fault only once.
             if str(fault) != str(self.fault):
                 log.error("%s", fault)
             self.fault = fault
@@ -73,16 +73,16 @@ class Enrolments:
             self._empty()
 
     def room(self) -> AbstractContextManager[None]:
-        """As `state_file.room`, for one organisation more."""
+        """As `state_file.room`, for another organisation."""
         return self._top.room()
 
     def key_for(self, token: str) -> ec.EllipticCurvePrivateKey:
-        """The same again for the same invitation. It is on the disk when this returns. Raises OSError."""
+        """The key for an invitation: the same at each call, and stored on the disk. Raises OSError."""
         digest = hashlib.sha256(token.encode()).hexdigest()
         try:
             kept = state_file.read(self._enrolling, lambda stored: _kept_key(stored, digest))
         except CulvertError:
-            # Another key is as good where the controller has not answered, and the invitation is lost where it has.
+            # Use another key. If the controller has answered for the old key, the invitation is lost anyway.
             kept = None
         if kept is not None:
             return kept
@@ -93,11 +93,11 @@ class Enrolments:
         return key
 
     def forget_key(self) -> None:
-        """The person has what the enrolment showed, or the invitation is no good."""
+        """Forget the key once the person has the enrolment's secrets, or the invitation was refused."""
         remove(self._enrolling)
 
     def all(self) -> dict[int, StateDir]:
-        """By number, in order; at least one, which is empty when this computer is not enrolled."""
+        """The organisations by number, in order; a single empty one if this computer is not enrolled."""
         if self.fault is None:
             return self._there() or self._empty()
         try:
@@ -107,7 +107,7 @@ class Enrolments:
         except OSError as error:
             lost = unreadable(self._path, Phrase(error.strerror or str(error)))
             return {_FIRST: StateDir(self._path / str(_FIRST), made=False, fault=lost)}
-        # An enrolment that is not taken over yet counts where it is.
+        # Include an old enrolment that is not copied yet.
         profile = self._top.profile_path
         if not found or self._top.is_enrolled or profile.exists() or copy_of(profile).exists():
             found[max(found, default=_FIRST - 1) + 1] = self._top
@@ -149,7 +149,7 @@ class Enrolments:
             self._copy(top, identity, there)
         for name in KEPT:
             remove(top / name)
-        # Last: as long as it is there, this is not finished.
+        # The identity is removed last: its presence shows that this is unfinished.
         for name in filter(lambda it: (top / it).exists(), ("identity-old", "identity")):
             (top / name).rename(self._path / f".gone-{name}")
             shutil.rmtree(self._path / f".gone-{name}")
@@ -173,7 +173,7 @@ class Enrolments:
 
 
 def _kept_key(stored: bytes, digest: str) -> ec.EllipticCurvePrivateKey | None:
-    """None where it is another invitation's. Raises ValueError."""
+    """The stored key; None if it is another invitation's. Raises ValueError."""
     kept: dict[str, str] = json.loads(stored)
     if kept["invitation"] != digest:
         return None

@@ -1,4 +1,4 @@
-"""The daemon's view of each hop to a resource, for `culvert doctor` to judge (local.proto, ExamineResponse)."""
+"""Examines each hop to a resource, for the verdicts of `culvert doctor` (local.proto, ExamineResponse)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from culvert_client.platform.interfaces import DaemonPlatform, PingSockets
 from culvert_client.state_dir import Identity
 from culvert_client.stub.upstream import Upstream
 
-# Lengths of a whole Ethernet packet and less.
+# The lengths up to Ethernet's MTU.
 _LENGTHS = tuple(it for it in LENGTHS if it <= 1500)
-# Our tunable, of gateways, of tunnels and of names.
+# Our tunable: the most gateways, tunnels and names to examine.
 AT_MOST = 16
 
 
@@ -40,9 +40,9 @@ async def examine(
     *,
     probe: tuple[str, str] | None,
 ) -> local_pb2.ExamineResponse:
-    """`tunnels` as the datapath has them; `reach` gives the address that stands for a gateway's here (nat64_reach.py).
+    """`tunnels`: those in the datapath; `reach`: a gateway's address on this network (nat64_reach.py).
 
-    `probe` is a name and its address, which the stub alone knows; None when names are only watched.
+    `probe`: a name and its address that only the stub knows; None in watch mode.
     """
     certificate = x509.load_pem_x509_certificate(identity.certificate_pem)
     gateways = [it for it in profile.gateways if it.online][:AT_MOST]
@@ -86,7 +86,7 @@ async def examine(
 
 
 async def _longest(sockets: PingSockets, targets: dict[str, tuple[Address, Iterable[int]]]) -> dict[str, int]:
-    """The longest packet that was answered, by target; all lengths go at once."""
+    """The longest answered packet by target; all lengths are sent at once."""
     pings = {name: [Ping(address, it) for it in lengths] for name, (address, lengths) in targets.items()}
     try:
         answered = await ping(sockets, {*itertools.chain.from_iterable(pings.values())})

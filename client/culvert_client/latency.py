@@ -1,4 +1,4 @@
-"""The round trip to each gateway: a ping a minute."""
+"""Measures the round-trip time to each gateway with a ping every minute."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MOST_GATEWAYS = 64
 
 
 class Latencies:
-    """`known`: the round trip to each gateway that answered the last time, in seconds; `answering`: those that
-    have answered since this computer is where it is."""
+    """`known`: round-trip times in seconds of gateways that answered the last ping; `answering`: gateways that have
+    answered in the present network."""
 
     def __init__(self, sockets: PingSockets, reach: Callable[[str], str] = str) -> None:
         self._sockets, self._reach = sockets, reach
@@ -34,19 +34,19 @@ class Latencies:
         self._again = asyncio.Event()
 
     def distances(self, in_use: Collection[str]) -> list[agent_pb2.GatewayDistance]:
-        """As the controller is told."""
+        """The distances for the controller."""
         return [
             agent_pb2.GatewayDistance(name=name, rtt_us=max(1, round(seconds * 1e6)), in_use=name in in_use)
             for name, seconds in self.known.items()
         ]
 
     def measure_anew(self) -> None:
-        """This computer is somewhere else."""
+        """Measure again, because the computer is in another network."""
         self.answering.clear()
         self._again.set()
 
     async def keep(self, gateways: Callable[[], Sequence[Gateway]]) -> None:
-        """For ever; ends where pings are not permitted."""
+        """Measure for ever; returns if pings are not permitted."""
         pause = UNTIL_KNOWN
         while True:
             online = [gateway for gateway in gateways() if gateway.online][:MOST_GATEWAYS]
@@ -59,7 +59,7 @@ class Latencies:
                 return
             except (OSError, ValueError) as error:
                 log.info("the gateways' round trips are not known: %s", error)
-            # A gateway that does not answer is asked again soon, then ever less often.
+            # Repeat soon for gateways without an answer, with doubling intervals.
             pause = EVERY if online and len(self.known) == len(online) else min(2 * pause, EVERY)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause if online else UNTIL_KNOWN):
@@ -69,6 +69,6 @@ class Latencies:
 
 
 async def measure(sockets: PingSockets, targets: Mapping[str, Address]) -> dict[str, float]:
-    """The round trip in seconds to those that answer. Raises OSError."""
+    """The round-trip times in seconds of those that answer. Raises OSError."""
     answered = await ping(sockets, {Ping(address) for address in targets.values()})
     return {name: answered[one] for name, address in targets.items() if (one := Ping(address)) in answered}

@@ -1,5 +1,5 @@
-"""This computer's place in the network. Tells when it is somewhere else: another default route, or another address on its
-device; or has slept, and may be anywhere.
+"""Detects moves to another network: another default route, or another address on its device; and sleeps, after which the
+computer may be anywhere.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from culvert_proto import CulvertError
 from culvert_client.core.claims import Surroundings
 from culvert_client.platform.interfaces import Networks, Uplinks
 
-# Our tunables, in seconds: a move is many changes within a moment, and the second nudge is for a first one that was lost;
-# a shorter sleep is none.
+# Our tunables, in seconds: the quiet time that ends a move's changes, the delay of the second notification (the first may
+# be lost), the interval of checks, and the shortest sleep.
 SETTLED = 0.03
 AGAIN = 0.5
 LOOK_EVERY = 2.0
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Sleep:
-    """Tells once of each sleep of this computer. `slept` as Process."""
+    """Reports each sleep of this computer once. `slept`: as of Process."""
 
     def __init__(self, slept: Callable[[], float]) -> None:
         self._slept, self._known = slept, slept()
@@ -40,7 +40,7 @@ class Sleep:
         return self._slept() - self._known >= SLEPT
 
     def take(self) -> float:
-        """The length of the sleep in seconds; 0 when there is none to report."""
+        """The seconds slept since the last call; 0 without a sleep."""
         before, self._known = self._known, self._slept()
         return slept if (slept := self._known - before) >= SLEPT else 0.0
 
@@ -52,8 +52,8 @@ async def follow(
     reconnect: Callable[[], None],
     changed_here: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """For ever: after each move and each sleep `reconnect` is called, then `moved`, twice; `changed_here` first, after each
-    change of this computer's devices, addresses, routes and rules. `slept` as Process. Raises OSError."""
+    """Run for ever. After each change of devices, addresses, routes or rules, call `changed_here`; then, after a move or
+    sleep, `reconnect`, and twice `moved`. `slept`: as of Process. Raises OSError."""
     with networks.changes() as changes:
         here, asleep = await asyncio.to_thread(networks.uplinks), slept()
         while True:
@@ -69,7 +69,7 @@ async def follow(
             now = await asyncio.to_thread(networks.uplinks)
             if changed_here is not None:
                 await changed_here()
-            # Our own routes and addresses change nothing of it.
+            # Culvert's own routes and addresses are no move.
             if now != Uplinks() and (woke or now != here):
                 log.info("this computer has slept" if woke else "the network has changed")
                 reconnect()

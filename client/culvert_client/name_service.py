@@ -1,7 +1,7 @@
-"""The daemon's source of names: the stub or the watch, and the system's settings that lead to the stub.
+"""Starts the daemon's source of names, the stub or the sniffer, and points the system's name service at the stub.
 
-An obstacle to either is a warning, and is tried again until it is gone: a daemon that ended instead would tell nobody.
-The settings are changed once the stub answers, and not before.
+A failure of either is a warning, and is retried: if the daemon ended instead, the person would not learn the cause.
+The settings are changed only after the stub answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRY_AGAIN = 5.0
 
 
 class NameService:
-    """`changed` is called when `warnings` are others than before."""
+    """`changed` is called when `warnings` have changed."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class NameService:
         return self._system_dns.warnings if self._system_dns is not None else ()
 
     async def listen(self) -> None:
-        """Once. `start` tries again."""
+        """Try once; `start` repeats it."""
         try:
             await self._listen()
         except CulvertError as error:
@@ -117,7 +117,7 @@ class NameService:
             ) from error
 
     def _fails(self, error: CulvertError) -> None:
-        # The same obstacle again, some seconds later, is no news.
+        # Log a repeated error only once.
         if str(self._fault) != str(error):
             log.error("%s", error)
         self._fault = error

@@ -1,4 +1,4 @@
-"""This computer's reach of IPv4 addresses: directly, or, where it has IPv6 alone, through the network's NAT64."""
+"""Finds how this computer reaches IPv4 addresses: directly, or through the network's NAT64 if it has only IPv6."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ELSEWHERE = IPv4Address("192.0.2.1")
 
 
 def leads_to(address: Address) -> bool:
-    """Whether a route leads there. Nothing is sent."""
+    """Whether there is a route to the address. Sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as asking:
@@ -28,9 +28,9 @@ def leads_to(address: Address) -> bool:
 
 
 class Nat64Reach:
-    """`ask` answers DNS queries in wire format, with None when the servers are silent.
+    """`ask`: sends a DNS query in wire format; None without an answer.
 
-    `translator` is the prefix of this network's NAT64, None without one. It is used where there is no IPv4.
+    `translator`: the prefix of this network's NAT64, or None. Used only without IPv4.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Nat64Reach:
         self._used: IPv6Network | None = None
 
     async def look(self) -> bool:
-        """Find out about this network (RFC 7050), one call at a time. Whether addresses are reached in another way now."""
+        """Look for a NAT64 (RFC 7050); one call at a time. True if addresses are reached in another way now."""
         before = self._used
         if self._leads_to(_ELSEWHERE):
-            # A server that answers is asked without NAT64, too.
+            # With IPv4 again, send the query itself without NAT64.
             self._used = None
         self.translator = await self._discover()
         self._used = self.translator if self.is_without_ipv4 else None
@@ -57,11 +57,11 @@ class Nat64Reach:
         return not self._leads_to(_ELSEWHERE)
 
     def over(self, desired: Desired) -> Desired:
-        """With the gateways' addresses as they are reached from here."""
+        """The desired state with the gateways' addresses on this network."""
         return nat64.translated(desired, self._used) if self._used is not None else desired
 
     def reach(self, host: str) -> str:
-        """The address that stands for a host from here; a name is its own."""
+        """A host's address on this network; names are returned unchanged."""
         try:
             address = ip_address(host)
         except ValueError:

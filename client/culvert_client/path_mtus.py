@@ -1,10 +1,10 @@
-"""Searches the path to each gateway for the longest packets that pass (core/path_mtu.py), and tells the controller of it.
+"""Measures the path MTU to each gateway (core/path_mtu.py), and reports it to the core and the controller.
 
                       pings of several lengths
 gateways, tunnels ─► PathMtu of each address ◄─────────► gateway's outer address
                        │ PathsMeasured                 │ SetPathMtu, and with OpenTunnel
                        ▼                               ▼
-                     core: what this side sends      controller: what the gateway sends
+                     core: for this side's packets   controller: for the gateway's packets
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from culvert_client.platform.interfaces import PingSockets
 
 log = logging.getLogger("culvertd")
 
-# Our tunables: seconds between two looks while a tunnel is up and while none is, and until the controller is told again;
-# the gateways that are looked at.
+# Our tunables: seconds between checks with and without an open tunnel, and until a failed report is repeated; the most
+# gateways.
 LOOK_EVERY = 0.5
 LOOK_IDLE_EVERY = 2.0
 TELL_AGAIN = 5.0
 MOST_PATHS = 32
-# A stall: so many bytes in one look, and hardly any in the next; a packet that has gone unanswered for so many seconds.
+# Signs of a stall: this many bytes in one interval and less than _TRICKLE in the next, or no answer for _UNANSWERED s.
 _FLOW, _TRICKLE, _UNANSWERED = 16_000, 1_000, 0.5
-# An IPv4 packet is so much longer when a NAT64 has made an IPv6 packet of it.
+# A NAT64 makes an IPv4 packet this many bytes longer.
 _TRANSLATED = 20
 
 
 @dataclass(slots=True)
 class _Told:
-    """The controller's record of a tunnel's path. `mtu` 0: nothing."""
+    """The last report of a tunnel's path MTU to the controller; `mtu` 0: none."""
 
     tunnel: Tunnel
     mtu: int
@@ -52,7 +52,7 @@ class _Told:
 
 
 class PathMtus:
-    """`post` passes results to the core. `reach` gives the address of a host in this network (nat64_reach.py)."""
+    """`post` passes results to the core. `reach`: a host's address on this network (nat64_reach.py)."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PathMtus:
         self._look, self._news = asyncio.Event(), asyncio.Event()
 
     def begin_anew(self) -> None:
-        """This computer is somewhere else."""
+        """Measure again, because the computer is in another network."""
         self._moves += 1
         for path in self._paths.values():
             path.begin(self._now())
@@ -82,7 +82,7 @@ class PathMtus:
         self._look.set()
 
     def expect(self, tunnel: Tunnel) -> None:
-        """Prepare for use: until the tunnel's path is known, short packets go there."""
+        """Start to measure a new tunnel's path; until it is known, only short packets are sent there."""
         if tunnel.outer_address not in self._paths:
             self._paths[tunnel.outer_address] = PathMtu(self._now())
             self._tell_core()
@@ -90,7 +90,7 @@ class PathMtus:
         self._look.set()
 
     def distances(self, known: Iterable[agent_pb2.GatewayDistance]) -> list[agent_pb2.GatewayDistance]:
-        """As the controller is told with OpenTunnel: the round trips that are known, and the paths."""
+        """The distances for OpenTunnel: the known round-trip times, and the path MTUs."""
         by_name = {it.name: it for it in known}
         for gateway in self._client.profile.gateways:
             path = self._paths.get(ip_address(gateway.address))
@@ -125,7 +125,7 @@ class PathMtus:
             self._news.clear()
 
     def _follow(self) -> None:
-        """Take up the paths of online gateways and of carried tunnels, and note which are used or doubted."""
+        """Measure the paths of online gateways and open tunnels, and note which are in use or doubtful."""
         now = self._now()
         online = [ip_address(it.address) for it in self._client.profile.gateways if it.online]
         carried = {it.tunnel.outer_address: it for it in self._carried()}
@@ -178,11 +178,11 @@ class PathMtus:
             log.info("packets of up to %s bytes pass between here and %s", path.mtu, address)
 
     async def _passes_inside(self, address: Address) -> bool:
-        """Whether a packet of LEAST comes back through a tunnel: networks may drop long pings, and nothing else."""
+        """Whether a packet of LEAST is answered through a tunnel: some networks drop only long pings."""
         tunnels = [it.tunnel for it in self._carried() if it.tunnel.outer_address == address]
         version = ip_address(self._reach(str(address))).version
         for tunnel in tunnels:
-            # A tunnel with port selectors carries no ping.
+            # Tunnels with port selectors carry no pings.
             if not tunnel.selectors:
                 with suppress(OSError):
                     answers = await probe(self._sockets, tunnel.any_host, [inner_length(LEAST, version)])
@@ -213,7 +213,7 @@ class PathMtus:
             if path is None or told.again_at > self._now():
                 continue
             mtu = self._as_the_gateway_sees(told.tunnel.outer_address, path)
-            # While longer ones are searched for, the gateway is told of shorter ones alone.
+            # During a search, report only a shorter path MTU.
             if mtu != told.mtu and (path.is_settled or not told.mtu or mtu < told.mtu):
                 await self._set(told, mtu)
 

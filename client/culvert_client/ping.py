@@ -1,4 +1,4 @@
-"""Pings, none of which is fragmented on its way: who answers, and how long it takes."""
+"""Pings that are never fragmented, with their round-trip times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from culvert_client.platform.interfaces import PingSockets
 
 PATIENCE = 1.0
 """Our tunable, in seconds."""
-# Our tunables: so many round trips after the first answer, and no less than that, the others of `probe` should have come.
+# Our tunables: `probe` waits this many round-trip times after the first answer, and at least this many seconds.
 _ROUND_TRIPS, _AT_LEAST = 4, 0.25
 
 _IP_HEADER = {4: 20, 6: 40}
@@ -26,7 +26,7 @@ _TOKEN_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """`length` of the whole IP packet in bytes; 0 for the shortest."""
+    """`length`: bytes of the whole IP packet; 0 for the shortest."""
 
     address: Address
     length: int = 0
@@ -34,14 +34,14 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """`round_trips` in seconds, of those that were answered. `too_long`: this computer's own link does not take them."""
+    """`round_trips`: seconds, of answered pings. `too_long`: pings that this computer's own link refuses."""
 
     round_trips: dict[Ping, float] = field(default_factory=dict[Ping, float])
     too_long: set[Ping] = field(default_factory=set[Ping])
 
 
 async def ping(sockets: PingSockets, pings: Collection[Ping]) -> dict[Ping, float]:
-    """The round trip in seconds of those that were answered. Raises OSError."""
+    """The round-trip times in seconds of answered pings. Raises OSError."""
     found = Answers()
     for version in _IP_HEADER:
         of_version = [it for it in pings if it.address.version == version]
@@ -50,7 +50,7 @@ async def ping(sockets: PingSockets, pings: Collection[Ping]) -> dict[Ping, floa
 
 
 async def probe(sockets: PingSockets, address: Address, lengths: Collection[int]) -> Answers:
-    """Pings of these lengths, all at once; does not wait long for the others after the first answer. Raises OSError."""
+    """Send pings of these lengths at once; after the first answer wait only briefly for the others. Raises OSError."""
     found = Answers()
     await _ping(sockets, address.version, [Ping(address, it) for it in lengths], found, together=True)
     return found
@@ -72,7 +72,7 @@ async def _ping(
                 raw.sendto(echo.request(version, ident, sequence, payload), sockaddr(str(one.address), 0))
                 sent[sequence] = (one, payload, loop.time())
             except OSError as error:
-                # No way there: another network may have one.
+                # Ignored: no route in this network.
                 if error.errno == errno.EMSGSIZE:
                     found.too_long.add(one)
         with contextlib.suppress(TimeoutError):

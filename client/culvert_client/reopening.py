@@ -1,8 +1,8 @@
-"""The datapath, whether it is to be had or not: what is protected is blocked in any case.
+"""The datapath, opened on demand and again after a loss. Protected prefixes stay blocked in every state.
 
 not open ── apply: block, then open ──┬─► open ── another program removes the device ──┐
-    ▲                                 └─► CulvertError, until what is in the way goes  │
-    └────── the keys are not used again, and what is blocked stays so ◄────────────────┘
+    ▲                                 └─► CulvertError, until the obstacle is gone     │
+    └────── old keys are not used again, and blocked prefixes stay blocked ◄───────────┘
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Reopening:
         self._lost: Callable[[CulvertError], None] = lambda _: None
         self._last = Desired()
         self._told: str | None = None
-        # The SAs of a datapath that is gone. Another one would count their packets from 1 again (RFC 4106 section 3.1).
+        # SAs of a lost datapath. They must not be used again: a new datapath would repeat their IVs (RFC 4106 section 3.1).
         self._spent: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def name(self) -> str:
-        """Empty while none is open."""
+        """Empty while no datapath is open."""
         return self._inner.name if self._inner is not None else ""
 
     def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
@@ -56,7 +56,7 @@ class Reopening:
             hook(self._inner)
 
     async def block(self, prefixes: Iterable[Network]) -> None:
-        """Without opening anything. Raises CulvertError where this process may not change routes."""
+        """Block without opening a datapath. Raises CulvertError if this process may not change routes."""
         await self._datapaths.block(self._settings, prefixes)
 
     async def apply(self, desired: Desired) -> None:

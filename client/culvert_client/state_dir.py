@@ -2,17 +2,17 @@
 
 identity/       device.key  device.pem  ca.pem  enrolment.json: replaced as a whole
 profile.json    the last profile: its prefixes are blocked before the controller answers
-tunnels.json    name → tunnel id of what the controller holds for this device
+tunnels.json    name → tunnel id, for the tunnels that the controller has for this device
 gateway         the pinned gateway
-paused          until when, in Unix seconds
-consent.json    the person's answers: which public networks the organisation may carry, and which not
+paused          the end of the pause, in Unix seconds
+consent.json    the person's answers about public networks
 
-Each of the last five has a checksum and a copy beside it (state_file.py). What it means that both cannot be read:
+Each of the last five has a checksum and a copy (state_file.py). If both are unreadable:
 
-profile.json, consent.json   all that it may protect is blocked
-identity/                    so is what the profile protects; only a new enrolment helps
-gateway, paused              the choice is forgotten, and the person is told
-tunnels.json                 the tunnels of the last run are not closed; no key of theirs is used again
+profile.json, consent.json   all prefixes that the organisation might protect are blocked
+identity/                    the profile's prefixes stay blocked; only a new enrolment helps
+gateway, paused              the choice is forgotten, with a warning
+tunnels.json                 the tunnels of the last run are not closed; their keys are not used again
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from culvert_client.state_file import sync_directory, unreadable, why_unread, wr
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The device's identity at the controller. `owner` is the uid that enrolled it."""
+    """The device's identity at the controller. `owner`: the uid of the user who enrolled it."""
 
     controller: str
     agent_address: str
@@ -64,9 +64,9 @@ KEPT = ("profile.json", "tunnels.json", "gateway", "paused", "consent.json")
 
 
 class StateDir:
-    """Raises OSError when the directory cannot be used. Unless `made`, nothing is written before the first `keep_`.
+    """Raises OSError if the directory cannot be used. Unless `made`, nothing is written before the first `keep_…` call.
 
-    With a `fault`, what it holds is not known: no identity, and a profile that cannot be read.
+    With a `fault`, the content counts as unreadable: no identity, and an unreadable profile.
     """
 
     def __init__(self, path: Path, *, made: bool = True, fault: CulvertError | None = None) -> None:
@@ -80,7 +80,7 @@ class StateDir:
         directory = self.path / "identity"
         try:
             if not directory.exists():
-                # A power cut came between the two renamings.
+                # A power cut happened between the two renamings.
                 directory = self.path / "identity-old"
             facts: dict[str, Any] = json.loads((directory / _FACTS).read_text())
             facts |= {name: (directory / file).read_bytes() for name, file in _PEM_FILES.items()}
@@ -89,13 +89,13 @@ class StateDir:
             return None
 
     def keep_identity(self, identity: Identity) -> None:
-        """Replace the identity, and forget what belonged to the one before."""
+        """Replace the identity, and delete the former one's files."""
         self.keep_renewed(identity)
         for name in KEPT:
             state_file.remove(self.path / name)
-        # A missing profile would be one that was lost.
+        # Write an empty profile, because a missing one counts as lost.
         self.keep_profile(agent_pb2.Profile())
-        # A missing file would mean an enrolment from before persons were asked, with consent to all that it has.
+        # Write an empty consent, because a missing one means an old enrolment with consent to all of its networks.
         self.keep_consent(Consent())
 
     def keep_renewed(self, identity: Identity) -> None:
@@ -103,7 +103,7 @@ class StateDir:
         fresh = Path(tempfile.mkdtemp(prefix="identity-", dir=self.path))
         values = asdict(identity)
         try:
-            # Neither an invitation nor a certificate before the last is good again: this must outlive a power cut.
+            # Must survive a power cut: the invitation and the previous certificate cannot be used again.
             for name, file in _PEM_FILES.items():
                 write_private(fresh / file, values.pop(name), durable=True)
             write_private(fresh / _FACTS, json.dumps(values).encode(), durable=True)
@@ -120,18 +120,18 @@ class StateDir:
 
     @property
     def is_enrolled(self) -> bool:
-        """Also with an identity that cannot be read."""
+        """True also with an unreadable identity."""
         return self._identity_directory is not None
 
     @property
     def _identity_directory(self) -> Path | None:
-        """The identity's folder. A folder that cannot be looked at counts as present."""
+        """The identity's directory. One whose presence cannot be checked counts as present."""
         return next(
             (it for it in (self.path / "identity", self.path / "identity-old") if _may_exist(it)), None
         )
 
     def check_identity(self) -> None:
-        """Raises CulvertError STATE_UNREADABLE, which names the file, unless the identity is whole or there is none."""
+        """Raises CulvertError STATE_UNREADABLE, which names the file, unless the identity is intact or absent."""
         directory = self._identity_directory
         if directory is None:
             return
@@ -156,13 +156,13 @@ class StateDir:
         return self.path / "profile.json"
 
     def profile(self) -> agent_pb2.Profile | None:
-        """Raises CulvertError STATE_UNREADABLE: what is protected is not known then."""
+        """Raises CulvertError STATE_UNREADABLE: the protected prefixes are then unknown."""
         if self._fault is not None:
             raise self._fault
         return state_file.read(self.profile_path, _profile)
 
     def keep_profile(self, profile: agent_pb2.Profile) -> None:
-        """Raises CulvertError STATE_UNREADABLE for the file of a newer version, which is kept."""
+        """Raises CulvertError STATE_UNREADABLE for a newer version's file, which is not overwritten."""
         state_file.write(self.profile_path, json_format.MessageToJson(profile).encode())
 
     def room(self) -> AbstractContextManager[None]:
@@ -172,11 +172,11 @@ class StateDir:
         return self.path / name
 
     def tunnels(self) -> dict[str, TunnelId]:
-        """Raises CulvertError STATE_UNREADABLE, as all that read."""
+        """Raises CulvertError STATE_UNREADABLE, as all reading methods."""
         return state_file.read(self.path / "tunnels.json", _tunnels) or {}
 
     def keep_tunnels(self, tunnels: Mapping[str, TunnelId]) -> None:
-        # Each tunnel that opens or closes changes it, and a lost change costs little.
+        # Not durable: it changes with each tunnel, and a lost change does little harm.
         state_file.write(self.path / "tunnels.json", json.dumps(dict(tunnels)).encode(), durable=False)
 
     def gateway(self) -> str:

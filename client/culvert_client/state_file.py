@@ -1,9 +1,9 @@
-"""A file of the state directory: whole over a power cut, with a checksum, a format version and a second copy.
+"""A file of the state directory: atomic over a power cut, with a checksum, a format version and a second copy.
 
  culvert-state 1 <SHA-256 of the content, hex>\\n<content>
 
-A file without that first line and without a copy is from an earlier version, and is content as a whole. The second copy is
-written after the first, so that one of the two is whole at any moment. An unreadable file never counts as a missing one.
+A file without that first line and without a copy is an earlier version's, and consists only of content. The copy is
+written after the file, so that one of them is intact at any moment. An unreadable file never counts as missing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def copy_of(path: Path) -> Path:
 
 
 def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
-    """The value of the file, or else of its copy. None when both are missing.
+    """The value of the file, or else of its copy. None if both are missing.
 
-    `parse` raises ValueError for what it cannot read. Raises CulvertError STATE_UNREADABLE, which names the file.
+    `parse` raises ValueError for invalid content. Raises CulvertError STATE_UNREADABLE, which names the file.
     """
     faults: list[CulvertError] = []
     for candidate in (path, copy_of(path)):
@@ -51,7 +51,7 @@ def read(path: Path, parse: Callable[[bytes], Value]) -> Value | None:
         except OSError as error:
             faults.append(unreadable(candidate, why_unread(error)))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            # The content stays out of the message: it may hold a secret.
+            # Without the content, which may be secret.
             why = str(error) if isinstance(error, NewerError) else Phrase("it is damaged")
             faults.append(unreadable(candidate, why))
         else:
@@ -71,9 +71,9 @@ def unreadable(path: Path, why: str) -> CulvertError:
 
 @contextmanager
 def room(directory: Path) -> Generator[None]:
-    """Hold room for an identity until the block ends: for an act that cannot be repeated, whose outcome is written then.
+    """A context that reserves disk space for an identity, for acts that cannot be repeated and whose result is stored.
 
-    Raises CulvertError STATE_UNWRITABLE for an OSError, of the block as well.
+    Raises CulvertError STATE_UNWRITABLE for an OSError, also of the block.
     """
     reserve = directory / ".reserve"
     try:
@@ -126,9 +126,9 @@ def _content(path: Path, *, may_be_older: bool) -> bytes:
 
 
 def write(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Both copies, each whole or not at all; unless `durable`, a power cut may take what was written last.
+    """Write the file and its copy, each atomically; unless `durable`, a power cut may lose the last write.
 
-    Raises OSError, and CulvertError for what a newer version wrote.
+    Raises OSError, and CulvertError for a newer version's file.
     """
     for target in (path, copy_of(path)):
         try:
@@ -161,7 +161,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """A file that is not there yet, 0600; `durable` outlives a power cut."""
+    """Create a file with mode 0600; `durable`: it survives a power cut."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""Tasks that belong together, and the signal that they and others wait for."""
+"""A group of tasks, and a signal for changes of the daemon's state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger("culvertd")
 
 
 class Tasks:
-    """A fault in one is told, and all end when it is their time."""
+    """Logs a task's fault; `cancel` ends all tasks."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -44,7 +44,7 @@ class Changes:
         changed.set()
 
     async def until(self, condition: Callable[[], bool], patience: float) -> None:
-        """`patience` in seconds."""
+        """Wait until the condition is true, at most `patience` seconds."""
         try:
             async with asyncio.timeout(patience):
                 while not condition():

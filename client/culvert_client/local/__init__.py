@@ -1,1 +1,1 @@
-"""The public socket of the local API: the kernel says who calls (SO_PEERCRED)."""
+"""The public socket of the local API, which learns callers' uids from the kernel."""

@@ -1,9 +1,9 @@
-"""The public socket: learns from the kernel who connects, and tells the gRPC server behind it.
+"""A proxy on the public socket: learns each caller's uid from the kernel, and tells the gRPC server behind it.
 
    program ──► culvertd.sock (0666) ──SO_PEERCRED: uid──► private/caller-7 ──► private/grpc.sock   (private/ is 0700)
 
-gRPC gives a handler the name of its peer's socket, and no credentials. So each connection is carried on from a socket
-with a name of its own, and the uid is kept under that name. Only root can reach the private sockets: nobody forges a name.
+gRPC gives a handler only the name of its peer's socket, and no credentials. So the proxy forwards each connection from a
+socket with a unique name, and stores the uid by that name. Only root can reach the private sockets and forge a name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AnotherDaemonError(OSError):
 
 
 class Front:
-    """`claim`, start the gRPC server at `grpc_address`, `open`; `close` undoes it all."""
+    """Call `claim`, start the gRPC server at `grpc_address`, call `open`; `close` undoes all."""
 
     def __init__(self, path: Path, callers: LocalCallers) -> None:
         self._path, self._callers = path, callers
@@ -59,9 +59,9 @@ class Front:
         return self._uids.get(peer)
 
     def claim(self) -> None:
-        """Make the place ours, and clear what a crash left. A second call does nothing.
+        """Lock the socket's directory, and remove files that a crash left. A second call does nothing.
 
-        Raises AnotherDaemonError, and OSError when the place cannot be used.
+        Raises AnotherDaemonError, and OSError if the directory cannot be used.
         """
         if self._lock is not None:
             return
@@ -74,7 +74,7 @@ class Front:
         self._sweep()
 
     async def open(self, owners: Owners) -> None:
-        """Raises OSError when the place is not allowed."""
+        """Listen on the public socket. Raises OSError if that is not permitted."""
         self._places = Places(MOST_CALLERS, MOST_OF_ONE, RESERVED, owners)
         self._server = await asyncio.start_unix_server(self._on_connection, self._path)
         self._path.chmod(0o666)
@@ -114,7 +114,7 @@ class Front:
         except (OSError, TimeoutError):
             return
         except asyncio.CancelledError:
-            # Only `close` cancels; nothing waits for the outcome.
+            # Only `close` cancels, and nothing waits for the result.
             return
         finally:
             self._places.give_back(uid)
@@ -154,7 +154,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _either(*directions: Coroutine[None, None, None]) -> None:
-    """Until one side hangs up: HTTP/2 has no use for half of a connection."""
+    """Run until one side disconnects: HTTP/2 has no half-open connections."""
     tasks = [asyncio.ensure_future(direction) for direction in directions]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
