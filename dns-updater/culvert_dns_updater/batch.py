@@ -1,6 +1,6 @@
-"""Changes into as few UPDATE messages as the limits allow, and out of a refused message the change that was to blame. Pure.
+"""Packs changes into as few UPDATE messages as possible, and finds the refused change of a refused message. Pure.
 
-[1 2 3 4 5 6]   refused: a message is carried out whole or not at all (RFC 2136 §3.4.2.7)
+[1 2 3 4 5 6]   refused: a message is executed as a whole or not at all (RFC 2136 §3.4.2.7)
 [1 2 3] [4 5 6]
   done  [4] [5 6]
 """
@@ -12,21 +12,21 @@ from collections.abc import Iterable
 
 from culvert_dns_updater.diff import Add, Change, DeleteRecord, RrsetIs
 
-# RFC 1035 §4.2.2: the length before a message over TCP has 16 bits.
+# RFC 1035 §4.2.2: over TCP a message has a 16-bit length.
 MESSAGE_BYTES = 65_535
-# Our tunable. Header, zone section and TSIG (RFC 8945 §4.2) take less than the rest.
+# Our tunable. The rest is enough for header, zone section and TSIG (RFC 8945 §4.2).
 _CHANGES_BYTES = 60_000
-# RFC 1035 §3.2.1: type, class, TTL and RDATA's length. With what a name is longer by on the wire than in text.
+# RFC 1035 §3.2.1: type, class, TTL and RDATA's length; plus 2 bytes by which a name on the wire is longer than its text.
 _RECORD_BYTES = 10 + 2
 
-# Our tunable: so many refused and none accepted, and the rest is left for the next time.
+# Our tunable: after this many refusals without an acceptance the rest is given up for this pass.
 _HOPELESS = 8
 
 Batch = tuple[Change, ...]
 
 
 def batches(changes: Iterable[Change]) -> list[Batch]:
-    """In order. Lengths are reckoned without name compression, so that a message is never longer than reckoned."""
+    """The batches in order. Lengths are computed without name compression, so a message is never longer than computed."""
     filled: list[list[Change]] = []
     room = 0
     for change in changes:
@@ -40,7 +40,7 @@ def batches(changes: Iterable[Change]) -> list[Batch]:
 
 
 class Dispatch:
-    """The changes still to be sent: `next` gives the first, `accepted` and `refused` take the answer to it."""
+    """The changes still to be sent. `next` returns the next batch; `accepted` or `refused` takes the answer to it."""
 
     def __init__(self, changes: Iterable[Change], *, is_welcome: bool = False) -> None:
         """`is_welcome`: the server has accepted an update of this key before."""
@@ -55,7 +55,7 @@ class Dispatch:
         self._is_welcome = True
 
     def refused(self, batch: Batch) -> bool:
-        """Whether the change is found that is to blame: of a longer message the halves are tried."""
+        """True if the batch is a single change, which is refused; a longer batch is split and its halves are tried."""
         if len(batch) > 1:
             middle = len(batch) // 2
             self._waiting.extendleft((batch[middle:], batch[:middle]))
@@ -65,11 +65,11 @@ class Dispatch:
 
     @property
     def is_hopeless(self) -> bool:
-        """The zone refuses us, and not a name."""
+        """Whether the zone refuses all changes, not only some names."""
         return self._refused >= _HOPELESS and not self._is_welcome
 
     def untried(self) -> Batch:
-        """The changes given up for now."""
+        """The changes that are given up in this pass."""
         return tuple(change for left in self._waiting for change in left) if self.is_hopeless else ()
 
 
@@ -80,6 +80,6 @@ def _bytes(change: Change) -> int:
         if isinstance(part, RrsetIs):
             size += sum(len(part.name) + _RECORD_BYTES + len(text) for text in part.rdata)
         if isinstance(part, Add | DeleteRecord):
-            # An address's text is never shorter than its half: four bytes of A have seven characters, sixteen of AAAA two.
+            # An address on the wire has at most 16 bytes, also if its text is shorter ("::").
             size += max(len(part.rdata), 16)
     return size

@@ -98,7 +98,7 @@ async def _monitoring(settings: Settings, updater: Updater) -> AsyncGenerator[No
 
 @contextlib.asynccontextmanager
 async def _updater(settings: Settings) -> AsyncGenerator[Updater]:
-    # Unlike a host's name and a process's number, it is never another's.
+    # The random part makes it unique, because host names and process ids repeat.
     holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
     try:
         store = Store(settings.database(), holder, settings.lease_seconds)

@@ -13,7 +13,7 @@ _LENGTH = struct.Struct("!H")
 
 class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> None:
-        """`patience` in seconds, for a message in either direction."""
+        """`patience`: seconds for each message, sent or received."""
         self._reader, self._writer, self._patience = reader, writer, patience
 
     async def send(self, message: bytes) -> None:
@@ -41,7 +41,7 @@ async def connected(address: str, port: int, patience: float) -> AsyncGenerator[
 
 
 async def addresses_of(server: str, port: int, patience: float) -> list[str]:
-    """In the order in which to try them. Raises OSError."""
+    """The server's addresses in the order of trying. Raises OSError."""
     async with asyncio.timeout(patience):
         found = await asyncio.get_running_loop().getaddrinfo(server, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(it[4][0]) for it in found))

@@ -1,4 +1,4 @@
-"""The names that belong into each zone, from the resources (`culvert_db.published`). Pure."""
+"""The desired names of each zone, from the resources (`culvert_db.published`). Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Names = dict[str, frozenset[Address]]
 
 @dataclass(frozen=True, slots=True)
 class ZoneProfile:
-    """A zone, or one view of it, as an administrator described it. `only`: the names it may hold; None for all."""
+    """A zone, or one view of it, as an administrator described it. `only`: the permitted names; None for all."""
 
     id: int
     name: str
@@ -35,7 +35,7 @@ class Intent:
 
 
 def wanted(zone: ZoneProfile, intent: Intent) -> Names:
-    """The names that belong into a zone."""
+    """The desired names of a zone."""
     known = origins(intent.zones)
     names: Names = {}
     for fqdn, address in intent.resources:

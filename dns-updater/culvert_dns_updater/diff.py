@@ -1,18 +1,17 @@
-"""Desired resources and observed zone in; the updates that make them equal out. Pure.
+"""Desired resources and observed zone in; updates out. Pure.
 
                          name has no record    name has records
-    owner mark absent    publish               foreign: left alone, refused
+    owner mark absent    publish               foreign: not changed, reported
     owner mark ours      replace               live, or replace; foreign beside CNAME
     owner mark other's   foreign               foreign
 
-The zone's apex always has records: there, addresses alone are foreign. A name at or below a delegation, or below a DNAME,
-is occluded, whatever it has: nobody is given its records, and none is written.
+The zone's apex always has records: there, only addresses count as foreign. A name at or below a delegation, or below a
+DNAME, is occluded: the server never returns its records, so none are written.
 
-A name that carries our mark and is no longer desired is withdrawn. Of an owned name we own the address RRsets,
-the tunnel mark and the owner mark; whatever else somebody put beside them stays. A change touches only RRsets that
-differ: a key may be forbidden the others. Each change is guarded by prerequisites, so that what happens between our reading
-and our writing makes it fail, not harm. Changes are of one name each, and independent: any number of them can share an
-RFC 2136 message, which is atomic.
+An owned name that is no longer desired is withdrawn. Culvert owns the address RRsets, the tunnel mark and the owner mark
+of an owned name; other records stay. A change contains only RRsets that differ, because the key may not be permitted to
+write the others. Each change has prerequisites, so that it fails if the zone has changed since it was read. Each change is
+about one name and independent of others, so any number of them can share an RFC 2136 message, which is atomic.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from culvert_db.published import OWNER_LABEL, Address, owner_name, rrtype
 
 from culvert_dns_updater.records import TUNNEL_MARK, Ownership, Rrset, ZoneContent
 
-# Beside it a name can't hold address records (RFC 1034 §3.6.2). Beside a DNAME it can (RFC 6672 §2.4).
+# A name with a CNAME cannot have address records (RFC 1034 §3.6.2); one with a DNAME can (RFC 6672 §2.4).
 _EXCLUSIVE = frozenset({"CNAME"})
 _ADDRESS_TYPES = ("A", "AAAA")
 
@@ -97,9 +96,9 @@ class Change:
         return tuple(dict.fromkeys((edit.name, edit.type) for edit in self.edits))
 
     def without(self, denied: frozenset[tuple[str, str]]) -> Change | None:
-        """The part of the change for a key that may not write those RRsets: at least an address, or its end."""
+        """The part of the change that a key without access to those RRsets can write; None without any address edit."""
         if self.kind == "withdraw":
-            # The owner mark stays as long as anything else of ours does.
+            # Keep the owner mark as long as other owned records remain.
             denied |= {(owner_name(self.name), "TXT")}
         edits = tuple(edit for edit in self.edits if (edit.name, edit.type) not in denied)
         types = {edit.type for edit in edits if edit.name == self.name}
@@ -111,7 +110,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The end of a zone that holds records below it: another zone answers there."""
+    """A zone cut or DNAME: names below it are answered by another zone."""
 
     name: str
     type: Literal["NS", "DNAME"]
@@ -119,8 +118,8 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`changes` in the order to send them; every desired name is in exactly one of `changes`, `live`, `foreign` and
-    `occluded`. `foreign`: with the RRsets in the way, as text.
+    """`changes`: in the order of sending. Every desired name is in exactly one of `changes`, `live`, `foreign` and
+    `occluded`. `foreign`: each with the conflicting RRsets as text.
     """
 
     changes: tuple[Change, ...]
@@ -155,7 +154,7 @@ def diff(
 
 
 def _cut(name: str, observed: ZoneContent, origin: str) -> Cut | None:
-    """The highest one (RFC 1034 §4.3.2, RFC 6672 §2.3): there a server ends its search."""
+    """The highest cut above the name (RFC 1034 §4.3.2, RFC 6672 §2.3), at which a server ends its search."""
     for above in _from_origin(name, origin):
         here = observed.get(above, {})
         if "NS" in here and above != origin:
@@ -166,7 +165,7 @@ def _cut(name: str, observed: ZoneContent, origin: str) -> Cut | None:
 
 
 def _from_origin(name: str, origin: str) -> Iterator[str]:
-    """The origin, and each name on the way down to a name."""
+    """The origin, and each name from there down to the name."""
     labels = name.removesuffix(origin).removesuffix(".").split(".") if name != origin else []
     yield origin
     for start in range(len(labels) - 1, -1, -1):
@@ -174,7 +173,7 @@ def _from_origin(name: str, origin: str) -> Iterator[str]:
 
 
 def _in_the_way(name: str, observed: ZoneContent, ownership: Ownership, origin: str) -> tuple[str, ...]:
-    """The RRsets of others because of which a name can't be published."""
+    """The foreign RRsets that prevent the publication of a name."""
     here, owner = observed.get(name, {}), owner_name(name)
     if _is_owned(name, observed, ownership):
         return tuple(sorted(_EXCLUSIVE & here.keys()))
@@ -208,7 +207,7 @@ def _equals(here: Mapping[str, Rrset], addresses: frozenset[Address], ownership:
 
 
 def _mark_ttl(here: Mapping[str, Rrset], ownership: Ownership) -> int:
-    """All records of an RRset share one TTL (RFC 2181 §5.2): beside somebody's TXT our mark takes theirs."""
+    """The TTL of the mark. Records of an RRset share one TTL (RFC 2181 §5.2): with foreign TXT records it is theirs."""
     texts = here.get("TXT")
     return ownership.ttl if texts is None or texts.rdata == frozenset({TUNNEL_MARK}) else texts.ttl
 

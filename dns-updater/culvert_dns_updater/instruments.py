@@ -1,4 +1,4 @@
-"""Metrics of this updater for Prometheus. Zones are few: names are no labels."""
+"""Metrics of this updater for Prometheus. Labels have zones, which are few, but no names."""
 
 from __future__ import annotations
 

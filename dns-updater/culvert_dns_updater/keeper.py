@@ -1,10 +1,10 @@
-"""The keeper of a zone while its lease is held: a pass at each change, at the poll, and after a failure as scheduled.
+"""The keeper of a zone while its lease is held: makes a pass at each change, at each poll, and after a failure.
 
-resources change ──┐ (not while the zone as a whole backs off)
+resources change ──┐ (not during the zone's back-off)
 zones change ──────┼─► pass: intent ─► zone ─► states ─► wait
 poll or backoff ───┘
 
-A name that is refused has a backoff of its own (memory.py): others are published meanwhile.
+A refused name has a back-off of its own (memory.py); other names are published meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from culvert_dns_updater.zone import WriteDeniedError, Writing, Zone
 
 _log = logging.getLogger(__name__)
 
-# A zone is as bad as the worst of its records.
+# A zone's state is the worst of its records' states.
 _FROM_WORST = (
     State.UNREACHABLE,
     State.REFUSED,
@@ -41,12 +41,12 @@ _FROM_WORST = (
     State.FOREIGN,
     State.LIVE,
 )
-# As good as it gets without a person.
+# States that only a person can improve.
 _SETTLED = frozenset({State.LIVE, State.FOREIGN, State.OCCLUDED})
 
 
 class Outcome(Enum):
-    """The outcome of a pass. Only FAILED is tried again sooner than the poll: the others wait for a person."""
+    """The result of a pass. Only FAILED is repeated before the next poll; the others need a person."""
 
     LIVE = "live"
     INCOMPLETE = "incomplete"
@@ -55,7 +55,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The parts shared by all keepers. `timeout` in seconds for one exchange with a name server."""
+    """The parts shared by all keepers. `timeout`: seconds for an exchange with a name server."""
 
     store: Store
     keys: Callable[[str], TsigKey]
@@ -71,7 +71,7 @@ class Keeper:
         self._hurry = asyncio.Event()
         self._stopping = False
         self._memory = Memory()
-        # Passes in a row that have failed, and those among them after which nothing can be said of any name.
+        # Consecutive failed passes, and those of them that could not determine the state of any name.
         self._failures = 0
         self._blind = 0
         self._told_at = time.monotonic()
@@ -83,21 +83,21 @@ class Keeper:
         self._wake.set()
 
     def zones_changed(self) -> None:
-        """A person may have mended the cause: do not wait for the backoff."""
+        """End the back-off: a person may have removed the cause."""
         self.resources_changed()
         self._hurry.set()
 
     def stop(self) -> None:
-        """Ends `run` after the pass that is under way: a pass is short, and none is left half done."""
+        """End `run` after the current pass, which is short and must not be interrupted."""
         self._stopping = True
         self._wake.set()
         self._hurry.set()
 
     async def run(self, poll: float) -> None:
-        """Until `stop`, or until the zone is gone. `poll` in seconds."""
+        """Run until `stop`, or until the zone is deleted. `poll`: seconds."""
         while not self._stopping:
             if not self._wake.is_set():
-                # No notification announced the changes that this pass may find.
+                # Without a notification, changes count from now on.
                 self._told_at = time.monotonic()
             if self._hurry.is_set():
                 self._memory.forget()
@@ -121,7 +121,7 @@ class Keeper:
             await self._wait(schedule.poll_after(poll, time.monotonic() - began))
 
     async def once(self, intent: Intent) -> Outcome | None:
-        """Make a pass; None when there is no such zone any more. Raises StoreError, LeaseLostError, WriteDeniedError."""
+        """Make a pass; None if the zone is deleted. Raises StoreError, LeaseLostError, WriteDeniedError."""
         profile = next((zone for zone in intent.zones if zone.id == self.lease.zone_id), None)
         if profile is None:
             return None
@@ -212,7 +212,7 @@ class Keeper:
         await self._means.store.record(profile.name, self.lease, states, report)
 
     def _report(self, said: str, zone: str | None = None) -> None:
-        """Log what is new; a fault that lasts is told once."""
+        """Log a message unless it repeats the last one."""
         if self._reported != said:
             self._reported = said
             _log.info("%s", said, extra={"zone": zone} if zone else {"zone_id": self.lease.zone_id})
@@ -228,6 +228,6 @@ def _say(states: States) -> str:
     if not waiting:
         return f"{len({name for name, _ in states})} names live"
     why = sorted({str(state.error) for state in waiting.values() if state.error is not None})
-    # Each foreign name has words of its own, and there may be thousands.
+    # Limit the texts: each foreign name has its own, and there may be thousands.
     more = f" (and {len(why) - 3} more)" if len(why) > 3 else ""
     return f"{len(waiting)} names not live: {' '.join(why[:3]) or 'trying again'}{more}"

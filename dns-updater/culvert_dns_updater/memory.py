@@ -1,4 +1,4 @@
-"""Findings of a zone's earlier passes for the next one: the servers to ask, the changes to leave alone for now. Pure."""
+"""The results of a zone's earlier passes for the next one: the server to ask, the changes to postpone. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from culvert_dns_updater.batch import Batch
 from culvert_dns_updater.diff import Change
 from culvert_dns_updater.states import RecordState
 
-# Our tunable, in seconds: so often each name is asked for again, though the zone holds it as before.
+# Our tunable, in seconds: the interval of queries for each unchanged name.
 ASK_AGAIN_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a change was not carried out, how many times in a row, and when it is due again."""
+    """The refusal of a change, the number of consecutive refusals, and the time of the next try."""
 
     error: CulvertError
     count: int
@@ -28,9 +28,9 @@ class Refusal:
 
 @dataclass(slots=True)
 class Memory:
-    """`server`: the address that answered last; `is_welcome`: it has accepted an update of our key; `limits`: what that key
-    may not write, once that is known; `served`: the addresses that the server has answered for a name, and when;
-    `unserved`: names that the zone held and the server did not serve.
+    """`server`: the address that answered last; `is_welcome`: it has accepted an update with our key; `limits`: types that
+    the key may not write, if known; `served`: the addresses in the server's answer for a name, and its time; `unserved`:
+    names in the zone that the server did not serve.
     """
 
     server: str | None = None
@@ -44,14 +44,14 @@ class Memory:
     _unfinished_due: float | None = None
 
     def forget(self) -> None:
-        """A person has changed something, or asks: whatever was wrong may be right."""
+        """Forget refusals, because a person has changed something or asks for a check."""
         self.is_welcome = self.knows_limits = False
         self.served.clear()
         self._refusals.clear()
         self._unfinished, self._unfinished_due = 0, None
 
     def waiting(self, now: float) -> Mapping[Change, CulvertError]:
-        """The changes that are not due yet. A change to other values is another one, and due at once."""
+        """The changes that are not due yet. A change with other values is a new one, and due at once."""
         return {change: it.error for change, it in self._refusals.items() if it.due > now}
 
     def note(
@@ -62,14 +62,14 @@ class Memory:
         now: float,
         chance: float,
     ) -> None:
-        """After a pass. `planned`: all changes that it found necessary; `is_unfinished`: something else may be
-        right the next time. `chance` as in `schedule.wait`.
+        """Record a pass. `planned`: all necessary changes; `is_unfinished`: another pass may succeed without a change of
+        the zone. `chance`: as in `schedule.wait`.
         """
         kept = {change: it for change in planned if (it := self._refusals.get(change)) is not None}
         for change, error in refused.items():
             count = kept[change].count + 1 if change in kept else 1
             kept[change] = Refusal(error, count, now + schedule.RETRY.spread(count, chance))
-        # A change that was due and is not refused again is done, or another change by now.
+        # A due change that was not refused again is done, or has been replaced.
         self._refusals = {change: it for change, it in kept.items() if it.due > now}
         self._unfinished = self._unfinished + 1 if is_unfinished else 0
         self._unfinished_due = (
@@ -81,6 +81,6 @@ class Memory:
         return known is not None and known[0] == addresses and now < known[1] + ASK_AGAIN_SECONDS
 
     def due(self) -> float | None:
-        """When the first change that waits is to be tried."""
+        """The time of the next postponed change."""
         dues = [it.due for it in self._refusals.values()]
         return min(dues if self._unfinished_due is None else [*dues, self._unfinished_due], default=None)

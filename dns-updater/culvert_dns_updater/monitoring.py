@@ -1,4 +1,4 @@
-"""HTTP for who watches the updater: /healthz, /readyz, /metrics. Plain, and without a secret in any answer."""
+"""HTTP endpoints for monitoring: /healthz, /readyz, /metrics. Without TLS; answers contain no secrets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Handler(WSGIRequestHandler):
     timeout = 5.0
 
     def log_message(self, format: str, *args: object) -> None:
-        """No line for each request."""
+        """Log nothing for each request."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -37,7 +37,7 @@ class _ServerOfIpv6(_Server):
 
 @contextlib.asynccontextmanager
 async def serving(listen: str, instruments: Instruments, ready: Callable[[], bool]) -> AsyncGenerator[None]:
-    """At "host:port". Raises OSError."""
+    """Serve at "host:port". Raises OSError."""
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         status, body = HTTPStatus.OK, {}

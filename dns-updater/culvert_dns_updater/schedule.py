@@ -1,4 +1,4 @@
-"""When to look again: at the poll interval while all is well, with exponential backoff and jitter after a failure. Pure."""
+"""The time of the next pass: the poll interval, or exponential back-off with jitter after a failure. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from culvert_proto.backoff import Backoff
 
 # Our tunables, in seconds.
 RETRY = Backoff(1.0, 300.0)
-# Times as long as a pass has taken, before the zone is read again although nothing has changed here.
+# A poll waits at least this many times the last pass's duration.
 _RESTS = 10
 
 
@@ -19,5 +19,5 @@ def wait(failures: int, poll: float, chance: float) -> float:
 
 
 def poll_after(poll: float, took: float) -> float:
-    """Seconds until a zone is polled whose pass took so many: a large one is mostly left alone."""
+    """Seconds until the next poll. `took`: the last pass's duration; large zones are polled less often."""
     return max(poll, _RESTS * took)

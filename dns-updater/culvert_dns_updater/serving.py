@@ -1,6 +1,6 @@
-"""A resolver's answers for a name, beside the zone's contents. Pure.
+"""Compares the server's answers to queries with the zone's content. Pure.
 
-A zone holds names that its server does not serve from it: another zone answers for them, or a policy, or a cache.
+A server may answer a name of the zone from another zone, by a policy, or from a cache.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import dns.rdatatype
 
 from culvert_dns_updater.records import TUNNEL_MARK
 
-# The server lets our key transfer and update the zone, but does not let us ask: nothing can be said.
+# The server refuses our queries, although it permits transfers and updates: no comparison is possible.
 _NOT_FOR_US = frozenset({dns.rcode.REFUSED, dns.rcode.NOTIMP})
-# So many values are named.
+# The most values in a text.
 _UP_TO = 3
 
 DELEGATED = "delegated to other name servers (NS)"
@@ -32,15 +32,15 @@ _WHY_CUT = {
 
 
 def question(name: str, rtype: str) -> dns.message.QueryMessage:
-    """As a resolver asks (RFC 1034 §5.3.3): without recursion."""
+    """A query without recursion, as a resolver sends it (RFC 1034 §5.3.3)."""
     return dns.message.make_query(dns.name.from_text(name), rtype, flags=0)
 
 
 def difference(
     answer: dns.message.Message, name: str, rtype: str, wanted: frozenset[str], origin: str
 ) -> tuple[str | None, str] | None:
-    """None when the answer is what the zone should hold. Otherwise where the zone is cut (None: nowhere that shows), and
-    what is answered in its place.
+    """None if the answer has the desired values. Otherwise the zone cut (None: none visible), and the answer instead as
+    text.
     """
     rcode = answer.rcode()
     asked, zone = dns.name.from_text(name), dns.name.from_text(origin)
@@ -49,7 +49,7 @@ def difference(
     here = next((it for it in answer.answer if it.name == asked and it.rdtype.name == rtype), None)
     if here is not None:
         found = frozenset(record.to_text() for record in cast(Iterable[dns.rdata.Rdata], here))
-        # Beside the mark a name may have any text.
+        # A name may have other texts beside the mark.
         is_right = TUNNEL_MARK in found if rtype == "TXT" else found == wanted
         return None if is_right else (None, f"it answers {rtype} {', '.join(sorted(found)[:_UP_TO])}")
     for rrset in (*answer.answer, *answer.authority):

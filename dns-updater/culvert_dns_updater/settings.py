@@ -20,13 +20,13 @@ class Settings(BaseSettings):
     # Exactly one of the two.
     database_url: SecretStr | None = None
     database_url_file: Path | None = None
-    # Holds NAME.key for each zone whose `key` is NAME: in BIND's key syntax, or the base64 secret alone.
+    # Has NAME.key for each zone with the `key` NAME: in BIND's key syntax, or only the base64 secret.
     key_dir: Path = Path("/etc/culvert/dns-keys")
-    # Seconds. A zone is looked at so often though nothing has changed; its updater, once dead, is followed so soon.
+    # Seconds: the interval of passes without changes; a message's timeout; the time after which a dead updater is replaced.
     poll_seconds: float = Field(default=30, gt=0)
     timeout_seconds: float = Field(default=5, gt=0)
     lease_seconds: float = Field(default=10, ge=1)
-    # HTTP for a monitoring, "host:port"; unset: none. Whoever reaches it is answered.
+    # HTTP endpoints for monitoring, "host:port"; unset: none. They have no authentication.
     monitoring_listen: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     log_json: bool = False
 
@@ -45,7 +45,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # The file comes in as arguments, and the environment wins.
+        # The file's values are the arguments; the environment has precedence.
         return env_settings, init_settings
 
     def database(self) -> str:
@@ -62,11 +62,11 @@ class Settings(BaseSettings):
 
 
 class SettingsError(Exception):
-    """The settings can't be used; the text says which and why, without a secret."""
+    """A setting is invalid; the text names it and the cause, without a secret."""
 
 
 def load(file: Path | None) -> Settings:
-    """The environment over the file. Raises SettingsError."""
+    """Load the file; the environment has precedence. Raises SettingsError."""
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8")) if file is not None else {}
         return Settings.model_validate(values)

@@ -26,8 +26,8 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    """`error` says why a record is not live; a pending one without error is about to be tried again. Until it is live,
-    `wanted` are the values that it should have, and `found` those in the zone; None: not known.
+    """`error`: why the record is not live; a pending one without an error will be tried again. Until it is live, `wanted`:
+    the desired values, and `found`: those in the zone; None: unknown.
     """
 
     state: State
@@ -36,7 +36,7 @@ class RecordState:
     found: tuple[str, ...] | None = None
 
 
-# (name, type) -> state, for what is desired and for what waits to be withdrawn.
+# (name, type) -> state, for desired records and for those that still have to be withdrawn.
 States = Mapping[tuple[str, str], RecordState]
 
 
@@ -48,8 +48,8 @@ def states_of(
     unserved: Mapping[str, RecordState],
     zone: str,
 ) -> States:
-    """After a pass. `errors`: why a name's change was not carried out; `unserved`: names that the server does not serve as
-    the zone holds them.
+    """The states after a pass. `errors`: the refusals by name; `unserved`: names whose answers differ from the zone's
+    content.
     """
     states: dict[tuple[str, str], RecordState] = {}
     for name, addresses in desired.items():
@@ -86,7 +86,7 @@ def wanted_values(addresses: frozenset[Address], record_type: str) -> tuple[str,
 
 
 def _ours(observed: ZoneContent, name: str) -> list[str]:
-    """The types among a name's that we own, or would."""
+    """The types at a name that Culvert owns or would own."""
     return [t for t in observed.get(name, {}) if t in {"A", "AAAA", "TXT"}]
 
 
@@ -103,7 +103,7 @@ def _unfinished(refusal: CulvertError | None) -> RecordState:
 
 
 def occluded(name: str, zone: str, cut: str, why: str) -> RecordState:
-    """`why` is what the zone's cut is, as a part of a sentence."""
+    """`why`: the kind of the zone cut, as a part of a sentence."""
     return RecordState(
         State.OCCLUDED, CulvertError(Reason.DNS_NAME_OCCLUDED, name=name, zone=zone, cut=cut, why=why)
     )

@@ -1,4 +1,4 @@
-"""The database as this part sees it: what is wanted, who keeps which zone, how all fares, word of changes. All its SQL."""
+"""All SQL of dns-updater: the desired records, the zones' leases, the records' states, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from culvert_dns_updater.desired import Intent, ZoneProfile
 from culvert_dns_updater.records import Ownership
 from culvert_dns_updater.states import State, States
 
-# The zone of rows for names that none publishes.
+# The zone of rows for names that no zone publishes.
 _NO_ZONE = ""
 
-# By the database's clock alone: updaters' clocks may differ.
+# Only by the database's clock, because updaters' clocks may differ.
 _CLAIM = text("""
 INSERT INTO dns_leases AS lease (zone_id, holder, epoch, ends_at)
 SELECT id, :holder, 1, now() + make_interval(secs => :seconds) FROM dns_zones ORDER BY id
@@ -87,12 +87,12 @@ class StoreError(Exception):
 
 
 class LeaseLostError(Exception):
-    """Another updater keeps the zone by now: nothing was written."""
+    """Another updater has the zone's lease now; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write a zone. `until` is on our monotonic clock, and no later than the database's end."""
+    """The right to write a zone. `until`: on our monotonic clock, not later than the end in the database."""
 
     zone_id: int
     epoch: int
@@ -105,7 +105,7 @@ class Lease:
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
     """The state of a zone. `behind`: it differs from the resources, whose change was notified `told_ago` seconds ago;
-    `serial`: of the transfer just made; `finished`: the pass has ended.
+    `serial`: the last transfer's; `finished`: the pass has ended.
     """
 
     state: State
@@ -144,7 +144,7 @@ class Store:
             self._unchecked = None
 
     async def claim(self) -> dict[int, Lease]:
-        """Every zone that is free or ours, for another lease's time. Raises StoreError."""
+        """Renew own leases and claim free zones, for another lease's time. Raises StoreError."""
         until = time.monotonic() + self._lease_seconds
         async with _faults():
             await self._check()
@@ -153,7 +153,7 @@ class Store:
             return {zone_id: Lease(zone_id, epoch, until) for zone_id, epoch in found}
 
     async def release(self) -> None:
-        """Ends our leases, so that another takes over at once. Raises StoreError."""
+        """End our leases, so that another updater can take over at once. Raises StoreError."""
         async with _faults(), self._database.begin() as session:
             ours = update(DnsLease).where(DnsLease.holder == self._holder)
             await session.execute(ours.values(ends_at=func.now()))
@@ -175,13 +175,13 @@ class Store:
         return Intent(tuple(zones), _published(rows))
 
     async def known(self, zone: str) -> list[tuple[str, str]]:
-        """(name, type) of each record whose state is on file. Raises StoreError."""
+        """(name, type) of each record with a stored state. Raises StoreError."""
         async with _faults(), self._database() as session:
             rows = await session.execute(select(DnsRecord.name, DnsRecord.type).where(DnsRecord.zone == zone))
             return [(name, rtype) for name, rtype in rows]
 
     async def record(self, zone: str, lease: Lease, states: States, report: ZoneReport) -> None:
-        """Make what is on file of the zone equal to `states` and `report`. Raises StoreError, LeaseLostError."""
+        """Replace the zone's stored states by `states` and `report`. Raises StoreError, LeaseLostError."""
         async with _faults(), self._database.begin() as session:
             await self._still_held(session, lease)
             await _write_records(session, zone, states, report.finished)
@@ -197,19 +197,19 @@ class Store:
             await session.execute(_STATUS, values | _words(report.error))
 
     async def record_unplaced(self, states: States) -> None:
-        """The states of the names that no zone publishes. Raises StoreError."""
+        """Store the states of names that no zone publishes. Raises StoreError."""
         async with _faults(), self._database.begin() as session:
             await _write_records(session, _NO_ZONE, states, finished=True)
 
     async def retire(self, zone: str, lease: Lease) -> None:
-        """Forget a zone in which nothing of ours is left. Raises StoreError, LeaseLostError."""
+        """Delete a zone without owned records. Raises StoreError, LeaseLostError."""
         async with _faults(), self._database.begin() as session:
             await self._still_held(session, lease)
             await session.execute(delete(DnsRecord).where(DnsRecord.zone == zone))
             await session.execute(delete(DnsZone).where(DnsZone.id == lease.zone_id, DnsZone.retiring))
 
     async def _still_held(self, session: AsyncSession, lease: Lease) -> None:
-        # The lock makes one who would take over wait for our commit.
+        # The lock makes another updater's claim wait for our commit.
         ours = (DnsLease.zone_id == lease.zone_id, DnsLease.holder == self._holder)
         query = select(DnsLease.epoch).where(*ours, DnsLease.epoch == lease.epoch).with_for_update(read=True)
         if await session.scalar(query) is None:
@@ -232,12 +232,12 @@ class Store:
                 await driver.add_listener(DNS_ZONES_CHANNEL, lambda *_: zones())
                 yield lost
             finally:
-                # The connection carries our listener: it must not go back to the pool.
+                # Do not return the connection, which has our listener, to the pool.
                 await connection.invalidate()
 
 
 def _published(rows: Sequence[tuple[int, str, list[Address]]]) -> tuple[tuple[str, Address], ...]:
-    # The names that a wildcard stands for have other owners, who publish them.
+    # Others publish the names below a wildcard.
     exact = [(fqdn, addresses) for _, fqdn, addresses in rows if not fqdn.startswith("*.")]
     return tuple((fqdn, address) for fqdn, addresses in exact for address in addresses)
 
@@ -257,7 +257,7 @@ def _profile(zone: DnsZone, only: frozenset[str] | None) -> ZoneProfile:
 
 
 async def _write_records(session: AsyncSession, zone: str, states: States, finished: bool) -> None:
-    # In one order for all who write, so that no two wait for each other.
+    # All writers use the same order, to avoid deadlocks.
     rows = sorted(states.items(), key=lambda item: item[0])
     keys: dict[str, object] = {
         "zone": zone,
@@ -289,7 +289,7 @@ async def _faults() -> AsyncGenerator[None]:
     try:
         yield
     except (SQLAlchemyError, InterfaceError, InternalClientError, PostgresError) as error:
-        # The driver's own errors: the pool gave out a connection that had died, or whose server is shutting down.
+        # Also the driver's own errors, for a dead connection from the pool or a server that is shutting down.
         cause = cast(BaseException | None, getattr(error, "orig", None)) or error
         why = why_away(error) or type(cause.__cause__ or cause).__name__
         raise StoreError(f"the database refused: {why}") from error

@@ -1,7 +1,7 @@
-"""A zone transfer (RFC 5936) out of its messages. Pure.
+"""Parses a zone transfer (RFC 5936). Pure.
 
-Of a zone with a million names dns-updater needs some dozens. So the records are first skipped through, and those of the
-needed names alone are decoded.
+A zone may have a million names, of which dns-updater needs some dozens. So the first run only skips over records, and the
+second decodes those of the needed names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dns.rdtypes.ANY.TSIG import TSIG
 from culvert_dns_updater.records import Rrset, ZoneContent
 from culvert_dns_updater.tsig_key import TsigKey
 
-# RFC 8945 §5.3.1: of so many messages at least one is signed.
+# RFC 8945 §5.3.1: the most consecutive unsigned messages.
 _UNSIGNED_MAX = 99
 
 _HEADER = struct.Struct("!HHHHHH")
@@ -38,7 +38,7 @@ _RESPONSE = 0x8000
 _RCODE = 0x000F
 _POINTER = 0xC0
 
-# Made by a signing server, not by a person (RFC 4034, RFC 5155): a name is not in use because of them.
+# Created by a signing server (RFC 4034, RFC 5155): a name with only these types counts as free.
 _DNSSEC_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "TYPE65534"})
 _OWNER_LABEL = bytes([len(OWNER_LABEL)]) + OWNER_LABEL.encode()
 
@@ -55,7 +55,7 @@ class _Record(NamedTuple):
 
 
 class Transfer:
-    """`query` is sent, and `receive` gets each message of the answer."""
+    """Send `query`, then pass each message of the answer to `receive`."""
 
     def __init__(self, origin: str, key: TsigKey) -> None:
         self._origin = dns.name.from_text(origin)
@@ -69,7 +69,7 @@ class Transfer:
         self._context: dns.tsig.HMACTSig | dns.tsig.GSSTSig | None = None
         self._unsigned = 0
         self._serial: int | None = None
-        # Names that carry an owner mark, whoever set it.
+        # Names with an owner mark of any instance.
         self._marked: set[bytes] = set()
 
     @property
@@ -78,7 +78,7 @@ class Transfer:
         return self._serial
 
     def receive(self, message: bytes, now: float) -> bool:
-        """Whether the transfer is complete. `now` in Unix time. Raises dns.exception.DNSException."""
+        """Take a message. True if the transfer is complete. `now`: Unix time. Raises dns.exception.DNSException."""
         try:
             return self._receive(message, now)
         except (IndexError, struct.error):
@@ -109,7 +109,7 @@ class Transfer:
         return is_last
 
     def needed(self, desired: Iterable[str]) -> frozenset[bytes]:
-        """The names to decode: what is desired, what carries an owner mark, both with the mark, and all above them."""
+        """The names to decode: desired names and names with an owner mark, their owner names, and all names above them."""
         names = {_wire(name) for name in desired} | {it.removeprefix(_OWNER_LABEL) for it in self._marked}
         marks = {_OWNER_LABEL + name for name in names}
         above = {it for name in names for it in _above(name, self._owner)}
@@ -119,7 +119,7 @@ class Transfer:
         return record.type == dns.rdatatype.SOA and record.owner == self._owner
 
     def _verify(self, message: bytes, records: list[_Record], now: float) -> bool:
-        """Whether the message is signed itself."""
+        """Verify the message's signature. False if it has none."""
         last = records[-1] if records else None
         if last is None or last.type != dns.rdatatype.TSIG:
             self._unsigned += 1
@@ -186,7 +186,7 @@ def _name(message: bytes, at: int, known: dict[int, bytes]) -> tuple[bytes, int]
     while length := message[at]:
         if length >= _POINTER:
             to = (length & ~_POINTER) << 8 | message[at + 1]
-            # Each pointer leads further back, so that they come to an end.
+            # Each pointer must lead further back, so that the loop ends.
             if to >= before:
                 raise dns.exception.FormError
             end = at + 2 if end is None else end

@@ -1,7 +1,7 @@
 """The TSIG key (RFC 8945), read from a file that only its owner can read.
 
-Two forms: BIND's own, as `tsig-keygen` prints it (key "NAME" { algorithm ALG; secret "BASE64"; };), or the base64
-secret alone, which is then of hmac-sha256 and named as its file is, without `.key`.
+Two forms: BIND's, as `tsig-keygen` prints it (key "NAME" { algorithm ALG; secret "BASE64"; };), or only the base64 secret,
+for hmac-sha256 and with the file's name without `.key`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import dns.exception
 import dns.name
 import dns.tsig
 
-# A quoted string is matched first and kept: base64 may hold two slashes.
+# Quoted strings are matched first and kept, because base64 may contain "//".
 _COMMENT = re.compile(r'("[^"\n]*")|/\*.*?\*/|//[^\n]*|#[^\n]*', re.DOTALL)
 _BIND_KEY = re.compile(r'\s*key\s+"?(?P<name>[^"\s{]+)"?\s*\{(?P<body>[^}]*)\}\s*;?\s*')
 _STATEMENT = re.compile(r'\s*(?P<key>algorithm|secret)\s+"?(?P<value>[^"\s;]+)"?\s*')
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
-# A name from the database leads to no file outside of the directory.
+# A name from the database must not lead to a file outside of the directory.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 _ALGORITHMS = {
@@ -29,14 +29,14 @@ _ALGORITHMS = {
 
 
 class TsigKey(dns.tsig.Key):
-    """dnspython's key shows its secret in its repr, which tracebacks and logs would repeat; this one does not."""
+    """As dnspython's key, but without the secret in `repr`, which tracebacks and logs would show."""
 
     def __repr__(self) -> str:
         return f"<TSIG key {self.name}>"
 
 
 class KeyFileError(Exception):
-    """The key file can't be used; the text says why and never quotes the file."""
+    """The key file is unusable; the text gives the cause without the file's content."""
 
 
 def load(path: Path) -> TsigKey:
@@ -79,7 +79,7 @@ def _parse_bind(text: str, path: Path, algorithm: str) -> tuple[str, str, str]:
 
 
 class KeyDirectory:
-    """Keys by name, each read again at every use: a corrected one needs no restart."""
+    """Keys by name. Each is read at every use, so that a changed key needs no restart."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

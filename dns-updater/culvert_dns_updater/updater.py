@@ -1,4 +1,4 @@
-"""The process: leases for zones, a keeper for each zone that is ours, and word of changes to all of them.
+"""The process: claims leases of zones, runs a keeper for each own zone, and notifies the keepers of changes.
 
 every third of a lease ─► claim ─┬─► keeper of one zone ─► its name server
 NOTIFY ──────────────────────────┴─► keeper of another  ─► its name server
@@ -35,11 +35,11 @@ class Updater:
         self.instruments = means.instruments
 
     def is_ready(self) -> bool:
-        """The database has answered when it was asked last."""
+        """Whether the last query to the database succeeded."""
         return self._answers
 
     async def run(self, poll: float, lease_seconds: float) -> None:
-        """Until `stop`. Both in seconds."""
+        """Run until `stop`. Both arguments: seconds."""
         async with asyncio.TaskGroup() as tasks:
             listener = tasks.create_task(self._listen())
             while not self._stopping:
@@ -59,12 +59,12 @@ class Updater:
             await self._store.release()
 
     def stop(self) -> None:
-        """Ends `run` after the passes that are under way, and gives the zones free."""
+        """End `run` after the current passes, and release the leases."""
         self._stopping = True
         self._wake.set()
 
     async def run_once(self) -> Outcome:
-        """A pass over all zones. Raises StoreError; a name server's faults become states."""
+        """Make one pass over all zones. Raises StoreError; faults of name servers become states."""
         leases = await self._store.claim()
         intent = await self._store.intent()
         outcomes = [await self._tell_unplaced(intent)]
@@ -84,7 +84,7 @@ class Updater:
         return Outcome.LIVE
 
     async def _share_out(self, tasks: asyncio.TaskGroup, poll: float) -> None:
-        """Renews our leases, takes those that have ended, and lets go of zones that are another's."""
+        """Renew own leases, claim ended ones, and stop the keepers of zones that another updater has."""
         leases = await self._store.claim()
         for zone_id in list(self._keepers):
             keeper, task = self._keepers[zone_id]
@@ -111,12 +111,12 @@ class Updater:
         while not self._stopping:
             try:
                 async with self._store.changes(self._resources_changed, self._zones_changed) as lost:
-                    # Changes before we listened were not announced.
+                    # Look for changes from before the connection, which were not notified.
                     self._zones_changed()
                     await lost.wait()
             except StoreError:
                 pass
-            # The database is our own and near: no need to spare it, and a change waits for it.
+            # Reconnect soon and without back-off: changes wait for it.
             await asyncio.sleep(_RELISTEN_SECONDS)
 
     def _resources_changed(self) -> None:
@@ -129,7 +129,7 @@ class Updater:
         self._wake.set()
 
     def _report(self, fault: StoreError | None) -> None:
-        """Log what is new; a fault that lasts is told once."""
+        """Log a fault unless it repeats the last one."""
         self.instruments.database.set(fault is None)
         self.instruments.zones.set(len(self._keepers))
         if fault is None and not self._answers:

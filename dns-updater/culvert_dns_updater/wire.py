@@ -1,4 +1,4 @@
-"""Changes as RFC 2136 messages, transferred zones as our records, answers as typed errors."""
+"""Encodes changes as RFC 2136 messages, and converts answers to typed errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_dns_updater.diff import Add, Change, DeleteRecord, DeleteRrset, NameFree, RrsetAbsent, RrsetIs
 from culvert_dns_updater.tsig_key import TsigKey
 
-# RFC 2136 §2.2: what the server answers when a prerequisite does not hold.
+# RFC 2136 §2.2: the answers for a prerequisite that does not hold.
 PREREQUISITE_FAILED = frozenset(
     {dns.rcode.YXDOMAIN, dns.rcode.YXRRSET, dns.rcode.NXDOMAIN, dns.rcode.NXRRSET}
 )
@@ -28,7 +28,7 @@ _WHY_RCODE = {
     dns.rcode.SERVFAIL: "its log says why (SERVFAIL)",
     dns.rcode.NOTIMP: "it does not do that (NOTIMP)",
 }
-# Errors that neither the key nor a policy causes.
+# Errors with other causes than the key or a policy.
 _FAILED = frozenset({dns.rcode.SERVFAIL, dns.rcode.NOTIMP, dns.rcode.FORMERR})
 _WHY_TSIG: dict[type[dns.exception.DNSException], str] = {
     dns.tsig.PeerBadKey: "it does not know the TSIG key {key}, or does not let it do that (BADKEY)",
@@ -77,7 +77,7 @@ def refused(rcode: dns.rcode.Rcode, *, server: str, zone: str, is_transfer: bool
 def fault(
     error: dns.exception.DNSException, *, server: str, zone: str, key: TsigKey, is_transfer: bool
 ) -> CulvertError:
-    """The CulvertError for what an update or a transfer ended with."""
+    """The CulvertError for the error of an update or a transfer."""
     if isinstance(error, dns.xfr.TransferError):
         rcode = cast(dns.rcode.Rcode, error.rcode)  # pyright: ignore[reportUnknownMemberType]
         return refused(rcode, server=server, zone=zone, is_transfer=True)
@@ -90,7 +90,7 @@ def fault(
 
 
 def cause(error: OSError | EOFError, timeout: float) -> str:
-    """Why no answer came, as a part of a sentence. `timeout` in seconds."""
+    """Why no answer came, as a part of a sentence. `timeout`: seconds."""
     match error:
         case ConnectionRefusedError():
             return "it refuses the connection"

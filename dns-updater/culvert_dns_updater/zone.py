@@ -1,7 +1,7 @@
-"""A zone on a name server: `apply(desired)` makes our part of it equal to the desired names.
+"""A zone on a name server: `apply(desired)` makes the owned records equal to the desired names.
 
 AXFR ──► diff ──► UPDATE, many names each ──► AXFR ──► diff ──► queries ──► state of each record
-(all over TCP with TSIG)                      what the zone holds         what the server serves of it
+(all over TCP with TSIG)                      the zone's content          the server's answers
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from culvert_dns_updater.tsig_key import TsigKey
 
 _log = logging.getLogger(__name__)
 
-# Our tunables. A server that signs the zone, or forwards the update, shows it a moment later: seconds between looks.
+# Our tunables: seconds between reads after an update, which a server that signs or forwards shows with a delay.
 _LOOKS = (0.1, 0.4, 1.5)
-# So many questions are sent before the first answer is read.
+# The most queries sent before the first answer is read.
 _QUESTIONS_AT_ONCE = 50
 _PROGRESS_SECONDS = 5.0
 
-# Values that no record has, or no record that matters.
+# Values that no real record has.
 _NOT_THERE = {"A": "192.0.2.0", "AAAA": "2001:db8::", "TXT": '"culvert-probe"'}
 
 _FAULTS = (dns.exception.DNSException, OSError, EOFError)
@@ -55,7 +55,7 @@ _FAULTS = (dns.exception.DNSException, OSError, EOFError)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`written`: how many names the zone holds now as they were sent; `limits`: what the key may not write, if known."""
+    """`written`: the number of names that the zone has as sent; `limits`: types that the key may not write, if known."""
 
     states: States
     serial: int
@@ -64,12 +64,12 @@ class Applied:
 
 
 class WriteDeniedError(Exception):
-    """The zone is another's to write by now."""
+    """Another updater may write the zone now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """`announce` is told what is about to be written; `allowed` is asked before every message."""
+    """`announce` is called with the changes before they are written; `allowed` is called before every message."""
 
     announce: Callable[[States], Awaitable[None]]
     allowed: Callable[[], bool]
@@ -77,7 +77,7 @@ class Writing:
 
 @dataclass(slots=True)
 class _Sent:
-    """The outcome of a pass's changes. `accepted`: the names of those that the server says it has carried out."""
+    """The result of a pass's changes. `accepted`: the names of the changes that the server has accepted."""
 
     accepted: set[str] = field(default_factory=set)
     refused: dict[Change, CulvertError] = field(default_factory=dict)
@@ -86,16 +86,16 @@ class _Sent:
 
 class Zone:
     def __init__(self, profile: ZoneProfile, key: TsigKey, timeout: float, memory: Memory) -> None:
-        """`timeout` in seconds, for one message."""
+        """`timeout`: seconds for a message."""
         self._profile = profile
         self._key = key
         self._timeout = timeout
         self._memory = memory
 
     async def apply(self, desired: Names, writing: Writing) -> Applied:
-        """Idempotent. Raises CulvertError when nothing can be said of any name; and WriteDeniedError.
+        """Idempotent. Raises CulvertError if the state of no name can be determined, and WriteDeniedError.
 
-        A server that fails on the way leaves each name as it was or as desired: an update is one message.
+        If the server fails meanwhile, each name is either unchanged or as desired, because messages are atomic.
         """
         address, (observed, serial) = await self._first_transfer(desired)
         plan = self._diff(desired, observed)
@@ -137,7 +137,7 @@ class Zone:
         return diff(desired, observed, self._profile.ownership, self._profile.origin)
 
     async def _first_transfer(self, desired: Names) -> tuple[str, tuple[ZoneContent, int]]:
-        """From the first of the server's addresses that answers; the one of the last pass is tried first."""
+        """Transfer from the first of the server's addresses that answers; the last pass's address is tried first."""
         server, failed = self._profile.server, list[tuple[str, str]]()
         try:
             addresses = await addresses_of(server, self._profile.port, self._timeout)
@@ -162,7 +162,7 @@ class Zone:
         told_at = time.monotonic()
         async with self._connected(address) as connection:
             await connection.send(transfer.query)
-            # Each message is waited for anew: a large zone takes as long as it takes.
+            # The timeout is for each message, so a large zone may take longer.
             while not transfer.receive(await connection.receive(), time.time()):
                 if time.monotonic() > told_at + _PROGRESS_SECONDS:
                     told_at = time.monotonic()
@@ -172,7 +172,7 @@ class Zone:
         content = Content(transfer.needed(desired))
         for message in transfer.messages:
             content.add(message)
-            # Leases are renewed meanwhile.
+            # Let other tasks run, which renew the leases.
             await asyncio.sleep(0)
         return content.found(), transfer.serial
 
@@ -190,7 +190,7 @@ class Zone:
     async def _update(self, address: str, changes: Batch, allowed: Callable[[], bool]) -> _Sent:
         """All messages share one connection."""
         sent = _Sent()
-        # In another order each time: where a server refuses many and all are given up, others come first the next time.
+        # In random order: if a pass is given up after many refusals, the next one tries other changes first.
         dispatch = Dispatch(random.sample(changes, len(changes)), is_welcome=self._memory.is_welcome)
         async with self._connected(address) as connection:
             while batch := dispatch.next():
@@ -202,7 +202,7 @@ class Zone:
                     self._memory.is_welcome = True
                     sent.accepted |= {change.name for change in batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
-                    # Another program was faster. The transfer that follows shows its change.
+                    # Another program has changed the zone; the next transfer shows its change.
                     dispatch.accepted()
                 elif dispatch.refused(batch):
                     refused = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)
@@ -216,7 +216,7 @@ class Zone:
         return sent
 
     async def _learn_limits(self, address: str, name: str, allowed: Callable[[], bool]) -> None:
-        """Learn why a later change would be refused. `name` is ours."""
+        """Learn which types the key may not write, by an update that changes nothing. `name`: an owned name."""
         probe, denied = Change("replace", name, (), ()), list[str]()
         async with self._connected(address) as connection:
             for record_type in _NOT_THERE:
@@ -232,11 +232,11 @@ class Zone:
             _log.warning(told, self._profile.key, types, extra={"zone": self._profile.name})
 
     async def _refusal(self, change: Change, connection: Connection) -> CulvertError | None:
-        """Why of all changes this one was refused; None when nothing tells it from others. What the key may write of it is
-        written.
+        """The cause of this change's refusal; None if nothing distinguishes it from accepted ones. The parts of it that the
+        key may write are written.
         """
-        # Whether the key may write an RRset is found out with an update that changes nothing. That of TXT tells a key that
-        # is limited from one that may write nothing.
+        # An update that changes nothing shows whether the key may write an RRset. TXT distinguishes a limited key from one
+        # that may write nothing.
         asked = dict.fromkeys([*change.rrsets, (change.name, "TXT")])
         denied = {rrset for rrset in asked if await self._is_denied(change, rrset, connection)}
         if denied == asked.keys():
@@ -262,7 +262,7 @@ class Zone:
         return await self._send((probe,), connection) == dns.rcode.REFUSED
 
     async def _unserved(self, address: str, live: Names) -> Mapping[str, RecordState]:
-        """The names that the zone holds as desired and that the server does not serve so."""
+        """The names that are as desired in the zone, but not in the server's answers."""
         memory, now = self._memory, time.monotonic()
         memory.served = {name: it for name, it in memory.served.items() if name in live}
         asked = {name for name, addresses in live.items() if not memory.is_served(name, addresses, now)}
@@ -294,7 +294,7 @@ class Zone:
                     wanted = frozenset(wanted_values(live[name], t))
                     told = self._parsed(answer, query)
                     if found := serving.difference(told, name, t, wanted, self._profile.origin):
-                        # Answers come in any order.
+                        # Answers arrive in any order, so pick the least one.
                         differences[name] = min(differences.get(name, (t, *found)), (t, *found))
                     del waiting[query.id]
         except (*_FAULTS, KeyError) as error:
@@ -317,7 +317,7 @@ class Zone:
         try:
             answer = self._parsed(await connection.receive(), message)
         except dns.tsig.PeerBadKey:
-            # The transfer has shown that the server knows the key: so Knot DNS says that its ACL forbids this update.
+            # The transfer has proven that the server knows the key: Knot DNS answers so if its ACL forbids the update.
             return dns.rcode.REFUSED
         rcode = answer.rcode()
         if rcode == dns.rcode.NOERROR and not answer.had_tsig:
