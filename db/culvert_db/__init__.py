@@ -1,4 +1,4 @@
-"""Culvert's tables and migrations. SQL for a concept lives with the concept, not here."""
+"""Culvert's tables and migrations. Statements about a concept are in that concept's package."""
 
 from culvert_db.admins import (
     Admin,
@@ -39,17 +39,17 @@ from culvert_db.transaction import Direct, Driver, InSession, Statements, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState, doubted
 from culvert_db.watch import Push, PushKind
 
-# Postgres NOTIFY channel, told after every change of `resources`.
+# NOTIFY channel of changes of `resources`.
 RESOURCES_CHANNEL = "culvert_resources"
-# Told after every change of `dns_zones` and of what each publishes.
+# Channel of changes of `dns_zones` and of their lists of resources.
 DNS_ZONES_CHANNEL = "culvert_dns_zones"
-# Told after a gateway became another controller's, or free, or was found otherwise than before.
+# Channel of changes of gateways: owner, settings, online or offline.
 GATEWAYS_CHANNEL = "culvert_gateways"
-# Told with a push whose device has no stream at the controller that writes it.
+# Channel of pushes to devices without a stream at the writing controller.
 PUSHES_CHANNEL = "culvert_pushes"
-# Told after a device was revoked.
+# Channel of revocations of devices.
 REVOCATIONS_CHANNEL = "culvert_revocations"
-# Told after every change of `site_tunnels`, and with "id generation" when a gateway asks for keys after that generation.
+# Channel of changes of `site_tunnels`; with the payload "ID GENERATION" when that generation has reached a soft limit.
 SITE_TUNNELS_CHANNEL = "culvert_site_tunnels"
 
 __all__ = [

@@ -22,7 +22,7 @@ class Role(enum.StrEnum):
 
 
 class Admin(Base):
-    """`password_hash` is argon2id's; the TOTP secret is sealed under the master key. Confirmed by its first sign-in.
+    """`password_hash`: argon2id; the TOTP secret is encrypted under the master key. The first sign-in confirms the account.
 
     An administrator who signs in through OpenID Connect has neither. An account without a sign-in by `setup_until` can no
     longer be used.
@@ -33,7 +33,7 @@ class Admin(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     role: Mapped[Role] = mapped_column(state_column(Role))
-    # A sign-in does not raise the version of the part that other administrators may change.
+    # The version of the fields that other administrators may change; a sign-in does not increase it.
     version: Mapped[int] = mapped_column(default=1)
     password_hash: Mapped[str | None]
     secret_ciphertext: Mapped[bytes | None]
@@ -48,7 +48,7 @@ class Admin(Base):
 
 
 class AdminInvitation(Base):
-    """A one-time right to make an account. Only the token's SHA-256 is kept."""
+    """A one-time right to make an account. Only the token's SHA-256 is stored."""
 
     __tablename__ = "admin_invitations"
 
@@ -61,8 +61,8 @@ class AdminInvitation(Base):
 
 
 class AdminSession(Base):
-    """`proven_at` is the time of the last proof by password and code, or by passkey. `source` and `user_agent` are those of
-    the sign-in.
+    """`proven_at`: the time of the last proof by password and code, or by passkey. `source`, `user_agent`: those of the
+    sign-in.
     """
 
     __tablename__ = "admin_sessions"
@@ -118,7 +118,7 @@ class AdminNotice(Base):
 
 
 class ApiToken(Base):
-    """Only the token's SHA-256 is kept. `scopes` are `read`, `write`, `AREA:read` or `AREA:write`."""
+    """Only the token's SHA-256 is stored. `scopes`: `read`, `write`, `AREA:read` or `AREA:write`."""
 
     __tablename__ = "api_tokens"
 

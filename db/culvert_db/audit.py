@@ -1,4 +1,4 @@
-"""The audit log: who did what, why, from where, in chains of hashes that nobody may change."""
+"""The audit log: lines with actor, action, object, outcome and source, in hash chains that the database protects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AuditLine(Base):
     action: Mapped[str]
     object: Mapped[str]
     outcome: Mapped[Outcome] = mapped_column(state_column(Outcome))
-    # The name of a culvert_proto Reason, and its words for this case.
+    # The name of a culvert_proto Reason, and its text for this case.
     reason: Mapped[str | None]
     why: Mapped[str | None]
     details: Mapped[str]
@@ -69,7 +69,7 @@ class AuditCut(Base):
     seq: Mapped[int] = mapped_column(BigInteger)
     hash: Mapped[bytes]
     lines: Mapped[int] = mapped_column(BigInteger)
-    # The time asked for: all older lines were removed, except the last line of the chain.
+    # The requested time: all older lines were removed, except the last line of the chain.
     before: Mapped[datetime.datetime]
     at: Mapped[datetime.datetime]
     actor: Mapped[str]

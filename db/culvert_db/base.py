@@ -1,4 +1,4 @@
-"""The tables' common parts: one metadata with named constraints, and column types that recur."""
+"""The tables' common parts: the metadata with names for constraints, and common column types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, DateTime, Enum, Identity, LargeBinary, MetaDa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
-# Constraints carry names, so that a conflict can be told apart by its name and a migration can drop it.
+# All constraints have names, by which programs distinguish conflicts and migrations drop constraints.
 _NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -33,7 +33,7 @@ class Base(DeclarativeBase):
 
 
 Number = Annotated[int, mapped_column(BigInteger, Identity(), primary_key=True)]
-# The count of changes by administrators, kept by triggers: what an ETag says.
+# The number of changes by administrators, counted by triggers; used as the ETag.
 Version = Annotated[int, mapped_column(BigInteger, server_default="1")]
 CreatedAt = Annotated[datetime.datetime, mapped_column(DateTime(timezone=True), server_default=func.now())]
 

@@ -1,4 +1,4 @@
-"""Zones that dns-updater keeps, who keeps each now, and how each of their records fares."""
+"""The zones that dns-updater writes, their leases, and the state of their records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DnsState(enum.StrEnum):
 
 
 class DnsZone(Base):
-    """A zone on a name server, or one view of it: the server tells views apart by the TSIG key, or by its port.
+    """A zone on a name server, or one view of it: the server distinguishes views by the TSIG key or by its port.
 
     `key` names a file in dns-updater's key directory: the secret itself is in no table. A zone that retires stays until
     its records have been withdrawn.
@@ -45,9 +45,9 @@ class DnsZone(Base):
     key: Mapped[str]
     # Seconds.
     ttl: Mapped[int] = mapped_column(server_default="60")
-    # Tells our records from another Culvert's in the same zone.
+    # Distinguishes this Culvert's records from another Culvert's in the same zone.
     instance: Mapped[str] = mapped_column(server_default="default")
-    # Otherwise those of dns_zone_resources.
+    # False: only those in dns_zone_resources.
     all_resources: Mapped[bool] = mapped_column(server_default="true")
     retiring: Mapped[bool] = mapped_column(server_default="false")
     version: Mapped[Version]
@@ -55,7 +55,7 @@ class DnsZone(Base):
 
 
 class DnsZoneResource(Base):
-    """A resource that a zone publishes, where it does not publish all."""
+    """A resource that a zone publishes, if it does not publish all."""
 
     __tablename__ = "dns_zone_resources"
 
@@ -66,7 +66,7 @@ class DnsZoneResource(Base):
 
 
 class DnsLease(Base):
-    """The dns-updater that keeps a zone until a time of the database's clock. `epoch` grows with each new holder."""
+    """A zone's owning dns-updater, until a time of the database's clock. `epoch` grows with each new holder."""
 
     __tablename__ = "dns_leases"
 
@@ -90,15 +90,15 @@ class DnsZoneStatus(Base):
     serial: Mapped[int | None] = mapped_column(BigInteger)
     checked_at: Mapped[datetime.datetime | None]
     behind_since: Mapped[datetime.datetime | None]
-    # Passes that have failed in a row.
+    # The number of consecutive failed passes.
     failures: Mapped[int] = mapped_column(server_default="0")
 
 
 class DnsRecord(Base):
-    """A name and type that dns-updater owns or wants to own.
+    """A name and type that dns-updater owns or has to publish.
 
-    `reason` is the name of a culvert_proto Reason; it, `message` and `remedy` say why the record is not live. Until it is,
-    `wanted` are the values that it should have (RFC 1035 section 5.1), and `found` those in the zone; unset: not known.
+    `reason`: the name of a culvert_proto Reason; it, `message` and `remedy` say why the record is not live. Until it is,
+    `wanted`: the desired values (RFC 1035 section 5.1), and `found`: those in the zone; unset: unknown.
     """
 
     __tablename__ = "dns_records"

@@ -29,13 +29,13 @@ _NAME_MAX = 63
 # An arbitrary number, the same at every controller.
 _LOCK = 4500_51
 _INSUFFICIENT_PRIVILEGE = "42501"
-# The parts of the owner's URL with which a program could sign in as the owner.
+# The parts of the owner's URL that are credentials of the owner.
 _OWNERS = ("user", "password", "passfile", "service", "servicefile", "sslcert", "sslkey")
 # RFC 5802, RFC 7677.
 _ITERATIONS = 4096
 
 
-# A role of the same name that an operator or another program has made may hold more than the statements need.
+# A role of this name that an operator or another program has made may have more rights than needed.
 _PRIVILEGED = text("""
 SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls
     OR EXISTS (SELECT FROM pg_auth_members WHERE member = pg_roles.oid)
@@ -44,7 +44,7 @@ FROM pg_roles WHERE rolname = :role
 
 
 class RoleRefusedError(Exception):
-    """The role cannot be made, or is privileged already. The text has the remedy."""
+    """The role cannot be created, or has other privileges. The text has the remedy."""
 
 
 async def prepare(engine: AsyncEngine, database_url: str, password: str) -> str:

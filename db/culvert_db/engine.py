@@ -1,6 +1,6 @@
-"""The one way to reach Postgres: asyncpg, with INET and CIDR as text in both directions.
+"""Connections to Postgres with asyncpg, with INET and CIDR as text.
 
-A connection is to a server that takes writes: a standby, and a primary that became one, are passed over.
+Only servers that take writes are used: standbys, and primaries that became standbys, are skipped.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from culvert_db.outage import READ_ONLY, sqlstate
 from culvert_db.text import learn_collation
 from culvert_db.tls import Tls
 
-# A statement is planned once a connection, and not for each of its values. That plan outlives the moment in which a table
-# was small enough to be read whole: thousands may enrol before Postgres looks at it again. What has to be read whole counts
-# as so dear then that Postgres would compile it.
+# A statement is planned once per connection, not for each set of values. Sequential scans are disabled, because a plan
+# from the time of a small table would stay in use after thousands of enrolments. JIT is off, because the high cost of a
+# disabled scan that is still needed would trigger compilation.
 SERVER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-# An operator's ALTER DATABASE or ALTER ROLE may have set them otherwise.
+# Set explicitly, because an operator's ALTER DATABASE or ALTER ROLE may have changed them.
 _FORMATS = {"bytea_output": "hex", "default_transaction_isolation": "'read committed'"}
-# PgBouncer refuses other settings at the start of a connection, and keeps these apart for each client in every mode.
+# The only settings that PgBouncer accepts at the start of a connection; it tracks them for each client in every mode.
 _AT_START = {"timezone": "UTC", "datestyle": "ISO", "standard_conforming_strings": "on"}
 _SET = "".join(f"SET {name} = {value}; " for name, value in (SERVER_SETTINGS | _FORMATS).items())
-# A pooler may answer for a server that it has left, so the server's own word counts, and not what the start reported.
+# Ask the server itself, because a pooler may report the start parameters of a former server.
 _TAKES_WRITES = """DO $$ BEGIN
 IF current_setting('transaction_read_only')::boolean THEN
     RAISE read_only_sql_transaction USING MESSAGE = 'the server takes no writes';
 END IF;
 END $$"""
 
-# A server that stops just then would otherwise hold the caller for a minute.
+# Short, because a server that stops during a connection would otherwise delay the caller for a minute.
 _CONNECT_SECONDS = 5.0
 # When a firewall or a broken cable hides the server, nothing ends the connection. With these options the kernel ends it
 # after so many seconds without an answer. By default it waits a quarter of an hour, or for ever on an idle connection
@@ -100,7 +100,7 @@ def create_engine(database_url: str, *, pool_size: int = 10, pooled: bool = Fals
             "server_settings": _AT_START,
         }
         | ({"statement_cache_size": 0, "prepared_statement_cache_size": 0} if pooled else {}),
-        # Parameters may hold ciphertext and hashes: no exception or log line repeats them.
+        # Exceptions and logs must not show parameters, which may be ciphertext or hashes.
         hide_parameters=True,
     )
     event.listen(engine.sync_engine, "connect", _end_when_silent)
@@ -132,7 +132,7 @@ class _Servers:
                 host, port = servers[number]
                 connection = await self._connect({**options, "host": host, "port": port})
             except Exception as error:
-                # A standby knows that it is none of ours; why the others are away is the better word.
+                # Prefer another server's error to a standby's refusal.
                 fault = error if fault is None or sqlstate(fault) == READ_ONLY else fault
             else:
                 self._last = number
@@ -143,7 +143,7 @@ class _Servers:
     async def _connect(self, options: Mapping[str, Any]) -> Any:
         connection = await self._tls.connect(**options)
         try:
-            # In the simple protocol, which needs no prepared statement.
+            # Without arguments asyncpg uses the simple protocol, which needs no prepared statement.
             await connection.execute(self._begin, timeout=_CONNECT_SECONDS)
         except BaseException:
             connection.terminate()
@@ -152,7 +152,7 @@ class _Servers:
 
 
 def _give_up(context: ExceptionContext) -> None:
-    # The pool then drops all its connections, which lead to the same server.
+    # Makes the pool drop all its connections, which lead to the same server.
     if sqlstate(context.original_exception) == READ_ONLY:
         context.is_disconnect = True
 
@@ -168,11 +168,11 @@ def _end_when_silent(connection: Any, _record: object) -> None:
 
 
 def _still_open(connection: Any, _record: object, _proxy: object) -> None:
-    """Replace connections that broke while in the pool. The driver knows them: no round trip is needed."""
+    """Replace connections that broke in the pool. The driver knows their state without a round trip."""
     if connection.driver_connection.is_closed():
         raise DisconnectionError
 
 
 def bind_database(engine: AsyncEngine) -> Database:
-    """Sessions whose objects stay readable after the commit."""
+    """A Database whose objects stay readable after the commit."""
     return async_sessionmaker(engine, expire_on_commit=False)

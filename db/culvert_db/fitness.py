@@ -11,12 +11,12 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 _RELEASE = 14
-# The word of a commit comes at once. This is the time for a computer that has much else to do.
+# A notification arrives at once after its commit; the time allows for a busy computer.
 _HEARD_SECONDS = 5.0
 
 
 class UnfitDatabaseError(RuntimeError):
-    """The text says what the database is not, and the remedy."""
+    """The text has the missing requirement and the remedy."""
 
 
 class _DriverConnection(Protocol):
@@ -28,7 +28,7 @@ class _DriverConnection(Protocol):
 
 
 async def check(engine: AsyncEngine) -> None:
-    """The engine is `pooled`, so that it can ask also where the check will fail. Raises UnfitDatabaseError."""
+    """`engine` must be `pooled`, so that it works even if the check fails. Raises UnfitDatabaseError."""
     async with engine.connect() as connection:
         raw = await connection.get_raw_connection()
         driver = cast("_DriverConnection", raw.driver_connection)
@@ -49,7 +49,7 @@ async def check(engine: AsyncEngine) -> None:
 
 
 async def hears(listening: AsyncEngine, telling: AsyncEngine) -> bool:
-    """Whether a notification from one connection comes to another."""
+    """Whether a notification of one connection arrives at another."""
     channel, heard = f"culvert_check_{secrets.token_hex(8)}", asyncio.Event()
     async with listening.connect() as there, telling.connect() as here:
         raw = await there.get_raw_connection()
@@ -63,6 +63,6 @@ async def hears(listening: AsyncEngine, telling: AsyncEngine) -> bool:
         except TimeoutError:
             return False
         finally:
-            # The connection carries our listener: it must not go back to the pool.
+            # Do not return the connection, which has our listener, to the pool.
             await there.invalidate()
     return True

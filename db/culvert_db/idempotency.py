@@ -1,4 +1,4 @@
-"""Answers that are kept, so that a request that is sent again has no second effect."""
+"""Stored answers, so that a repeated request has no second effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from culvert_db.base import Base
 
 
 class IdempotencyKey(Base):
-    """Without `status`, the request is under way, or its controller died. The answer is sealed: it may hold a token.
+    """Without `status`, the request is running, or its controller died. The answer is encrypted: it may have a token.
 
     `effect` is written in the transaction of what the request changes.
     """
@@ -20,7 +20,7 @@ class IdempotencyKey(Base):
 
     caller: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
-    # SHA-256 of what was asked.
+    # SHA-256 of the request.
     fingerprint: Mapped[bytes]
     claimed_at: Mapped[datetime.datetime] = mapped_column(index=True)
     effect: Mapped[bool] = mapped_column(server_default=text("false"))

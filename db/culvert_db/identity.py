@@ -25,7 +25,7 @@ class User(Base):
 
 
 class DeviceState(enum.StrEnum):
-    """PENDING: enrolled with an invitation, and no administrator has approved it. Policies may ask for more than that."""
+    """PENDING: enrolled with an invitation, but not approved by an administrator. Policies may require approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -33,7 +33,7 @@ class DeviceState(enum.StrEnum):
 
 
 class Device(Base):
-    """An enrolled computer. It is known by the SHA-256 fingerprint of its certificate's DER."""
+    """An enrolled computer, identified by the SHA-256 fingerprint of its certificate's DER."""
 
     __tablename__ = "devices"
     __table_args__ = (
@@ -60,7 +60,7 @@ class Device(Base):
     # The `holder` of the controller that has its stream, and the end of this report unless it is repeated.
     watched_by: Mapped[str | None]
     watched_until: Mapped[datetime.datetime | None]
-    # When it watched last; from where and with what it began to; posture is what it says of itself.
+    # The last time at which it watched; its address and version at the start of that Watch; its own report (posture).
     last_seen_at: Mapped[datetime.datetime | None]
     last_seen_address: Mapped[str | None] = mapped_column(INET)
     client_version: Mapped[str | None]
@@ -70,20 +70,20 @@ class Device(Base):
 
     @classmethod
     def shows(cls, fingerprint: ColumnElement[bytes] | bytes) -> ColumnElement[bool]:
-        """The device whose certificate this is: the one that it has, or the next."""
+        """The device with this certificate, as its present or its next one."""
         return or_(cls.fingerprint == fingerprint, cls.next_fingerprint == fingerprint)
 
     def expires_at(self, fingerprint: bytes) -> datetime.datetime:
-        """When that certificate ends, of the two that it may show."""
+        """The expiry of this certificate, the present or the next one."""
         if fingerprint == self.next_fingerprint and self.next_expires_at is not None:
             return self.next_expires_at
         return self.certificate_expires_at
 
 
 class Invitation(Base):
-    """A one-time right to enrol a device. Only the token's SHA-256 is kept.
+    """A one-time right to enrol a device. Only the token's SHA-256 is stored.
 
-    For some minutes the device that it has enrolled may ask again, as its answer may have been lost.
+    For some minutes the enrolled device may repeat its request, because the answer may have been lost.
     """
 
     __tablename__ = "invitations"
@@ -91,7 +91,7 @@ class Invitation(Base):
     id: Mapped[Number]
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     token_hash: Mapped[bytes] = mapped_column(unique=True)
-    # As the audit log calls them.
+    # The name in the audit log.
     invited_by: Mapped[str | None]
     expires_at: Mapped[datetime.datetime]
     used_at: Mapped[datetime.datetime | None]
@@ -104,7 +104,7 @@ class Invitation(Base):
 
 
 class Totp(Base):
-    """A device's TOTP secret, encrypted under the controller's master key, and what guards it (RFC 6238 section 5.2)."""
+    """A device's TOTP secret, encrypted under the master key, and its protection against guesses (RFC 6238 section 5.2)."""
 
     __tablename__ = "totp"
 
@@ -115,12 +115,12 @@ class Totp(Base):
     last_used_step: Mapped[int] = mapped_column(BigInteger, default=0)
     failures: Mapped[int] = mapped_column(default=0)
     locked_until: Mapped[datetime.datetime | None]
-    # Steps that its clock was ahead at the last code.
+    # The steps by which its clock was ahead at the last code.
     drift_steps: Mapped[int] = mapped_column(default=0, server_default="0")
 
 
 class RecoveryCode(Base):
-    """A code that stands in for a device's authenticator once; it goes when it is used. Only its SHA-256 is kept."""
+    """A code that replaces a device's authenticator once, and is deleted then. Only its SHA-256 is stored."""
 
     __tablename__ = "recovery_codes"
 
@@ -131,7 +131,7 @@ class RecoveryCode(Base):
 
 
 class RenewalChallenge(Base):
-    """The SHA-256 of a challenge that a late renewal has used (identity/late_renewal.py). It goes when it would be over."""
+    """The SHA-256 of a used challenge of a late renewal (identity/late_renewal.py); deleted after its expiry."""
 
     __tablename__ = "renewal_challenges"
 

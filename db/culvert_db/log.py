@@ -1,6 +1,6 @@
-"""Logging of the programs that share the database: one line an event, plain or JSON, each field by its name.
+"""Logging of the programs that share the database: one line per event, plain or JSON, with named fields.
 
-The caller says each field; nothing logs a whole request.
+Callers name each field; no whole requests are logged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def configure(*, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    # At lower levels they print whole messages.
+    # At lower levels these libraries print whole messages.
     for chatty in ("alembic", "sqlalchemy", "uvicorn", "grpc"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 

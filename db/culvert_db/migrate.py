@@ -1,6 +1,6 @@
-"""Brings a database to the newest revision, from code: no alembic.ini, no second driver.
+"""Migrates a database to the newest revision, without alembic.ini and without a second driver.
 
-Alembic is imported when there is something to migrate: it takes 11 MiB.
+Alembic is imported only for a migration, because it takes 11 MiB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from culvert_db.engine import create_engine
 
-# Any number will do, as long as every controller takes the same one.
+# An arbitrary number, the same at every controller.
 _MIGRATION_LOCK = 4500_50
 _SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -31,7 +31,7 @@ async def upgrade(engine: AsyncEngine) -> None:
 
 
 async def upgrade_apart(engine: AsyncEngine) -> None:
-    """As `upgrade`, in a process of its own that takes what it needed with it. Raises MigrationError."""
+    """As `upgrade`, in a separate process, whose memory is freed at its end. Raises MigrationError."""
     if not await _is_behind(engine):
         return
     url = engine.url.render_as_string(hide_password=False)
@@ -40,7 +40,7 @@ async def upgrade_apart(engine: AsyncEngine) -> None:
         stdin=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    # Not as an argument, which every user of the computer can read.
+    # Not as an argument, because every user of the computer can read arguments.
     _, said = await migrating.communicate(url.encode())
     if migrating.returncode != 0:
         raise MigrationError(f"the database was not migrated: {said.decode(errors='replace').strip()[-500:]}")
@@ -66,7 +66,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def main() -> None:
-    """The process of `upgrade_apart`. Its standard input says where the database is."""
+    """The process of `upgrade_apart`. It reads the database URL from standard input."""
 
     async def run() -> None:
         engine = create_engine(sys.stdin.read())

@@ -14,10 +14,9 @@ from culvert_db.base import Base, CreatedAt, Number, Version
 
 
 class Gateway(Base):
-    """A P4 switch that carries tunnels. `wan` and `lan` describe its two ports as the REST API took them.
+    """A P4 switch that carries tunnels. `wan`, `lan`: its two ports, as in the REST API.
 
-    `kind` is what the switch is: sluice, bmv2, … `suite` is what its SAs use; the legacy ones among its suites are those
-    that an administrator has turned on.
+    `kind`: sluice, bmv2, … `suite`: the suite of its SAs. `legacy_suites`: those that an administrator has allowed.
     """
 
     __tablename__ = "gateways"
@@ -44,17 +43,17 @@ class Gateway(Base):
     bundled_at: Mapped[datetime.datetime | None]
     # While some SAs may still be wrapped under the previous key: the time since which the present key is in use.
     rekeying_since: Mapped[datetime.datetime | None]
-    # Set: no tunnel is opened through it any more, and those that are open are to move.
+    # The start of a drain, during which no tunnel opens and open ones move; unset: no drain.
     draining_since: Mapped[datetime.datetime | None]
     version: Mapped[Version]
     created_at: Mapped[CreatedAt]
 
 
 class Resource(Base):
-    """An internal name, or with "*." at its start all names below one, and what may be reached under it.
+    """An internal name, or with "*." at its start all names below one, with its targets.
 
-    Each of the targets has a `prefix`, and where not everything there is meant, `protocol` and `ports`, as the REST API
-    took them. Limits of 0 mean none of that kind.
+    Each target has a `prefix`, and optionally `protocol` and `ports`, as in the REST API. Limits of 0: no limit of that
+    kind.
     """
 
     __tablename__ = "resources"
@@ -70,7 +69,7 @@ class Resource(Base):
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     fqdn: Mapped[str] = mapped_column(unique=True)
-    # The same with U-labels, to be searched; empty: it has none.
+    # `fqdn` with U-labels, for searches; empty if it has none.
     unicode_name: Mapped[str] = mapped_column(server_default="")
     targets: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     owner: Mapped[str]
@@ -100,7 +99,7 @@ class ResourceGateway(Base):
     resource_id: Mapped[int] = mapped_column(ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True)
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"), primary_key=True)
     position: Mapped[int]
-    # Each device uses one of them, so that of many devices each gateway has its part of the weights.
+    # The gateway's share of the devices.
     weight: Mapped[int | None]
 
     gateway: Mapped[Gateway] = relationship(lazy="raise")

@@ -1,4 +1,4 @@
-"""Why a database is away: one list for all programs that use it."""
+"""The causes of database outages, for all programs that use the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ READ_ONLY = "25006"
 # a change of the controller's settings. A wrong password or a missing database is not among them.
 _AWAY = {
     "08": "the connection broke",
-    # A server has no reason to say so to our driver; a pooler says it of whatever it does not do.
+    # Servers never send this code to our driver; poolers send it for unsupported requests.
     "08P01": "a pooler before it refuses",
     READ_ONLY: "it is read-only",
     "53100": "its disk is full",
@@ -24,13 +24,13 @@ _AWAY = {
 
 
 def sqlstate(error: BaseException | None) -> str:
-    """The driver's, or SQLAlchemy's around it; empty when there is none."""
+    """The SQLSTATE of the driver's error, also inside of SQLAlchemy's; empty without one."""
     found = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
     return str(found or "")
 
 
 def refusal(error: BaseException | None) -> str | None:
-    """The server's own answer, such as that the password is wrong; None when the error is another one."""
+    """The text of the server's error, such as a wrong password; None for other errors."""
     while error is not None:
         if isinstance(error, PostgresError):
             return str(error)
@@ -46,7 +46,7 @@ def why_away(error: BaseException | None) -> str | None:
             return why
         if isinstance(error, PoolTimeoutError):
             return "all connections to it are in use"
-        # asyncpg also raises an InterfaceError (and ValueError) for a value that it refuses.
+        # asyncpg raises an InterfaceError that is also a ValueError for an invalid value: no outage.
         if isinstance(error, ConnectionError | InterfaceError | InternalClientError) and not isinstance(
             error, ValueError
         ):

@@ -12,18 +12,18 @@ from culvert_db.base import Base
 
 
 class LiveController(Base):
-    """A controller's process, alive until `ends_at` by the database's clock, unless it says so again."""
+    """A controller's process. It counts as alive until `ends_at` by the database's clock, which it keeps extending."""
 
     __tablename__ = "controllers"
 
     holder: Mapped[str] = mapped_column(primary_key=True)
-    # The name that people give it.
+    # Its readable name.
     name: Mapped[str]
     ends_at: Mapped[datetime.datetime]
 
 
 class ControllerName(Base):
-    """A name or address at which a controller of this database is or was reached, spelt as `issuance.canonical` does."""
+    """A present or former name or address of a controller of this database, in the spelling of `issuance.canonical`."""
 
     __tablename__ = "controller_names"
 
@@ -39,15 +39,15 @@ class GatewayLease(Base):
 
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
     holder: Mapped[str]
-    # The holder's name for people.
+    # The holder's readable name.
     holder_name: Mapped[str]
     epoch: Mapped[int] = mapped_column(BigInteger)
     ends_at: Mapped[datetime.datetime]
 
 
 class GatewayHealth(Base):
-    """A gateway's last state, as the holder of `epoch` saw it. A drift is a difference that a reconciliation repaired while
-    the gateway was online: missing entries, foreign entries, entries with other contents.
+    """A gateway's last state, reported by the owner in `epoch`. A drift: missing, foreign or changed entries that a
+    reconciliation repaired while the gateway was online.
     """
 
     __tablename__ = "gateway_health"
@@ -75,5 +75,5 @@ class GatewaySample(Base):
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
     at: Mapped[datetime.datetime] = mapped_column(primary_key=True, server_default=func.now())
     drops: Mapped[dict[str, int]] = mapped_column(JSONB)
-    # Microseconds; unset while none has been measured.
+    # Microseconds; unset if not measured.
     round_trip_us: Mapped[int | None]

@@ -36,7 +36,7 @@ class GroupMember(Base):
 
 
 class Policy(Base):
-    """Lets one group or one person reach resources. `conditions` are as the REST API took them; {} asks for nothing."""
+    """Permits one group or one person to reach resources. `conditions`: as in the REST API; {}: none."""
 
     __tablename__ = "policies"
     __table_args__ = (
@@ -72,7 +72,7 @@ class PolicyResource(Base):
 
 
 class PolicyVersion(Base):
-    """A single row. Triggers count each change that can change a permission; a tunnel keeps its permission's count."""
+    """A single row. Triggers count each change that can affect a permission; a tunnel stores the count of its decision."""
 
     __tablename__ = "policy_version"
     __table_args__ = (CheckConstraint("only_row", name="has_one_row"),)

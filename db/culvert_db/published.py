@@ -1,6 +1,6 @@
-"""The names and records that a resource publishes in the DNS. dns-updater writes them, the controller previews them. Pure.
+"""The DNS names and records of a resource: dns-updater writes them, the controller previews them. Pure.
 
-A name belongs into every view of the most specific origin that holds it, unless a view has a choice of its own.
+A name is published in every view of the most specific origin above it, except views whose list of resources lacks it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class View(Protocol):
-    """A zone, or one view of it. `only`: the names that it may hold; None for all."""
+    """A zone, or one view of it. `only`: the permitted names; None for all."""
 
     @property
     def origin(self) -> str: ...
@@ -30,13 +30,13 @@ class View(Protocol):
 
 
 def hosts(targets: Iterable[Mapping[str, Any]]) -> list[Address]:
-    """The single addresses among a resource's targets: where its name leads to."""
+    """The single hosts among a resource's targets, which are its name's addresses."""
     networks = (ipaddress.ip_network(target["prefix"]) for target in targets)
     return list(dict.fromkeys(it.network_address for it in networks if it.num_addresses == 1))
 
 
 def published_name(fqdn: str) -> str | None:
-    """The canonical name. None for a wildcard, whose names have other owners, and where the owner's name finds no room."""
+    """The canonical name. None for a wildcard, whose names others publish, and if the owner name would be too long."""
     try:
         name = dns_name.parse(fqdn)
     except dns_name.NameInvalidError:
@@ -63,11 +63,11 @@ def origins(views: Iterable[View]) -> Sequence[str]:
 
 
 def origin_of(name: str, origins: Sequence[str]) -> str | None:
-    """The most specific origin that holds the name."""
+    """The most specific origin at or above the name."""
     holding = [it for it in origins if name == it or name.endswith(f".{it}")]
     return max(holding, key=len, default=None)
 
 
 def publishes(view: View, name: str, origin: str | None) -> bool:
-    """`origin` is `origin_of` the name."""
+    """Whether the view publishes the name. `origin`: the result of `origin_of` for the name."""
     return view.origin == origin and not view.retiring and (view.only is None or name in view.only)

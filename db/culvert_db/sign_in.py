@@ -1,4 +1,4 @@
-"""Other ways in for administrators than password and code: recovery codes, passkeys, a provider of OpenID Connect."""
+"""Administrators' other credentials: recovery codes, passkeys, accounts at an OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AdminIdentity(Base):
 
 
 class AdminPasskey(Base):
-    """A credential of WebAuthn: its public key is COSE, as the authenticator gave it."""
+    """A WebAuthn credential, with its public key in COSE format."""
 
     __tablename__ = "admin_passkeys"
 
@@ -36,7 +36,7 @@ class AdminPasskey(Base):
 
 
 class AdminRecoveryCode(Base):
-    """Stands in for an authenticator's code, once. Only its SHA-256 is kept."""
+    """A code that replaces an authenticator's code once. Only its SHA-256 is stored."""
 
     __tablename__ = "admin_recovery_codes"
 
@@ -45,7 +45,7 @@ class AdminRecoveryCode(Base):
 
 
 class AdminChallenge(Base):
-    """A challenge by its SHA-256, to be answered once. With `admin_id` the answer registers a key, without it signs in."""
+    """The SHA-256 of an open challenge. With `admin_id` the answer registers a passkey, without it the answer signs in."""
 
     __tablename__ = "admin_challenges"
 

@@ -1,7 +1,7 @@
 """Tunnels between two gateways, for the networks behind them. Keys of SAs are never stored.
 
-A generation of keys is four rows of `security_associations`: at each gateway the SA that it opens with (`to_gateway`), and
-the one that it seals with (`to_device`), whose SPI is the other gateway's. They keep the suite that they were made with.
+A generation is four rows of `security_associations`: at each gateway the SA for decryption (`to_gateway`), and the SA for
+encryption (`to_device`), whose SPI the other gateway has. Rows keep the suite of their creation.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from culvert_db.tunnels import SecurityAssociation
 
 
 class SiteTunnelState(enum.StrEnum):
-    """DOWN: a gateway lacks the keys, or none have been made yet. SWITCHING: both have them, and one may not seal with them
-    yet.
+    """DOWN: a gateway lacks the keys, or there are none yet. SWITCHING: both have the keys, but one may not encrypt with
+    them yet.
     """
 
     DOWN = "down"
@@ -33,8 +33,8 @@ class SiteTunnel(Base):
     """A tunnel between gateways `a` and `b`, as an administrator described it to the REST API: the prefixes behind each,
     beside those of its resources. If suite and limits are unset, the resources' apply.
 
-    `generation` is the one that both gateways are to seal with, 0 before the first. `problem` is why it is down, or why the
-    last step failed; else empty.
+    `generation`: the one for encryption at both gateways, 0 before the first. `problem`: why the tunnel is down, or why the
+    last step failed; otherwise empty.
     """
 
     __tablename__ = "site_tunnels"

@@ -1,6 +1,6 @@
-"""Statements that are compiled once, and whole rows as JSON: for what a person waits for.
+"""Statements that are compiled once, and whole rows as JSON, for calls that a person waits for.
 
-There, the mapper's own work (a key for its cache, conversions, an identity map) takes several times what Postgres does.
+For these the mapper's work (cache keys, conversions, the identity map) takes several times as long as Postgres.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _DIALECT = asyncpg.dialect(native_inet_types=False)  # pyright: ignore[reportUnk
 
 
 class Statement:
-    """A statement whose text is ready for the driver: values and results are asyncpg's, and an enum is its text.
+    """A statement compiled for the driver: values and results have asyncpg's types, and an enum is its text.
 
-    `Statements` runs it. Rows that a session holds as objects are not brought up to date.
+    `Statements` runs it. Objects of a session are not updated.
     """
 
     def __init__(self, statement: ClauseElement) -> None:
@@ -38,18 +38,18 @@ class Statement:
         self._given = {name: value for name, value in (compiled.params or {}).items() if value is not None}
 
     def positions(self, values: Mapping[str, object]) -> tuple[Any, ...]:
-        """The values in the order of the text's places. Raises KeyError for a value that is not given."""
+        """The values in the order of the placeholders. Raises KeyError for a missing value."""
         return tuple(self._given[name] if name in self._given else values[name] for name in self._names)
 
 
 def as_json(kind: type[Base], *, without: Sequence[str] = ()) -> ColumnElement[str]:
-    """A row as a text that `from_json` reads; null when an outer join found no row. Leaves the columns `without` out."""
+    """A row as a text for `from_json`, without the columns `without`; null if an outer join found no row."""
     row = func.to_jsonb(cast("Table", kind.__table__).table_valued())
     return sql_cast(functools.reduce(lambda left, column: left.op("-")(column), without, row), Text)
 
 
 def from_json(kind: type[_Row], text: str) -> _Row:
-    """An object of no session; a column that is not in the text is not set."""
+    """An object without a session; columns that are missing in the text are not set."""
     found: dict[str, Any] = json.loads(text)
     return kind(
         **{name: value if value is None else _reader(kind, name)(value) for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""Texts compared and searched alike on every database, whatever collation it was made with."""
+"""Comparison and search of texts that do not depend on the database's collation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-# With the C locale, lower() knows ASCII alone. These know all letters: of Postgres 17, of ICU, of the C library.
+# In the C locale, lower() knows only ASCII. These collations know all letters: Postgres 17's, ICU's, the C library's.
 _COLLATIONS = ("pg_c_utf8", "und-x-icu", "C.utf8", "C.UTF-8")
 _FOUND = """
 SELECT collname FROM pg_collation WHERE collname IN ({}) AND collnamespace = 'pg_catalog'::regnamespace
@@ -32,13 +32,13 @@ def _lower(element: _Folded, compiler: SQLCompiler, **options: Any) -> str:
 
 
 def contains(column: Any, part: str) -> ColumnElement[bool]:
-    """Whether the text has the part, whatever the case of either's letters."""
+    """Whether the text contains the part, ignoring case."""
     escaped = part.replace("/", "//").replace("%", "/%").replace("_", "/_")
     return _Folded(column).like(_Folded(literal(f"%{escaped}%", Text())), escape="/")
 
 
 def by_code_point(column: Any) -> Any:
-    """For an order: the column, or what compares its texts as every database can."""
+    """A sort key: the column; for texts, with the collation C, which every database has."""
     return column.collate("C") if isinstance(column.type, Text) else column
 
 

@@ -30,7 +30,7 @@ class UntrustedDatabaseError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The TLS settings for the server of a database URL."""
+    """The TLS settings of a database URL."""
 
     mode: str
     # A file, or "system".
@@ -62,7 +62,7 @@ class Tls:
         context = ssl.create_default_context()
         try:
             if self.authority != _SYSTEM:
-                # With an authority of one's own, the system's authorities are not trusted.
+                # Trust only the given authority, not the system's.
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 context.load_verify_locations(cafile=self.authority)
             if self.certificate is not None:
@@ -128,7 +128,7 @@ class _Loop:
 
 
 def _is_local(url: URL) -> bool:
-    """Whether no packet to any of its hosts leaves this computer."""
+    """Whether all of its hosts are this computer."""
     hosts = [url.host, *_words(url.query.get("host"))]
     named = [host for host in hosts if host]
     return all(_stays_here(host) for host in named or _words(os.environ.get("PGHOST")))

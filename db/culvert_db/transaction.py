@@ -1,7 +1,7 @@
 """Transactions that run compiled statements: in a mapper's session, or on the driver's own connection.
 
-For a statement, a session's work takes several times what the driver's and Postgres's does: calls that a person waits for
-use the driver's connection.
+A session takes several times as long for a statement as driver and Postgres, so calls that a person waits for use the
+driver's connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Driver(Protocol):
 
 
 class Statements(ABC):
-    """A transaction in which compiled statements run. Each method raises KeyError for a value that is not given."""
+    """A transaction that runs compiled statements. Each method raises KeyError for a missing value."""
 
     @abstractmethod
     async def run(self, statement: Statement, **values: object) -> None:
@@ -47,14 +47,14 @@ class Statements(ABC):
     async def commit(self) -> None: ...
 
     async def row(self, statement: Statement, **values: object) -> tuple[Any, ...] | None:
-        """The only one, if any."""
+        """The only row, if any."""
         found = await self.rows(statement, **values)
         assert len(found) <= 1
         return found[0] if found else None
 
 
 class InSession(Statements):
-    """In the transaction of a mapper's session."""
+    """Runs statements in the transaction of a mapper's session."""
 
     def __init__(self, session: AsyncSession) -> None:
         self.session = session
@@ -77,7 +77,7 @@ class InSession(Statements):
 
 
 class Direct(Statements):
-    """On the driver's connection. It ends without effect unless it is committed."""
+    """Runs statements on the driver's connection. The transaction is rolled back unless it is committed."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -93,14 +93,14 @@ class Direct(Statements):
         return await self.driver.fetch(statement.text, *statement.positions(values))
 
     async def commit(self) -> None:
-        # Postgres ends a transaction in which a statement has failed without an error.
+        # After a failed statement, Postgres answers COMMIT with ROLLBACK instead of an error.
         if await self.driver.execute("COMMIT") != "COMMIT":
             raise RuntimeError("a transaction that has failed cannot be committed")
 
 
 @asynccontextmanager
 async def direct(database: Database) -> AsyncGenerator[Direct]:
-    """Begun, on a connection of the database's pool. Raises asyncpg's errors, or the pool's when it has no connection."""
+    """Begin a transaction on a connection of the pool. Raises asyncpg's errors, or the pool's if none is free."""
     engine = cast("AsyncEngine", database.kw["bind"])
     pooled = await engine.raw_connection()
     driver = cast("Driver", pooled.driver_connection)
@@ -108,7 +108,7 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
         await driver.execute("BEGIN")
         yield Direct(driver)
     except InternalClientError:
-        # A server that ends says so first: until the connection is lost, too, nothing can be asked through it.
+        # A server that shuts down announces it before it closes the connection, which is unusable from then on.
         driver.terminate()
         raise
     finally:
@@ -122,5 +122,5 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
             if driver.is_closed():
                 pooled.invalidate()
             else:
-                # The pool closes a connection beyond its size, which takes a round trip.
+                # In a greenlet, because the pool may close a connection beyond its size, which takes a round trip.
                 await greenlet_spawn(pooled.close)

@@ -33,15 +33,15 @@ _DOUBT_BITS = 62
 
 
 def doubted() -> int:
-    """A tunnel's `policy_version` when what it was permitted on has changed.
+    """A `policy_version` that marks a tunnel for a new decision.
 
-    Another one each time: whoever is deciding at this moment, on what was there before, finds that it has changed again.
+    Each call returns another value, so that a decision in progress on old facts notices the new change.
     """
     return -1 - secrets.randbits(_DOUBT_BITS)
 
 
 class Address(Base):
-    """The inner address that a device has, and keeps, in a gateway's pool; with IPv6, one of each family."""
+    """A device's lasting inner address in a gateway's pool; with IPv6, one of each family."""
 
     __tablename__ = "addresses"
     __table_args__ = (UniqueConstraint("gateway_id", "address"), UniqueConstraint("gateway_id", "address6"))
@@ -61,9 +61,9 @@ class TunnelState(enum.StrEnum):
 
 
 class Tunnel(Base):
-    """An open tunnel; a closed one has no row. `generation` is the one that the gateway seals with.
+    """An open tunnel; a closed one has no row. `generation`: the one with which the gateway encrypts.
 
-    One that leaves has been replaced by another at another gateway, and stays until its SAs have drained.
+    A leaving tunnel has been replaced by one at another gateway, and stays until its SAs have drained.
     """
 
     __tablename__ = "tunnels"
@@ -92,21 +92,21 @@ class Tunnel(Base):
     gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="RESTRICT"), index=True)
     state: Mapped[TunnelState] = mapped_column(state_column(TunnelState), default=TunnelState.UP)
     generation: Mapped[int]
-    # The device's outer address and UDP port (0: ESP without UDP), as the controller saw and was told them at the opening;
-    # from then on as the gateway has authenticated them.
+    # The device's outer address and UDP port (0: ESP without UDP): first as in OpenTunnel, later as authenticated by the
+    # gateway.
     peer_address: Mapped[str] = mapped_column(INET)
     peer_port: Mapped[int]
-    # Bytes of the largest IP packet that passes between that address and the gateway, as the device has told last.
+    # The path MTU in bytes between that address and the gateway, by the device's last report.
     path_mtu: Mapped[int | None]
     # The gateway's slot for the tunnel's authenticated peer.
     endpoint: Mapped[int]
     opened_at: Mapped[CreatedAt]
-    # The gateway that it came from; its name, since it may be deleted.
+    # The name of the gateway that it moved from; a name, because the gateway may be deleted.
     moved_from: Mapped[str | None]
     # Until when, and under which PolicyVersion, it was last permitted. Negative: see `doubted`.
     permitted_until: Mapped[datetime.datetime]
     policy_version: Mapped[int] = mapped_column(BigInteger)
-    # The gateways of its resource were changed: it would be opened at another now, and its device is asked to do so.
+    # The resource's gateways have changed, so that the device is asked to open it at another one.
     led_away: Mapped[bool] = mapped_column(server_default=false())
 
     sas: Mapped[list[SecurityAssociation]] = relationship(
@@ -125,7 +125,7 @@ class Direction(enum.StrEnum):
 
 
 class SecurityAssociation(Base):
-    """A unidirectional SA as the gateway's tables name it; `slot` is per direction in the ESP engine."""
+    """A one-way SA with its numbers in the gateway's tables; `slot`: per direction in the ESP engine."""
 
     __tablename__ = "security_associations"
     __table_args__ = (
@@ -176,10 +176,10 @@ class SecurityAssociation(Base):
     spi: Mapped[int] = mapped_column(BigInteger)
     slot: Mapped[int]
     sa_id: Mapped[int] = mapped_column(BigInteger)
-    # The endpoint's learned peer applies to SAs with the same tag. 0: the peer stays where it is.
+    # The endpoint's learned peer applies to SAs with the same tag. 0: a fixed peer.
     tag: Mapped[int] = mapped_column(BigInteger)
-    # Between two gateways; a device's tunnel has one suite as long as it lives.
+    # Only for site tunnels; a device's tunnel has one suite for its whole life.
     suite: Mapped[str | None]
     made_at: Mapped[CreatedAt]
-    # Set when a newer generation has taken over: the SA goes at this time.
+    # Set when a newer generation is in use: the SA is deleted at this time.
     drain_until: Mapped[datetime.datetime | None]

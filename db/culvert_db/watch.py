@@ -1,4 +1,4 @@
-"""Events for devices, whichever controller holds their stream, and for devices that are offline."""
+"""Events for devices with streams at other controllers, and for offline devices."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class PushKind(enum.StrEnum):
 
 
 class Push(Base):
-    """Written in the transaction that it tells of. `id` is the version that each controller compares with what it knows;
-    `holder` is the controller that has told its own streams already.
+    """Written in the transaction of the event. `id`: compared by each controller with the last one that it has read;
+    `holder`: the writing controller, which has already told its own streams.
     """
 
     __tablename__ = "pushes"
 
     id: Mapped[Number]
-    # No foreign key: a device that was deleted has to hear of it.
+    # No foreign key: a push may be about the deletion of the device.
     device_id: Mapped[uuid.UUID] = mapped_column(index=True)
     holder: Mapped[str]
     kind: Mapped[PushKind] = mapped_column(state_column(PushKind))
