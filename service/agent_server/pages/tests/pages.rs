@@ -12,8 +12,10 @@ use culvert_pages::Pages;
 static PAGES: Pages = Pages::new();
 
 const SIZES: [usize; 2] = [8 << 10, 16 << 10];
+const PAGE: usize = 4096;
 const MANY: usize = 2000;
 
+/// Pages of the process that are in memory (proc_pid_statm(5)).
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm
@@ -24,17 +26,17 @@ fn resident() -> usize {
 }
 
 #[test]
-fn buffers_are_apart_and_what_nobody_touches_is_not_in_memory() {
+fn buffers_are_apart_and_untouched_pages_are_not_in_memory() {
     for size in SIZES {
         let before = resident();
         let mut buffers: Vec<Vec<u8>> = (0..MANY).map(|_| Vec::with_capacity(size)).collect();
         for (number, buffer) in buffers.iter_mut().enumerate() {
             buffer.extend_from_slice(&number.to_ne_bytes());
         }
-        assert!(resident() - before < MANY + MANY / 10);
+        assert!(resident().saturating_sub(before) < MANY + MANY / 10);
         let places: HashSet<_> = buffers.iter().map(|it| it.as_ptr() as usize).collect();
         assert_eq!(places.len(), MANY);
-        assert!(places.iter().all(|place| place % 4096 == 0));
+        assert!(places.iter().all(|place| place % PAGE == 0));
         for (number, buffer) in buffers.iter().enumerate() {
             assert_eq!(buffer[..], number.to_ne_bytes());
         }
@@ -45,7 +47,7 @@ fn buffers_are_apart_and_what_nobody_touches_is_not_in_memory() {
 }
 
 #[test]
-fn what_grows_and_shrinks_through_the_sizes_keeps_its_contents() {
+fn a_buffer_that_grows_and_shrinks_keeps_its_contents() {
     let mut grown: Vec<u8> = Vec::new();
     for byte in 0..=u16::MAX {
         grown.push(byte as u8);
@@ -58,7 +60,7 @@ fn what_grows_and_shrinks_through_the_sizes_keeps_its_contents() {
 }
 
 #[test]
-fn what_was_used_before_is_zeroed_where_that_is_asked_for() {
+fn memory_that_was_used_is_zeroed_on_request() {
     for size in SIZES {
         let used = vec![7u8; size];
         drop(used);
@@ -69,7 +71,7 @@ fn what_was_used_before_is_zeroed_where_that_is_asked_for() {
 }
 
 #[test]
-fn other_alignments_and_sizes_are_the_systems() {
+fn other_alignments_and_sizes_are_served() {
     for (size, align) in [(8 << 10, 8 << 10), ((8 << 10) - 1, 1), ((16 << 10) + 1, 64)] {
         let layout = Layout::from_size_align(size, align).unwrap();
         // SAFETY: what is allocated is given back with its layout.
@@ -83,7 +85,7 @@ fn other_alignments_and_sizes_are_the_systems() {
 }
 
 #[test]
-fn threads_share_them() {
+fn threads_use_the_pages_at_once() {
     let workers: Vec<_> = (0..4u8)
         .map(|mark| {
             thread::spawn(move || {

@@ -65,10 +65,26 @@ fn match_value(kind: MatchKind) -> BoxedStrategy<MatchValue> {
     }
 }
 
-type Rules = Vec<(Vec<MatchValue>, i32)>;
+fn is_prioritised(kinds: &[MatchKind]) -> bool {
+    kinds
+        .iter()
+        .any(|kind| !matches!(kind, MatchKind::Exact | MatchKind::Lpm))
+}
 
-fn tables() -> impl Strategy<Value = (Vec<MatchKind>, Rules, Vec<Vec<u128>>)> {
-    let with_policy = prop::collection::vec(
+/// The rank of an entry without a priority among those that match: the length of its prefix.
+fn prefix_len(key: &[MatchValue]) -> i32 {
+    key.iter()
+        .map(|value| match value {
+            MatchValue::Lpm { len, .. } => i32::from(*len),
+            _ => 0,
+        })
+        .sum()
+}
+
+type Entries = Vec<(Vec<MatchValue>, i32)>;
+
+fn tables() -> impl Strategy<Value = (Vec<MatchKind>, Entries, Vec<Vec<u128>>)> {
+    let any_kinds = prop::collection::vec(
         prop::sample::select(vec![
             MatchKind::Exact,
             MatchKind::Ternary,
@@ -83,48 +99,49 @@ fn tables() -> impl Strategy<Value = (Vec<MatchKind>, Rules, Vec<Vec<u128>>)> {
         Just(vec![MatchKind::Exact, MatchKind::Exact]),
         Just(vec![MatchKind::Lpm]),
         Just(vec![MatchKind::Exact, MatchKind::Lpm]),
-        with_policy,
+        any_kinds,
     ];
     kinds.prop_flat_map(|kinds| {
         let key: Vec<_> = kinds.iter().map(|kind| match_value(*kind)).collect();
-        let rules = prop::collection::vec((key, 1..6_i32), 0..40);
+        let entries = prop::collection::vec((key, 1..6_i32), 0..40);
         let keys = prop::collection::vec(
             prop::collection::vec(prop_oneof![0..8_u128, 0..1_u128 << WIDTH], kinds.len()),
             20,
         );
-        (Just(kinds), rules, keys)
+        (Just(kinds), entries, keys)
     })
 }
 
 proptest! {
     #[test]
-    fn the_index_finds_what_a_naive_table_finds((kinds, rules, keys) in tables(), keep in prop::collection::vec(any::<bool>(), 40)) {
+    fn the_index_finds_what_a_naive_table_finds((kinds, entries, keys) in tables(), keep in prop::collection::vec(any::<bool>(), 40)) {
         let name = |at: usize| format!("field{at}");
         let specs: Vec<_> =
             kinds.iter().enumerate().map(|(at, kind)| KeySpec { name: name(at), width: WIDTH, kind: *kind }).collect();
-        let prioritised = kinds.iter().any(|kind| !matches!(kind, MatchKind::Exact | MatchKind::Lpm));
+        let prioritised = is_prioritised(&kinds);
         if !prioritised && kinds.iter().filter(|kind| **kind == MatchKind::Lpm).count() > 1 {
             return Ok(());
         }
         let mut space = TupleSpace::default();
         let mut naive = Vec::new();
-        for (row, (key, priority)) in rules.into_iter().enumerate() {
+        for (row, (key, priority)) in entries.into_iter().enumerate() {
             let identity = identify(&specs, &key, if prioritised { priority } else { 0 }).unwrap();
             if space.find(&identity.pattern, identity.priority).is_none() {
                 space.insert(identity.pattern.clone(), identity.priority, row);
-                naive.push((row, key, identity));
+                let rank = if prioritised { priority } else { prefix_len(&key) };
+                naive.push((row, key, rank, identity));
             }
         }
-        naive.retain(|(row, _, identity)| {
+        naive.retain(|(row, _, _, identity)| {
             let removed = !keep[*row] && space.remove(&identity.pattern, identity.priority) == Some(*row);
             !removed
         });
         for key in keys {
             let packed: Vec<u8> = key.iter().flat_map(|value| bits(*value).bytes().to_vec()).collect();
             let found = space.lookup(&packed, &mut Vec::new());
-            let hits = || naive.iter().filter(|(_, values, _)| values.iter().zip(&key).all(|(value, key)| matches(value, *key)));
-            let best = hits().map(|(_, _, identity)| identity.priority).max();
-            let best_rows: Vec<_> = hits().filter(|(_, _, identity)| Some(identity.priority) == best).map(|(row, ..)| *row).collect();
+            let hits = || naive.iter().filter(|(_, values, ..)| values.iter().zip(&key).all(|(value, key)| matches(value, *key)));
+            let best = hits().map(|(_, _, rank, _)| *rank).max();
+            let best_rows: Vec<_> = hits().filter(|(_, _, rank, _)| Some(*rank) == best).map(|(row, ..)| *row).collect();
             match found {
                 Some(row) => prop_assert!(best_rows.contains(&row), "found {row}, best are {best_rows:?}"),
                 None => prop_assert!(best_rows.is_empty()),

@@ -121,7 +121,7 @@ async fn answer(plane: &DataPlane, mut stream: UnixStream) -> io::Result<()> {
         return write.write_all(b"another trace is under way\n").await;
     };
     info!("a trace begins");
-    let tell = async {
+    let print = async {
         write.write_all(format!("{TAKEN}\n").as_bytes()).await?;
         let mut number = 0;
         while let Some(packet) = explained.recv().await {
@@ -133,13 +133,13 @@ async fn answer(plane: &DataPlane, mut stream: UnixStream) -> io::Result<()> {
         Ok(())
     };
     let mut rest = Vec::new();
-    let told = tokio::select! {
-        told = tell => told,
-        // The client is gone, and with it the wish.
+    let result = tokio::select! {
+        result = print => result,
+        // The client has closed the connection.
         _ = read.read_to_end(&mut rest) => Ok(()),
     };
     plane.tap.shut(ticket);
-    told
+    result
 }
 
 /// The request line of a client. Tests are sent as they are written on the command line.
