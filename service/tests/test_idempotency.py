@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
 import pytest
 from culvert_db import IdempotencyKey
 from culvert_service.http.idempotency import Idempotency
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, select, text, update
 
 from .conftest import World, until
 from .test_secrets import dump
@@ -118,16 +120,30 @@ async def test_a_refusal_is_no_change(world: World) -> None:
         assert refusal(answer) == (403, "NOT_PERMITTED")
 
 
-async def test_a_request_that_was_taken_over_changes_nothing(world: World) -> None:
+@contextlib.asynccontextmanager
+async def delayed(world: World) -> AsyncGenerator[asyncio.Task[httpx.Response]]:
+    """A request that has its claim, and whose insert waits for the end of another transaction."""
     async with world.database() as session:
-        # This open transaction delays the request's insert.
         await session.execute(text("INSERT INTO users (name, email) VALUES ('bob', 'x')"))
         slow = asyncio.create_task(post(world, "/users", BOB, "k"))
         async with world.database() as other:
             waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
             await until(lambda: other.scalar(waits), bool)
-        async with world.database.begin() as other:
-            await other.execute(delete(IdempotencyKey))
+        yield slow
         await session.rollback()
+
+
+async def test_a_request_that_was_taken_over_changes_nothing(world: World) -> None:
+    async with delayed(world) as slow, world.database.begin() as session:
+        await session.execute(delete(IdempotencyKey))
     assert refusal(await slow) == (409, "IDEMPOTENCY_KEY_BUSY")
     assert [user["name"] for user in await world.rest("GET", "/users")] == ["alice"]
+
+
+async def test_a_request_that_was_taken_over_leaves_the_newer_claim_alone(world: World) -> None:
+    newer = IdempotencyKey.claimed_at + datetime.timedelta(seconds=1)
+    async with delayed(world) as slow, world.database.begin() as session:
+        await session.execute(update(IdempotencyKey).values(claimed_at=newer))
+    assert refusal(await slow) == (409, "IDEMPOTENCY_KEY_BUSY")
+    async with world.database() as session:
+        assert (await session.scalars(select(IdempotencyKey.status))).all() == [None]

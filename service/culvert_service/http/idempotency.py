@@ -98,13 +98,13 @@ class Idempotency:
         try:
             answer = await _run(self._app, request.scope, body)
         except BaseException:
-            await self._release(caller, key)
+            await self._release(claim)
             raise
         faulty = answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
         if faulty or answer.status_code in _NOT_KEPT or getattr(request.state, "given_once", False):
-            await self._release(caller, key)
+            await self._release(claim)
         else:
-            await self._keep(caller, key, answer)
+            await self._keep(claim, answer)
         return answer
 
     async def _claim(self, caller: str, key: str, fingerprint: bytes) -> Response | _Claim:
@@ -124,17 +124,22 @@ class Idempotency:
         headers = {"Idempotency-Replayed": "true"}
         return Response(content, row.status, headers, row.media_type)
 
-    async def _keep(self, caller: str, key: str, answer: Response) -> None:
-        sealed = self._master_key.seal(bytes(answer.body), _context(caller, key))
+    async def _keep(self, claim: _Claim, answer: Response) -> None:
         async with self._database.begin() as session:
             await repository.keep_answer(
-                session, caller, key, answer.status_code, answer.headers.get("content-type"), sealed
+                session,
+                claim.caller,
+                claim.key,
+                claim.at,
+                status=answer.status_code,
+                media_type=answer.headers.get("content-type"),
+                ciphertext=self._master_key.seal(bytes(answer.body), _context(claim.caller, claim.key)),
             )
 
-    async def _release(self, caller: str, key: str) -> None:
+    async def _release(self, claim: _Claim) -> None:
         """Delete the claim, unless the request has changed something."""
         async with self._database.begin() as session:
-            await repository.release(session, caller, key)
+            await repository.release(session, claim.caller, claim.key, claim.at)
 
 
 async def _run(app: ASGIApp, scope: Scope, body: bytes) -> Response:

@@ -47,21 +47,34 @@ async def delete_ended(
 
 async def mark_effect(session: AsyncSession, caller: str, key: str, at: datetime.datetime) -> bool:
     """Mark that the claim of this time has changed something. False when there is no such claim any more."""
-    mine = (*_is(caller, key), IdempotencyKey.claimed_at == at)
-    marked = update(IdempotencyKey).where(*mine).values(effect=True).returning(IdempotencyKey.key)
+    claim = _is_claim(caller, key, at)
+    marked = update(IdempotencyKey).where(*claim).values(effect=True).returning(IdempotencyKey.key)
     return await session.scalar(marked) is not None
 
 
 async def keep_answer(
-    session: AsyncSession, caller: str, key: str, status: int, media_type: str | None, ciphertext: bytes
+    session: AsyncSession,
+    caller: str,
+    key: str,
+    at: datetime.datetime,
+    *,
+    status: int,
+    media_type: str | None,
+    ciphertext: bytes,
 ) -> None:
+    """Keep the answer with the claim of this time, unless another request has taken the key over."""
     answer = {"status": status, "media_type": media_type, "body_ciphertext": ciphertext}
-    await session.execute(update(IdempotencyKey).where(*_is(caller, key)).values(answer))
+    await session.execute(update(IdempotencyKey).where(*_is_claim(caller, key, at)).values(answer))
 
 
-async def release(session: AsyncSession, caller: str, key: str) -> None:
-    """Unless something has been changed."""
-    await session.execute(delete(IdempotencyKey).where(*_is(caller, key), ~IdempotencyKey.effect))
+async def release(session: AsyncSession, caller: str, key: str, at: datetime.datetime) -> None:
+    """Delete the claim of this time, unless it has changed something."""
+    claim = _is_claim(caller, key, at)
+    await session.execute(delete(IdempotencyKey).where(*claim, ~IdempotencyKey.effect))
+
+
+def _is_claim(caller: str, key: str, at: datetime.datetime) -> tuple[ColumnElement[bool], ...]:
+    return *_is(caller, key), IdempotencyKey.claimed_at == at
 
 
 def _is(caller: str, key: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
