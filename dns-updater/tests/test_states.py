@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from ipaddress import ip_address
 from pathlib import Path
@@ -39,8 +40,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WIKI = "wiki.corp.example"
 MARK = ['"ipsec-tunneling:yes"']
-
-
 EMPTY_ZONE = "$TTL 300\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns.corp.example.\n"
 CHILD = 'zone "dev.corp.example" { type primary; file "child.zone"; };'
 
@@ -54,7 +53,7 @@ def running(server: NameServer) -> Generator[NameServer]:
         server.stop()
 
 
-async def told(world: World, name: str, rtype: str = "A") -> tuple[DnsState, str | None, str]:
+async def state_of(world: World, name: str, rtype: str = "A") -> tuple[DnsState, str | None, str]:
     row = (await world.records())[name, rtype]
     return row.state, row.reason, f"{row.message} {row.remedy}"
 
@@ -72,13 +71,13 @@ async def test_names_below_a_cut_are_occluded_and_nothing_is_written_there(
     await world.put(dict.fromkeys([*below, WIKI], "10.20.0.10"))
     async with world.updater(any_server) as updater:
         assert await updater.run_once() is Outcome.INCOMPLETE
-        assert (await told(world, WIKI))[0] is DnsState.LIVE
+        assert (await state_of(world, WIKI))[0] is DnsState.LIVE
         for name in below:
-            state, reason, words = await told(world, name)
+            state, reason, words = await state_of(world, name)
             assert (state, reason) == (DnsState.OCCLUDED, "DNS_NAME_OCCLUDED")
             assert "Delete" not in words
-        assert "dev.corp.example is delegated" in (await told(world, "api.dev.corp.example"))[2]
-        assert "old.corp.example is redirected (DNAME)" in (await told(world, "x.old.corp.example"))[2]
+        assert "dev.corp.example is delegated" in (await state_of(world, "api.dev.corp.example"))[2]
+        assert "old.corp.example is redirected (DNAME)" in (await state_of(world, "x.old.corp.example"))[2]
         assert (await world.status()).state is DnsState.OCCLUDED
         await world.delete(below)
         assert await updater.run_once() is Outcome.LIVE
@@ -93,7 +92,7 @@ async def test_a_name_is_occluded_as_soon_as_a_delegation_is_above_it(
         assert await updater.run_once() is Outcome.LIVE
         any_server.edit(("dev.corp.example", "NS", "ns.corp.example."))
         assert await updater.run_once() is Outcome.INCOMPLETE
-        assert (await told(world, "api.dev.corp.example"))[0] is DnsState.OCCLUDED
+        assert (await state_of(world, "api.dev.corp.example"))[0] is DnsState.OCCLUDED
 
 
 async def test_a_child_zone_on_the_same_server_occludes_without_a_delegation(
@@ -107,10 +106,10 @@ async def test_a_child_zone_on_the_same_server_occludes_without_a_delegation(
         await world.put({"api.dev.corp.example": "10.20.0.10", WIKI: "10.20.0.11"})
         async with world.updater(bind) as updater:
             assert await updater.run_once() is Outcome.INCOMPLETE
-            state, reason, words = await told(world, "api.dev.corp.example")
+            state, reason, words = await state_of(world, "api.dev.corp.example")
             assert (state, reason) == (DnsState.OCCLUDED, "DNS_NAME_OCCLUDED")
             assert "dev.corp.example is a zone of its own on the same server" in words
-            assert (await told(world, WIKI))[0] is DnsState.LIVE
+            assert (await state_of(world, WIKI))[0] is DnsState.LIVE
 
 
 async def test_while_another_name_is_written_an_occluded_one_stays_occluded(tmp_path: Path) -> None:
@@ -145,7 +144,7 @@ async def test_a_rewritten_answer_is_reported_with_its_values(world: World, tmp_
         await world.put({WIKI: "10.20.0.10"})
         async with world.updater(bind) as updater:
             assert await updater.run_once() is Outcome.FAILED
-            state, reason, words = await told(world, WIKI)
+            state, reason, words = await state_of(world, WIKI)
             assert (state, reason) == (DnsState.PENDING, "DNS_NAME_NOT_SERVED")
             assert "it answers A 192.0.2.99" in words
 
@@ -171,7 +170,7 @@ async def test_the_zones_apex_is_a_name_like_others(world: World, any_server: Na
         any_server.edit((ZONE, "A", "192.0.2.80"))
         await world.put({ZONE: "10.20.0.10"})
         assert await updater.run_once() is Outcome.INCOMPLETE
-        state, reason, words = await told(world, ZONE)
+        state, reason, words = await state_of(world, ZONE)
         assert (state, reason) == (DnsState.FOREIGN, "DNS_RECORD_FOREIGN")
         # Advice that would take the zone away must not be given.
         assert "does not own: A." in words
@@ -187,8 +186,8 @@ async def test_beside_a_dname_the_apex_is_served_and_names_below_are_not(
         await world.put({ZONE: "10.20.0.10", WIKI: "10.20.0.11"})
         async with world.updater(server) as updater:
             assert await updater.run_once() is Outcome.INCOMPLETE
-        assert (await told(world, ZONE))[0] is DnsState.LIVE
-        assert (await told(world, WIKI))[:2] == (DnsState.OCCLUDED, "DNS_NAME_OCCLUDED")
+        assert (await state_of(world, ZONE))[0] is DnsState.LIVE
+        assert (await state_of(world, WIKI))[:2] == (DnsState.OCCLUDED, "DNS_NAME_OCCLUDED")
 
 
 async def test_a_refused_name_waits_and_others_do_not(
@@ -201,16 +200,16 @@ async def test_a_refused_name_waits_and_others_do_not(
     async with world.running(bind):
         await until(lambda: bind.lookup(WIKI, "A") == ["10.20.0.10"])
         async with asyncio.timeout(60):
-            while (await told(world, "a_b.corp.example"))[0] is not DnsState.REFUSED:  # noqa: ASYNC110
+            while (await state_of(world, "a_b.corp.example"))[0] is not DnsState.REFUSED:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await world.put({"git.corp.example": "10.20.0.11", WIKI: "10.20.0.12"})
         await until(lambda: bind.lookup("git.corp.example", "A") == ["10.20.0.11"])
         assert bind.lookup(WIKI, "A") == ["10.20.0.12"]
-    _, reason, words = await told(world, "a_b.corp.example")
+    _, reason, words = await state_of(world, "a_b.corp.example")
     assert reason == "DNS_NAME_REFUSED"
     assert "a host's name has no “_”" in words
     assert "Check the TSIG key" not in words
-    assert (await told(world, "git.corp.example"))[0] is DnsState.LIVE
+    assert (await state_of(world, "git.corp.example"))[0] is DnsState.LIVE
 
 
 async def test_a_sound_name_after_many_refused_ones_is_published(world: World, bind: Bind) -> None:
@@ -221,7 +220,7 @@ async def test_a_sound_name_after_many_refused_ones_is_published(world: World, b
         await until(lambda: bind.lookup(WIKI, "A") == ["10.20.0.10"])
 
 
-async def of_zone(world: World) -> tuple[DnsState, str | None]:
+async def state_of_zone(world: World) -> tuple[DnsState, str | None]:
     """The console's state of the zone as a whole."""
     status = await world.status()
     return status.state, status.reason
@@ -241,11 +240,11 @@ async def test_a_key_needs_only_the_types_in_use_and_its_limits_are_shown(
         async with world.updater(server) as updater:
             assert await updater.run_once() is Outcome.LIVE
             assert f"the key {KEY_NAME} may not write AAAA:" in caplog.text
-            assert await of_zone(world) == (DnsState.LIVE, "DNS_KEY_LIMITED")
+            assert await state_of_zone(world) == (DnsState.LIVE, "DNS_KEY_LIMITED")
         # With nothing to write, either.
         async with world.updater(server) as updater:
             assert await updater.run_once() is Outcome.LIVE
-            assert await of_zone(world) == (DnsState.LIVE, "DNS_KEY_LIMITED")
+            assert await state_of_zone(world) == (DnsState.LIVE, "DNS_KEY_LIMITED")
             await world.put({WIKI: "10.20.0.11"})
             assert await updater.run_once() is Outcome.LIVE
             assert server.lookup(WIKI, "A") == ["10.20.0.11"]
@@ -271,11 +270,11 @@ async def test_a_type_that_the_key_may_not_write_does_not_block_others(
         async with world.updater(server) as updater:
             for _ in range(2):
                 assert await updater.run_once() is Outcome.FAILED
-                state, reason, words = await told(world, WIKI, "AAAA")
+                state, reason, words = await state_of(world, WIKI, "AAAA")
                 assert (state, reason) == (DnsState.REFUSED, why)
                 assert "AAAA" in words
                 assert (server.lookup(WIKI, "A"), server.lookup(WIKI, "TXT")) == (["10.20.0.10"], MARK)
-                assert (await told(world, "git.corp.example"))[0] is DnsState.LIVE
+                assert (await state_of(world, "git.corp.example"))[0] is DnsState.LIVE
 
 
 async def test_a_key_for_some_names_publishes_these(world: World, tmp_path: Path) -> None:
@@ -286,8 +285,8 @@ async def test_a_key_for_some_names_publishes_these(world: World, tmp_path: Path
         await world.put({WIKI: "10.20.0.10", "api.dev.corp.example": "10.20.0.11"})
         async with world.updater(bind) as updater:
             assert await updater.run_once() is Outcome.FAILED
-        assert (await told(world, "api.dev.corp.example"))[0] is DnsState.LIVE
-        assert (await told(world, WIKI))[:2] == (DnsState.REFUSED, "DNS_UPDATE_REFUSED")
+        assert (await state_of(world, "api.dev.corp.example"))[0] is DnsState.LIVE
+        assert (await state_of(world, WIKI))[:2] == (DnsState.REFUSED, "DNS_UPDATE_REFUSED")
 
 
 async def test_more_records_than_a_server_takes_are_not_blamed_on_the_key(world: World, bind: Bind) -> None:
@@ -296,13 +295,13 @@ async def test_more_records_than_a_server_takes_are_not_blamed_on_the_key(world:
     await world.put({WIKI: " ".join(f"10.20.0.{i}" for i in range(1, 151)), "git.corp.example": "10.20.0.11"})
     async with world.updater(bind) as updater:
         assert await updater.run_once() is Outcome.FAILED
-    state, reason, words = await told(world, WIKI)
+    state, reason, words = await state_of(world, WIKI)
     assert (state, reason) == (DnsState.REFUSED, "DNS_UPDATE_FAILED")
     assert "TSIG key" not in words
-    assert (await told(world, "git.corp.example"))[0] is DnsState.LIVE
+    assert (await state_of(world, "git.corp.example"))[0] is DnsState.LIVE
 
 
-async def test_a_refused_transfer_is_told_as_one(world: World, tmp_path: Path) -> None:
+async def test_a_refused_transfer_is_reported_as_one(world: World, tmp_path: Path) -> None:
     """external-dns issue 2980."""
     bind = BindWith(tmp_path / "named")
     conf = bind.directory / "named.conf"
@@ -314,12 +313,12 @@ async def test_a_refused_transfer_is_told_as_one(world: World, tmp_path: Path) -
         await world.put({WIKI: "10.20.0.10"})
         async with world.updater(bind) as updater:
             assert await updater.run_once() is Outcome.FAILED
-    state, reason, words = await told(world, WIKI)
+    state, reason, words = await state_of(world, WIKI)
     assert (state, reason) == (DnsState.REFUSED, "DNS_TRANSFER_REFUSED")
     assert "which keys may transfer the zone" in words
 
 
-async def test_an_update_that_is_accepted_and_not_carried_out_is_told(
+async def test_an_update_that_is_accepted_and_ignored_is_reported(
     world: World, bind: Bind, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The secondary forwards it, and does not hear from its primary."""
@@ -331,7 +330,7 @@ async def test_an_update_that_is_accepted_and_not_carried_out_is_told(
         async with world.updater(secondary) as updater:
             assert await updater.run_once() is Outcome.FAILED
         assert bind.lookup(WIKI, "A") == ["10.20.0.10"]
-        state, reason, words = await told(world, WIKI)
+        state, reason, words = await state_of(world, WIKI)
         assert (state, reason) == (DnsState.REFUSED, "DNS_UPDATE_IGNORED")
         assert "enter its primary" in words
         assert "names written" not in caplog.text
@@ -363,7 +362,7 @@ async def test_a_zone_that_is_signed_a_moment_later_is_live_in_one_pass(world: W
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
-async def test_the_first_of_a_servers_addresses_is_dead(
+async def test_a_servers_second_address_is_used_when_the_first_is_dead(
     world: World, bind: Bind, monkeypatch: pytest.MonkeyPatch, is_silent: bool
 ) -> None:
     """external-dns issue 6733. It refuses the connection, or takes it and says nothing."""
@@ -388,7 +387,7 @@ async def test_the_first_of_a_servers_addresses_is_dead(
     bind.stop()
     async with world.updater(bind) as updater:
         assert await updater.run_once() is Outcome.FAILED
-    assert "127.0.0.2: it refuses the connection; 127.0.0.1: it refuses" in (await told(world, WIKI))[2]
+    assert "127.0.0.2: it refuses the connection; 127.0.0.1: it refuses" in (await state_of(world, WIKI))[2]
 
 
 async def test_an_unreachable_servers_cause_is_reported(world: World, bind: Bind) -> None:
@@ -396,7 +395,7 @@ async def test_an_unreachable_servers_cause_is_reported(world: World, bind: Bind
     await world.put({WIKI: "10.20.0.10"})
     async with world.updater(bind) as updater:
         assert await updater.run_once() is Outcome.FAILED
-    state, reason, words = await told(world, WIKI)
+    state, reason, words = await state_of(world, WIKI)
     assert (state, reason) == (DnsState.UNREACHABLE, "DNS_UPDATE_UNREACHABLE")
     assert "its name has no address" in words
 
@@ -421,8 +420,8 @@ async def slow_line(server: NameServer, pause: float) -> AsyncGenerator[int]:
         yield listener.sockets[0].getsockname()[1]
 
 
-async def test_a_large_zone_takes_as_long_as_it_takes(world: World, tmp_path: Path) -> None:
-    """Each message comes in time, and all of them after more than six times that (dnspython issue 705)."""
+async def test_a_large_zones_transfer_may_take_longer_than_one_message(world: World, tmp_path: Path) -> None:
+    """The limit of time is each message's, not the whole transfer's (dnspython issue 705)."""
     bind = Bind(tmp_path / "named")
     with (bind.directory / f"{ZONE}.zone").open("a") as zone:
         zone.writelines(f"host-{i} A 10.1.{i >> 8}.{i & 255}\n" for i in range(20_000))
@@ -430,5 +429,8 @@ async def test_a_large_zone_takes_as_long_as_it_takes(world: World, tmp_path: Pa
         async with slow_line(bind, 0.5) as port:
             await world.publish_to(bind, port=port)
             await world.put({WIKI: "10.20.0.10"})
-            async with world.updater(bind, patience=1.5) as updater:
+            patience = 1.5
+            began = time.monotonic()
+            async with world.updater(bind, patience=patience) as updater:
                 assert await updater.run_once() is Outcome.LIVE
+            assert time.monotonic() - began > 6 * patience
