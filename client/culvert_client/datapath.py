@@ -17,16 +17,16 @@ class Datapath(Protocol):
         """Empty while no datapath is open."""
         ...
 
-    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
-        """Call `told` on the loop, once for each SA that reaches a soft limit."""
+    def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None:
+        """Call `notify` on the loop, once for each SA that reaches a soft limit."""
         ...
 
-    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
-        """Call `told` on the loop for packets that no tunnel carries, but not for each of many packets to one address."""
+    def on_trapped(self, notify: Callable[[PacketTrapped], None]) -> None:
+        """Call `notify` on the loop for packets that no tunnel carries, but not for each of many to one address."""
         ...
 
-    def on_lost(self, told: Callable[[CulvertError], None]) -> None:
-        """Call `told` on the loop when the tunnels are lost. Prefixes stay blocked; `apply` opens the datapath again."""
+    def on_lost(self, notify: Callable[[CulvertError], None]) -> None:
+        """Call `notify` on the loop when the tunnels are lost. Prefixes stay blocked; `apply` opens the datapath again."""
         ...
 
     async def apply(self, desired: Desired) -> None:
@@ -37,7 +37,9 @@ class Datapath(Protocol):
         """Restore parts of the state that other programs have removed."""
         ...
 
-    async def measure(self) -> Measured: ...
+    async def measure(self) -> Measured:
+        """The packets and drops of each tunnel."""
+        ...
 
     async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
         """Send a probe to the given target through each tunnel."""

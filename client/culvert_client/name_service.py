@@ -25,7 +25,7 @@ TRY_AGAIN = 5.0
 
 
 class NameService:
-    """`changed` is called when `warnings` have changed."""
+    """`changed` is called when `warnings` may have changed."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class NameService:
         try:
             await self._listen()
         except CulvertError as error:
-            self._fails(error)
+            self._report(error)
 
     async def start(self) -> None:
         if not await self._try():
@@ -82,10 +82,10 @@ class NameService:
             if self._system_dns is not None:
                 await self._system_dns.start(self._zones, self._use, self._changed)
         except CulvertError as error:
-            self._fails(error)
+            self._report(error)
             return False
         except OSError as error:
-            self._fails(CulvertError(Reason.DNS_SETTINGS_FAILED, why=why(error)))
+            self._report(CulvertError(Reason.DNS_SETTINGS_FAILED, why=why(error)))
             return False
         if self._fault is not None:
             self._fault = None
@@ -106,17 +106,17 @@ class NameService:
                 raise CulvertError(
                     Reason.DNS_WATCH_FAILED, why=Phrase(error.strerror or str(error))
                 ) from error
-            told = Phrase(error.strerror or str(error))
+            cause = Phrase(error.strerror or str(error))
             if error.errno == errno.EADDRINUSE:
                 holder = await asyncio.to_thread(self._ports.holder_of, endpoint.port) or Phrase(
                     "another program"
                 )
-                told = Phrase("{what} has it", what=holder)
+                cause = Phrase("{what} has it", what=holder)
             raise CulvertError(
-                Reason.DNS_PORT_UNUSABLE, port=endpoint.port, host=endpoint.host, why=told
+                Reason.DNS_PORT_UNUSABLE, port=endpoint.port, host=endpoint.host, why=cause
             ) from error
 
-    def _fails(self, error: CulvertError) -> None:
+    def _report(self, error: CulvertError) -> None:
         # Log a repeated error only once.
         if str(self._fault) != str(error):
             log.error("%s", error)

@@ -41,14 +41,14 @@ class Reopening:
         """Empty while no datapath is open."""
         return self._inner.name if self._inner is not None else ""
 
-    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
-        self._hook(lambda inner: inner.on_soft_limit(told))
+    def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None:
+        self._hook(lambda inner: inner.on_soft_limit(notify))
 
-    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
-        self._hook(lambda inner: inner.on_trapped(told))
+    def on_trapped(self, notify: Callable[[PacketTrapped], None]) -> None:
+        self._hook(lambda inner: inner.on_trapped(notify))
 
-    def on_lost(self, told: Callable[[CulvertError], None]) -> None:
-        self._lost = told
+    def on_lost(self, notify: Callable[[CulvertError], None]) -> None:
+        self._lost = notify
 
     def _hook(self, hook: Callable[[OpenDatapath], None]) -> None:
         self._hooks.append(hook)

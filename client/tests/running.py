@@ -35,14 +35,14 @@ class RememberingDatapath:
     refuses: Callable[[Desired], bool] = lambda _: False
     _last: Desired | None = None
 
-    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
-        self.worn = told
+    def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None:
+        self.worn = notify
 
-    def on_lost(self, told: Callable[[CulvertError], None]) -> None:
-        self.lost = told
+    def on_lost(self, notify: Callable[[CulvertError], None]) -> None:
+        self.lost = notify
 
-    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
-        self.trapped = told
+    def on_trapped(self, notify: Callable[[PacketTrapped], None]) -> None:
+        self.trapped = notify
 
     async def apply(self, desired: Desired) -> None:
         if self.error is not None:

@@ -259,7 +259,7 @@ def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: 
 def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Next:
     it = state.carried
     state = replace(state, carried=it.counted(event.usage, now))
-    if state.carried.spent():
+    if state.carried.has_reached_hard_limit():
         return _ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     return state, []
 
@@ -325,7 +325,7 @@ def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) 
     return Draining(state.carried, state.old, now + state.carried.pair.drain), []
 
 
-def _close_is_meant(state: Closing, event: CloseRequested, _now: float, _calls: Calls) -> Next:
+def _close_without_reopening(state: Closing, event: CloseRequested, _now: float, _calls: Calls) -> Next:
     return replace(state, waiting=frozenset()), _refuse(state.waiting, CulvertError(event.reason))
 
 
@@ -497,7 +497,7 @@ TABLE = (
 
     Transition((Installing, *IN_USE), (CloseRequested,), _close_keyed, (Closing,)),
     Transition((Installing, *IN_USE), (ClosedByController,), _lost, (Closed,)),
-    Transition((Closing,), (CloseRequested,), _close_is_meant),
+    Transition((Closing,), (CloseRequested,), _close_without_reopening),
     Transition((Closing,), (CloseDone,), _close_done, (Opening, Closed)),
     Transition((Closing,), (Failed,), _close_failed, (Opening, Closed)),
     Transition((Closing,), (ClosedByController,), _lost, (Opening, Closed)),

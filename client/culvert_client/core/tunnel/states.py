@@ -68,7 +68,7 @@ class Carried:
     def hard_at(self) -> float | None:
         return self._earlier(lambda sa: sa.hard.seconds)
 
-    def spent(self) -> bool:
+    def has_reached_hard_limit(self) -> bool:
         """Whether the pair has reached a hard limit of packets or bytes, so that the datapath drops further packets."""
         used = self.usage - self.base
         inbound, outbound = self.pair.inbound.hard, self.pair.outbound.hard

@@ -129,14 +129,14 @@ class _Backend(Generic[Inner]):
         self._carried: frozenset[tuple[str | None, str | None, tuple[str, ...]]] = frozenset()
         self._removal_told = -REMOVAL_TOLD_EVERY
 
-    def on_soft_limit(self, told: Callable[[SoftLimitReached], None]) -> None:
+    def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None:
         def take() -> None:
             for limit in self._inner.take_soft_limits():
-                told(SoftLimitReached(TunnelId(limit.tunnel_id), limit.spi))
+                notify(SoftLimitReached(TunnelId(limit.tunnel_id), limit.spi))
 
         asyncio.get_running_loop().add_reader(self._inner.fileno(), take)
 
-    def on_trapped(self, told: Callable[[PacketTrapped], None]) -> None:
+    def on_trapped(self, notify: Callable[[PacketTrapped], None]) -> None:
         loop, trap = asyncio.get_running_loop(), self._inner.trap
 
         def take() -> None:
@@ -144,7 +144,7 @@ class _Backend(Generic[Inner]):
             self._listens = loop.call_later(TRAPPED_EVERY, loop.add_reader, trap, take)
             self._take_trapped()
 
-        self._tell_trapped = told
+        self._tell_trapped = notify
         loop.add_reader(trap, take)
 
     def _take_trapped(self) -> None:
@@ -152,9 +152,9 @@ class _Backend(Generic[Inner]):
             for address in self._inner.trap.take():
                 self._tell_trapped(PacketTrapped(address))
 
-    def on_gone(self, told: Callable[[], Coroutine[object, object, None]]) -> None:
+    def on_gone(self, notify: Callable[[], Coroutine[object, object, None]]) -> None:
         loop, removals = asyncio.get_running_loop(), self._inner.removals
-        self._tell_gone = lambda: asyncio.run_coroutine_threadsafe(told(), loop)
+        self._tell_gone = lambda: asyncio.run_coroutine_threadsafe(notify(), loop)
 
         def take() -> None:
             if removals.take() and not self._repair_waits:
