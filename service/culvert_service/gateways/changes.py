@@ -19,7 +19,7 @@ from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
-from culvert_service.gateways.service import described, exists, told
+from culvert_service.gateways.service import already_exists, audit_details, columns
 from culvert_service.gateways.serving import check_serves
 from culvert_service.identity.tunnels import LockedTunnels
 from culvert_service.rest.version import MayMatch
@@ -54,7 +54,7 @@ class Changes:
         if asked.name != name:
             why = "a gateway keeps its name, which its certificate and its keys are made for"
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
-        fields = described(asked)
+        fields = columns(asked)
         try:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
@@ -67,10 +67,10 @@ class Changes:
                 await session.flush()
                 closed = await tunnels.close_unfit()
                 await self._check_fit(session, gateway)
-                transaction.audit(Line("gateway.replace", f"gateway/{name}", told(asked)))
+                transaction.audit(Line("gateway.replace", f"gateway/{name}", audit_details(asked)))
                 await repository.notify_controllers(session)
         except IntegrityError as error:
-            raise exists(asked, error) from None
+            raise already_exists(asked, error) from None
         await closed.finish()
         await self._ownership.look()
 

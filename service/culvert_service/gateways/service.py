@@ -87,15 +87,15 @@ class Gateways:
         async with self._database() as session:
             _check_name(asked.name, await repository.controller_names(session))
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
-        gateway = Gateway(name=asked.name, kek_ciphertext=kek, **described(asked))
+        gateway = Gateway(name=asked.name, kek_ciphertext=kek, **columns(asked))
         try:
             async with begin(self._database, by) as transaction:
                 transaction.session.add(gateway)
                 await transaction.session.flush()
                 await transaction.session.refresh(gateway)
-                transaction.audit(Line("gateway.create", f"gateway/{asked.name}", told(asked)))
+                transaction.audit(Line("gateway.create", f"gateway/{asked.name}", audit_details(asked)))
         except IntegrityError as error:
-            raise exists(asked, error) from None
+            raise already_exists(asked, error) from None
         await self._ownership.look()
         made, _ = await self.get(asked.name)
         return made
@@ -218,7 +218,7 @@ class Gateways:
         )
 
 
-def described(asked: GatewayIn) -> dict[str, Any]:
+def columns(asked: GatewayIn) -> dict[str, Any]:
     """The columns that an administrator may change."""
     return {
         "kind": asked.kind.value,
@@ -235,7 +235,7 @@ def described(asked: GatewayIn) -> dict[str, Any]:
     }
 
 
-def exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
+def already_exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
     unique = {
         "uq_gateways_name": ("/name", f"The gateway {asked.name}"),
         "uq_gateways_address": ("/address", f"A gateway at {asked.address}"),
@@ -248,10 +248,10 @@ def exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
     return taken(error, unique, f"The gateway {asked.name}")
 
 
-def told(asked: GatewayIn) -> dict[str, Detail]:
+def audit_details(asked: GatewayIn) -> dict[str, Detail]:
     """The details for the audit log."""
-    told = {"kind", "address", "address6", "p4runtime", "pool", "pool6", "suite"}
-    return asked.model_dump(mode="json", include=told, exclude_none=True)
+    fields = {"kind", "address", "address6", "p4runtime", "pool", "pool6", "suite"}
+    return asked.model_dump(mode="json", include=fields, exclude_none=True)
 
 
 def _check_name(name: str, reserved: Collection[str]) -> None:
