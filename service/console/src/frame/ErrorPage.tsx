@@ -1,9 +1,9 @@
 import { Button, Stack, Text, Title } from "@mantine/core";
 import { useRouter } from "@tanstack/react-router";
 
-import { ProblemNote } from "../shared/ProblemNote";
 import { ProblemError } from "../api/problem";
 import { ButtonLink } from "../shared/links";
+import { ProblemNote } from "../shared/ProblemNote";
 
 export function ErrorPage({ error }: { error: unknown }) {
   const router = useRouter();

@@ -1,11 +1,11 @@
 import { Accordion, Badge, Box, Button, Group, SegmentedControl, Table, Text } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 
 import { api, body } from "../api/client";
-import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
+import { ProblemNote } from "../shared/ProblemNote";
 import { counted } from "../shared/words";
 import { byTable, driftIn, words, type Entry } from "./entries";
 
@@ -17,9 +17,7 @@ const COLOURS: Record<Entry["standing"], string> = {
   changed: "yellow",
 };
 
-/**
- * The pipeline's observed entries, beside the desired ones; the controller leaves wrapped keys out.
- */
+/** The pipeline's observed entries, beside the desired ones; the controller leaves wrapped keys out. */
 export function TablesSection({ name, isOnline }: { name: string; isOnline: boolean }) {
   const entries = useQuery({
     queryKey: ["gateways", "entries", name],
@@ -28,16 +26,19 @@ export function TablesSection({ name, isOnline }: { name: string; isOnline: bool
     enabled: isOnline,
   });
   const [which, setWhich] = useState("all");
-  const now = isOnline ? entries.data : undefined;
-  const all = (now?.entries ?? []) as Entry[];
+  const answer = isOnline ? entries.data : undefined;
+  // openapi-fetch gives tuples as arrays.
+  const all = (answer?.entries ?? []) as Entry[];
   const drift = driftIn(all);
   const shown = which === "drift" ? drift : all;
   return (
     <section aria-label="Tables">
       <Group justify="space-between" mb="xs">
         <Group gap="xs">
-          <Text fw={600}>Tables{now && `: ${now.count} entries, ${now.tunnel_entries} of tunnels`}</Text>
-          {now && (
+          <Text fw={600}>
+            Tables{answer && `: ${answer.count} entries, ${answer.tunnel_entries} of tunnels`}
+          </Text>
+          {answer && (
             <Badge variant="light" tt="none" color={drift.length === 0 ? "culvert" : "red"}>
               {drift.length === 0 ? "no differences" : counted(drift.length, "difference")}
             </Badge>
@@ -74,7 +75,7 @@ export function TablesSection({ name, isOnline }: { name: string; isOnline: bool
       )}
       {isOnline && entries.isPending && <Loading forWhat="tables" />}
       {isOnline && entries.isError && <ProblemNote error={entries.error} />}
-      {now && shown.length === 0 && (
+      {answer && shown.length === 0 && (
         <Text size="sm" c="dimmed">
           The gateway has exactly the desired entries.
         </Text>
@@ -158,7 +159,7 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
   );
 }
 
-function Desired({ children }: { children: React.ReactNode }) {
+function Desired({ children }: { children: ReactNode }) {
   return (
     <Text size="xs" c="dimmed" className="mono">
       desired: {children}
