@@ -1,4 +1,4 @@
-"""culvert-tray: joins the daemon's views to the tray icon, the window and the dialogs. It decides nothing.
+"""culvert-tray: connects the daemon's views with the tray icon, the window and the dialogs. It decides nothing.
 
 Daemon ──viewed──► Tray ──► icon_kind, menu, notices, details (pure) ──► QSystemTrayIcon, TrayMenu, StatusWindow
    ▲                 │
@@ -48,16 +48,16 @@ from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
 
-# As many as the daemon keeps.
+# The number of entries that the daemon stores.
 _ACTIVITIES = 500
 
-# Milliseconds. Words such as "valid for 12 min" grow old by themselves.
+# Milliseconds. Texts such as "valid for 12 min" must be redrawn.
 _REDRAW = 15_000
-# A panel takes our icon in some time after we offer it; a notice before that would be lost.
+# A panel shows our icon with a delay; a notice before that would be lost.
 _SETTLE = 1_000
-# A panel may start after us: so long we wait for one before the window opens instead.
+# The wait for a panel that starts after the tray, before the window opens instead.
 _TRAY_GRACE = 3_000
-# The interpreter handles a signal only when it runs: Qt's loop lets it, this often.
+# The interpreter handles signals only while it runs: Qt's loop calls it this often.
 _SIGNALS = 250
 
 
@@ -101,7 +101,7 @@ class Tray(QObject):
         return icon
 
     def _host_came(self) -> None:
-        # An icon that was made without a host is not shown by one that comes later.
+        # A host does not show icons that were created before it started.
         self._icon.hide()
         self._icon = self._new_icon()
         self._draw()
@@ -145,7 +145,7 @@ class Tray(QObject):
             )
             if self._balloon is not None and not self._holds(self._balloon, now):
                 self._balloon = None
-                # Qt takes the balloon away for an empty one.
+                # An empty message removes Qt's balloon.
                 self._icon.showMessage("", "")
         self._memory, news = notices.observe(self._memory, self._view, now)
         for notice in news:
@@ -226,7 +226,7 @@ class Tray(QObject):
             self._app.quit()
 
     def _do(self, command: commands.Command) -> None:
-        # A person opens the window to read the answer.
+        # The window may be opened to read the last answer, so it does not end that answer.
         if not isinstance(command, commands.ShowWindow):
             self._window.clicked()
         match command:
@@ -298,7 +298,7 @@ class Tray(QObject):
             )
 
     def _show(self, key: str, make: Callable[[], QDialog]) -> None:
-        """A dialog of each kind exists at most once: a second click brings it to the front."""
+        """Show a dialog. Each kind exists at most once: a second click brings it to the front."""
         dialog = self._dialogs.get(key)
         if dialog is None:
             dialog = self._dialogs[key] = make()
@@ -343,9 +343,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with checked_output("culvert-tray"):
         options = parser.parse_args(arguments)
     if not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
-        # Qt would end the process with a core file.
+        # Without a display Qt would abort the process with a core file.
         parser.exit(1, "culvert-tray: there is no desktop here. On the command line: culvert status\n")
-    # The daemon refuses a longer text; it need not travel.
+    # Longer links are refused, so the rest need not be sent.
     word = options.link[: LONGEST + 1]
     app = QApplication(["culvert-tray"])
     app.setApplicationName("culvert-tray")

@@ -1,4 +1,4 @@
-"""The person's commands by a click: data that menu and window hold, and that the tray carries out."""
+"""The person's commands: values in menu and window, which the tray executes at a click."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CopyText:
 
 @dataclass(frozen=True, slots=True)
 class ShowDetails:
-    """`organisation`, here and below, is empty where there is one alone."""
+    """`organisation`, here and below: empty if there is only one."""
 
     tunnel_id: str
     organisation: str = ""
@@ -58,7 +58,7 @@ class EnterCode:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClaims:
-    """Look at the public networks that an organisation wants to carry, and decide."""
+    """Show the public networks that an organisation wants to carry, for a decision."""
 
     organisation: str = ""
 
@@ -80,7 +80,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class ShowWindow:
-    """At a page; None for the one that was shown last."""
+    """Show a page; None: the last one."""
 
     page: Page | None = None
 

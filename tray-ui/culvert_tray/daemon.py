@@ -1,4 +1,4 @@
-"""The daemon on its Unix socket. gRPC lives in threads here; everything leaves as Qt signals.
+"""The client of the daemon's Unix socket. gRPC runs in threads, and results are sent as Qt signals.
 
 _watch:        WatchStatus ──► status ──► …        the stream ends: Down, wait, again
                    ▲                       │
@@ -26,7 +26,7 @@ from culvert_tray.view import Down, View, not_running
 _RETRY = Backoff(0.25, 5.0)
 _ANSWER_SECONDS = 30.0
 
-# The channel has a backoff of its own, of minutes: ours decides.
+# Shorten the channel's own back-off of minutes, so that ours decides.
 _OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 250)]
 
 _DETAILS_KEY = "grpc-status-details-bin"
@@ -37,7 +37,7 @@ Then = Callable[[Answer | Refusal], None]
 
 
 def retry_wait(attempt: int) -> float:
-    """Seconds before the attempt that follows the one of this number; the first is 0."""
+    """Seconds to wait after the attempt with this number; the first is 0."""
     return _RETRY.after(attempt + 1)
 
 
@@ -127,7 +127,7 @@ class Daemon(QObject):
                     else Down(refusal.message.rstrip("."), refusal.remedy)
                 )
             except ValueError:
-                # The channel was closed under the call: we are stopping.
+                # `stop` has closed the channel.
                 return
             if not self._stopped.is_set():
                 self.viewed.emit(view)
@@ -143,7 +143,7 @@ class Daemon(QObject):
                     attempt = 0
                     self.happened.emit(response.activity)
             except grpc.RpcError:
-                # The other stream tells of a daemon's fault. A caller who is not the owner is refused here.
+                # Only repeat: the other stream reports faults of the daemon, and other users are refused here.
                 attempt += 1
             except ValueError:
                 return
@@ -158,7 +158,7 @@ def _outcome(finished: grpc.Future[Any]) -> Answer | Refusal:
 
 
 def _refusal(error: grpc.RpcError) -> Refusal:
-    # Each RpcError of a call is a Call too; the synchronous one offers what the mapping reads of the asynchronous one.
+    # An RpcError of a call is also a Call, with the methods of the asynchronous error that the mapping uses.
     call = cast(grpc.aio.AioRpcError, error)
     has_details = any(key == _DETAILS_KEY for key, _ in call.trailing_metadata() or ())
     if call.code() is grpc.StatusCode.UNAVAILABLE and not has_details:

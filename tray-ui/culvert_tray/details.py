@@ -22,7 +22,7 @@ STATES = {
 def details(
     status: Status, tunnel_id: str, now: float, organisation: str = ""
 ) -> tuple[tuple[str, str], ...]:
-    """(label, value) pairs; empty when the tunnel is gone. `now` in Unix seconds."""
+    """(label, value) pairs; empty if the tunnel is closed. `now`: Unix seconds."""
     wanted = (tunnel_id, organisation)
     found = [tunnel for tunnel in status.tunnels if (tunnel.tunnel_id, tunnel.organisation) == wanted]
     if not found:
@@ -45,7 +45,7 @@ def details(
 
 
 def heard(tunnel: local_pb2.Tunnel, now: float) -> str:
-    """When a packet came through it last. `now` in Unix seconds."""
+    """The time since the last inbound packet. `now`: Unix seconds."""
     if not tunnel.heard_ms:
         return tr("none yet")
     seconds = max(0, round(now - tunnel.heard_ms / 1000))
@@ -65,7 +65,7 @@ def _traffic(octets: int, packets: int) -> str:
 
 
 def size(octets: int) -> str:
-    """Powers of 1000, as network people count."""
+    """A size with units of powers of 1000, as usual for networks."""
     amount = float(octets)
     for unit in ("", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":

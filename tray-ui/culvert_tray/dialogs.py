@@ -1,6 +1,6 @@
-"""Dialogs in which the person types or decides: a code, an invitation link, public networks. And a tunnel's details.
+"""Dialogs for a code, an invitation link and public networks, and the details of a tunnel.
 
-Each dialog asks the daemon, stays open with the refusal and its remedy until it is got past, and closes when it went well.
+Each dialog calls the daemon, shows a refusal with its remedy, and closes after a success.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from culvert_tray.signals import connect
 from culvert_tray.translation import tr
 from culvert_tray.view import named
 
-# RFC 6238 with six digits, as the controller issues; or a recovery code, however it is grouped.
+# Six digits (RFC 6238), or a recovery code with any grouping.
 _CODE = QRegularExpression("[0-9]{3} ?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
 
 CodeTaken = Callable[[local_pb2.SubmitCodeResponse], None]
@@ -52,7 +52,7 @@ _MODULE_PIXELS = 5
 
 
 class _Problem(QLabel):
-    """The refusal and its remedy; hidden while there is none."""
+    """Shows a refusal and its remedy; hidden without one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,13 +63,13 @@ class _Problem(QLabel):
     def tell(self, refusal: Refusal) -> None:
         self.setText(f"⚠ {shown(refusal.message)}\n{refusal.remedy}")
         self.show()
-        # A wrapped text needs more height than the dialog had.
+        # The wrapped text may need a higher dialog.
         if (window := self.window()) is not None:
             window.adjustSize()
 
 
 class CodeForm(QWidget):
-    """A field for a code and a button that submits it; once the controller took it, `taken` is told, `dialog` accepted."""
+    """A field for a code, with a submit button. Once the controller has accepted it, calls `taken` and accepts `dialog`."""
 
     def __init__(self, daemon: Daemon, dialog: QDialog, taken: CodeTaken, organisation: str) -> None:
         super().__init__()
@@ -213,16 +213,16 @@ class EnrolDialog(QDialog):
         connect(self._enrol.clicked, self._ask)
 
     def offer(self, link: str) -> None:
-        """Fill in a link that did not come from the person: it is theirs to press the button."""
+        """Fill in a link that another program has passed; the person must press the button."""
         if self._pages.currentIndex() != 0 or not self._page.isEnabled():
-            # The person is in the middle of another enrolment.
+            # Another enrolment is in progress.
             return
         found = invitation(link)
         if isinstance(found, Invitation):
             self._problem.hide()
             self._link.setText(found.link)
             self._link.setCursorPosition(0)
-            # A Return that was meant for the browser is no consent.
+            # No default button: a Return typed for the browser must not be consent.
             self._enrol.setDefault(False)
             self._enrol.setAutoDefault(False)
             self._name.setFocus()
@@ -272,7 +272,7 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     secret.setWordWrap(True)
     welcome = QLabel(tr("Enrolled as {user}. Scan this with your authenticator:", user=enrolled.user))
     welcome.setTextFormat(Qt.TextFormat.PlainText)
-    # Side by side: what is shown must fit on a low screen.
+    # Side by side, to fit on a low screen.
     beside = QVBoxLayout()
     for widget in (secret, *_recovery_codes(enrolled.recovery_codes)):
         beside.addWidget(widget)
@@ -296,7 +296,7 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
 
 
 def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
-    """Shown once."""
+    """The widgets of the recovery codes, which are shown once."""
     if not codes:
         return []
     told = QLabel(

@@ -1,4 +1,4 @@
-"""Runs `culvert doctor` and `culvert report`: the same checks and words as on the command line, as this person."""
+"""Runs `culvert doctor` and `culvert report` as this person, for the same checks and texts as on the command line."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Doctor(QObject):
         self._socket = socket
 
     def examine(self, then: Callable[[tuple[Verdict, ...] | str], None]) -> None:
-        """A verdict for each hop, or in words why there are none."""
+        """Pass a verdict for each hop to `then`, or the text of a failure."""
         self._run(["doctor", "--json"], lambda out, err: then(verdicts_in(out) or err or _not_found()))
 
     def save_report(self, path: str, then: Callable[[str, bool], None]) -> None:
-        """The text to show, and whether the check passed."""
+        """Pass the text to show to `then`, and whether the report was written."""
         self._run(["report", path], lambda out, err: then(out or err or _not_found(), bool(out)))
 
     def _run(self, arguments: list[str], then: Callable[[str, str], None]) -> None:
@@ -62,7 +62,7 @@ def _not_found() -> str:
 
 
 def verdicts_in(text: str) -> tuple[Verdict, ...]:
-    """Empty for what is not what `culvert doctor --json` prints."""
+    """The verdicts in the output of `culvert doctor --json`; empty for other texts."""
     try:
         found: list[dict[str, Any]] = json.loads(text)
         return tuple(

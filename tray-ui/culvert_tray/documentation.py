@@ -1,4 +1,4 @@
-"""Help ▸ Documentation: `help/LANGUAGE.md`, in a window of the tray's own. Nothing is fetched."""
+"""Help ▸ Documentation: shows `help/LANGUAGE.md` in a window, without network access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The icon of a view, of eight. Shape and colour both differ, so that neither alone has to carry the meaning.
+"""The icon of a view, one of eight. They differ in shape and in colour, so that each alone is sufficient.
 
 off         grey arch, struck through     the daemon does not answer, or Culvert is paused
 ready       blue open arch                enrolled, nothing up
@@ -6,8 +6,8 @@ connecting  violet arch, three dots       a tunnel is being opened
 connected   green full arch, check        at least one tunnel carries packets
 needs you   orange disc, "!"              enrol, or type a code (now, or within half an hour)
 offline     red diamond, cross            there is no connection with the controller
-silent      yellow triangle, one dash     tunnels are up, and through none come packets of a useful length
-blocked     magenta octagon, padlock      no tunnel can be opened before something is mended on this computer
+silent      yellow triangle, one dash     tunnels are up, but none receives packets of a useful length
+blocked     magenta octagon, padlock      a fault of this computer prevents all tunnels
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class IconKind(Enum):
 
     @property
     def path(self) -> Path:
-        """The SVG; its colours stand out on light and dark panels alike."""
+        """The SVG file, visible on light and dark panels."""
         return Path(str(resources.files("culvert_tray") / "icons" / f"{self.value}.svg"))
 
 
@@ -53,7 +53,7 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.NEEDS_YOU
     if view.state in (local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW):
         return IconKind.SILENT
-    # "Connected" is shown for what is up; only who may not see the tunnels has to take the daemon's word.
+    # Judge by the tunnels; by the daemon's state only if this user may not see the tunnels.
     connected = any(is_up(tunnel) for tunnel in view.tunnels) or (
         is_redacted(view) and view.state == local_pb2.STATE_CONNECTED
     )

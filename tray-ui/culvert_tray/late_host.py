@@ -1,4 +1,4 @@
-"""A host of tray icons on the session bus that starts after the tray, as at a sign-in."""
+"""Detects a host of tray icons that starts after the tray, as happens at a sign-in."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An invitation link as a browser hands it over.
+"""Checks an invitation link that a browser passes.
 
-Anyone's page can hold one: it is looked at, shown with whose it is, and nothing is done before the person agrees.
+Any web page can have such a link: it is only shown with its controller until the person agrees.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from urllib.parse import parse_qs, urlsplit
 from culvert_proto import CulvertError, Reason
 from culvert_proto.phrases import Phrase
 
-# Ours are below 300 characters.
+# Real links have less than 300 characters.
 LONGEST = 2048
-# Names in other scripts have their xn-- form in a URL: nothing here looks like something else.
+# Only ASCII: names in other scripts must be in their xn-- form, so that look-alike letters cannot deceive.
 _HOST = re.compile(r"[A-Za-z0-9.-]+|[0-9A-Fa-f:]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """`host` is the controller that would be trusted. The link holds a secret."""
+    """`host`: the controller that would be trusted. The link contains a secret."""
 
     link: str = field(repr=False)
     host: str
 
 
 def invitation(link: str) -> Invitation | CulvertError:
-    """The refusal never repeats the link."""
+    """Parse a link. The refusal never contains the link."""
     link = link.strip()
     if len(link) > LONGEST:
         return _refused(Phrase("it is too long"))

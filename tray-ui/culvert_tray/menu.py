@@ -1,7 +1,7 @@
-"""The menu as comparable data, a pure function of the view. Tray menu and window both render it; neither decides anything.
+"""The menu as comparable data: a pure function of the view, which tray menu and window render.
 
 Heading     status in words
-Label…      who, how long the code is good, the last refusal with its remedy; what is the matter with this computer
+Label…      person, end of the code, the last refusal with its remedy; warnings about this computer
 Action      Enrol this computer… | Enter code now… | Public networks wait for your answer…
 ─
 Submenu…    each tunnel: Open · Copy address · Details… · Close
@@ -62,7 +62,7 @@ from culvert_tray.view import (
     named,
 )
 
-# UX: longer lists belong into a window with a search.
+# Longer lists are in the window, which has a search.
 MOST_INLINE = 8
 
 _OPENS_NOTHING = (
@@ -75,7 +75,7 @@ _OPENS_NOTHING = (
 )
 
 
-# An organisation among several that cannot be used; the heading says which resources can.
+# The texts of an unusable organisation among several.
 _OUT_OF_USE = {
     local_pb2.STATE_OFFLINE: later("Offline — controller cannot be reached"),
     local_pb2.STATE_NOT_ENROLLED: later("This computer is not enrolled"),
@@ -100,7 +100,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`checked` is None for what can't be checked."""
+    """`checked`: None if it is not checkable."""
 
     text: str
     command: Command
@@ -124,7 +124,7 @@ Menu = tuple[Entry, ...]
 
 
 def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Menu:  # noqa: B008  immutable
-    """`now` in Unix seconds."""
+    """`now`: Unix seconds."""
     sections: list[Menu] = [head(view, now)]
     if not isinstance(view, Down):
         sections += [(*map(_tunnel, view.tunnels), *_resources(view, now, preferences)), controls(view)]
@@ -144,7 +144,7 @@ def menu(view: View, now: float, preferences: Preferences = Preferences()) -> Me
 
 
 def head(view: View, now: float) -> Menu:
-    """The fault, and the person's remedy."""
+    """The status, and the person's remedy for a fault."""
     heading = Heading(_headline(view, now), icon_kind(view, now))
     if isinstance(view, Down):
         return (heading, Label(view.remedy)) if view.remedy else (heading,)
@@ -154,7 +154,7 @@ def head(view: View, now: float) -> Menu:
 
 
 def folded(entries: Menu) -> Menu:
-    """With each long label on several lines: an entry of a menu is as wide as its text."""
+    """Split long labels into several entries, because a menu is as wide as its longest text."""
     return tuple(
         line
         for it in entries
@@ -232,7 +232,7 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
         )
         signed_in = tr("Signed in as {user} · {code}", user=status.user, code=code)
         entries.append(Label(named(signed_in, organisation)))
-        # A code is proven to the controller: without one it would only fail.
+        # Only with a controller, which must check the code.
         if code_ends_soon(status, now) and status.state not in (
             local_pb2.STATE_OFFLINE,
             local_pb2.STATE_PAUSED,
@@ -251,7 +251,7 @@ def _error(error: CulvertError) -> Menu:
 
 
 def _said_already(status: Status) -> bool:
-    """The state's own words say what the error would repeat."""
+    """Whether the state's text already has the error's content."""
     repeated = {
         local_pb2.STATE_NEEDS_CODE: Reason.CODE_NEEDED,
         local_pb2.STATE_NOT_ENROLLED: Reason.NOT_ENROLLED,
@@ -282,7 +282,7 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
 
 
 def address_of(tunnel: Tunnel) -> str:
-    """The resource's own address: a prefix that is one host."""
+    """The resource's address: a prefix with one host."""
     hosts = [
         prefix.rsplit("/", 1)[0]
         for prefix in tunnel.remote_prefixes

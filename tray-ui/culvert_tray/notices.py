@@ -1,10 +1,9 @@
-"""Notices for the person: pure, from one view to the next.
+"""Notices for the person, computed from successive views. Pure.
 
-A tunnel is announced the first time that its resource comes up, then never again. A refusal is told once until it
-changes or is got past. What was so before the tray started is not news, except warnings, and that a code or an answer is
-needed.
+A tunnel is announced only the first time that its resource is up. A refusal is shown once, until it changes or ends. The
+state at the tray's start gives no notices, except warnings and requests for a code or an answer.
 
-A notice ends when its cause does, wherever it is shown. One that answers a click ends with the next click.
+A notice is removed when its cause ends. A notice that answers a click is removed at the next click.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
 from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, is_up, named
 
-# Our tunable, in seconds: what comes and goes within this time is one piece of news.
+# Our tunable, in seconds: a state that ends and returns within this time gives one notice.
 FLAPPING = 300.0
 _COME_AND_GO = (local_pb2.STATE_OFFLINE, local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW)
 
@@ -34,7 +33,7 @@ class TunnelUp:
 
 @dataclass(frozen=True, slots=True)
 class CodeWanted:
-    """`needed`: none is valid any more."""
+    """`needed`: no code is valid now."""
 
     organisation: str
     needed: bool
@@ -48,7 +47,7 @@ class ClaimsWait:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`what` is the refusal but for its numbers, such as seconds that pass."""
+    """`what`: the refusal without numbers, such as remaining seconds."""
 
     what: tuple[str, ...]
 
@@ -63,8 +62,8 @@ Cause = TunnelUp | CodeWanted | ClaimsWait | Refused | DaemonDown
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`command` is what a click on it does; `kind` is None for the answer to a click, which is always told. `cause` is None
-    for what ends with the next click alone."""
+    """`command`: executed at a click on the notice; `kind`: None for the answer to a click, which is always shown. `cause`:
+    None if only the next click ends it."""
 
     title: str
     text: str
@@ -76,9 +75,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`refusals` are those last told; `codes` what was last told of each organisation's code that is not valid; `claims`
-    the organisations and public networks that were last told as waiting; `flapping` when each refusal was told that
-    comes and goes, in Unix seconds; `warnings` those last told."""
+    """The state after the last notices. `refusals`, `warnings`: those shown; `codes`: the last notice about each invalid
+    code; `claims`: the organisations and public networks shown as waiting; `flapping`: by refusal, the time of its notice
+    in Unix seconds."""
 
     started: bool = False
     announced: frozenset[str] = frozenset()
@@ -151,7 +150,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
 
 
 def holds(cause: Cause, view: View, now: float) -> bool:
-    """Whether what was told is still so. `now` in Unix seconds. Without the daemon only its absence is."""
+    """Whether the cause continues. `now`: Unix seconds. Without the daemon, only its absence is certain."""
     if isinstance(view, Down) or isinstance(cause, DaemonDown):
         return isinstance(view, Down) and isinstance(cause, DaemonDown)
     match cause:
@@ -170,7 +169,7 @@ def holds(cause: Cause, view: View, now: float) -> bool:
 
 
 def told(memory: Memory, error: CulvertError) -> Memory:
-    """The person has been shown this refusal as the answer to a click: the status will repeat it."""
+    """Note a refusal that was shown as the answer to a click, because the status will repeat it."""
     return replace(memory, refusals=memory.refusals | {_cause(error)})
 
 
@@ -179,12 +178,12 @@ def refused(error: CulvertError, organisation: str = "") -> Notice:
 
 
 def answer(error: CulvertError, organisation: str = "") -> Notice:
-    """The answer to a click. The status need not repeat it: it ends with the next click."""
+    """A notice for the answer to a click, which ends at the next click."""
     return replace(refused(error, organisation), cause=None)
 
 
 def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -> Notice:
-    """With the field to type it in once more, for as long as a code is asked for."""
+    """The notice of a wrong code, with a field for another try while a code is needed."""
     states = (
         [] if isinstance(view, Down) else [_code(part, now) for of, part in parts(view) if of == organisation]
     )
@@ -197,7 +196,7 @@ def down(view: Down) -> Notice:
 
 
 def recovery_codes(left: int) -> Notice:
-    """A recovery code was used up: `left` is how many there are still."""
+    """The notice of a used recovery code. `left`: the number of codes left."""
     if left == 0:
         text = tr("Ask your administrator for a new authenticator.")
         return Notice(tr("That was the last recovery code"), text, warning=True)
@@ -211,7 +210,7 @@ def _cause(error: CulvertError) -> Refused:
 
 
 def _is_number(value: object) -> bool:
-    """Also with a unit of time: '5 h 12 min'."""
+    """Whether it is a number, also with units of time: '5 h 12 min'."""
     return all(part.replace(".", "", 1).isdigit() or part in ("d", "h", "min") for part in str(value).split())
 
 
@@ -238,14 +237,14 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
         title = named(tr("A code is needed"), organisation)
         cause = CodeWanted(organisation, needed=True)
         return Notice(title, text, warning=True, command=command, kind=kind, cause=cause)
-    # As a time of day: the notice stays while minutes pass.
+    # A time of day, so that the notice does not change each minute.
     title = named(tr("Your code ends at {time}", time=clock(status.code_valid_until, now)), organisation)
     cause = CodeWanted(organisation, needed=False)
     return Notice(title, text, command=command, kind=kind, cause=cause)
 
 
 def _expired(status: Status) -> CulvertError | None:
-    """A code is needed because the certificate has expired."""
+    """The error if a code is needed because the certificate has expired."""
     if status.state != local_pb2.STATE_NEEDS_CODE or not status.HasField("last_error"):
         return None
     error = CulvertError.from_proto(status.last_error)

@@ -1,7 +1,7 @@
-"""Notices by the desktop: org.freedesktop.Notifications (Desktop Notifications Specification 1.2).
+"""Shows notices with org.freedesktop.Notifications (Desktop Notifications Specification 1.2).
 
-One that asks for a code has a field to type it in where the server offers that (KDE's extension `inline-reply`), else a
-button that opens the dialog.
+A notice for a code has an input field if the server offers it (KDE's extension `inline-reply`), otherwise a button that
+opens the dialog.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from culvert_tray.translation import tr
 _SERVICE = "org.freedesktop.Notifications"
 _PATH = "/org/freedesktop/Notifications"
 
-# The specification: the desktop decides how long a notice stays, or the person.
+# Expiry times of the specification: the desktop decides, or the notice stays until the person closes it.
 _DESKTOP_DECIDES, _STAYS = -1, 0
 
 
 class Notifications(QObject):
-    """`clicked` has the command of the notice that was clicked on; `replied` the code typed into one, and whose it is."""
+    """`clicked`: the command of a clicked notice; `replied`: a code typed into a notice, and its organisation."""
 
     clicked = pyqtSignal(object)
     replied = pyqtSignal(str, str)
@@ -41,7 +41,7 @@ class Notifications(QObject):
     def __init__(self) -> None:
         super().__init__()
         self._shown: dict[int, Notice] = {}
-        # Notices that have no number yet. A notice that ended meanwhile is closed when its number comes.
+        # Notices without a number yet. One that ends meanwhile is closed when its number arrives.
         self._coming: list[Notice] = []
         self._ended: list[Notice] = []
         self._offers: frozenset[str] | None = None
@@ -62,7 +62,7 @@ class Notifications(QObject):
         return self._offers is not None
 
     def show(self, notice: Notice) -> None:
-        """Without a notification server nothing happens."""
+        """Show a notice; does nothing without a notification server."""
         offers = self._offers or frozenset()
         asks_for_code = isinstance(notice.command, EnterCode)
         hints: dict[str, object] = {"desktop-entry": NAME}
@@ -73,7 +73,7 @@ class Notifications(QObject):
             hints["x-kde-reply-submit-button-text"] = tr("Submit")
         elif asks_for_code:
             actions += ["code", tr("Enter code…")]
-        # A server that knows markup takes the text for it.
+        # A server with markup interprets the text, so escape it.
         text = (
             notice.text.replace("&", "&amp;").replace("<", "&lt;") if "body-markup" in offers else notice.text
         )
@@ -101,7 +101,7 @@ class Notifications(QObject):
         self._call("Notify", arguments, lambda answer: shown(int(answer)))
 
     def close_ended(self, holds: Callable[[Cause], bool]) -> None:
-        """Take those off the screen whose cause does not hold any more."""
+        """Close notices whose cause has ended."""
         self._ended += [
             it
             for it in self._coming
@@ -117,7 +117,7 @@ class Notifications(QObject):
         self._call("CloseNotification", arguments, lambda _: None)
 
     def _ask_what_it_offers(self) -> None:
-        """Asks a new server. The notices of the previous server are gone."""
+        """Ask a new server for its capabilities. The previous server's notices are gone."""
         self._offers = None
         for before in (self._shown, self._coming, self._ended):
             before.clear()

@@ -1,4 +1,4 @@
-"""The pages of the window. Each shows rows that `rows.py` makes, and offers what can be done with the chosen one."""
+"""The pages of the window. Each shows rows of `rows.py`, with buttons for the selected row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This person's settings of the tray, and their recent names: kept from one start to the next, on this computer only."""
+"""The person's settings of the tray and recent names, stored on this computer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoticeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """`recent` are the names whose tunnels have been up, the newest first."""
+    """`recent`: names whose tunnels were up, the newest first."""
 
     favourites: frozenset[str] = frozenset()
     recent: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Preferences:
 
 
 def seen(preferences: Preferences, view: View) -> Preferences:
-    """With the names that are up put first."""
+    """The preferences with open names as the most recent ones."""
     if isinstance(view, Down):
         return preferences
     up = [tunnel.fqdn for tunnel in view.tunnels if is_up(tunnel)]
@@ -52,7 +52,7 @@ def with_notices(preferences: Preferences, kind: NoticeKind, wanted: bool) -> Pr
 
 
 def at_hand(preferences: Preferences, names: Iterable[str], most: int) -> list[str]:
-    """The `names` to be offered first: favourites, then the recent ones."""
+    """The `names` to offer first: favourites, then recent ones; at most `most`."""
     left = set(names)
     favourites = sorted(preferences.favourites & left)
     return [*favourites, *(it for it in preferences.recent if it in left and it not in favourites)][:most]

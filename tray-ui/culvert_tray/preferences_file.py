@@ -1,4 +1,4 @@
-"""Preferences in the person's configuration directory, as JSON. What is unreadable there counts as absent."""
+"""Preferences as JSON in the person's configuration directory. An unreadable file counts as absent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_preferences(path: Path, preferences: Preferences) -> None:
         "recent": list(preferences.recent),
         "muted": sorted(kind.value for kind in preferences.muted),
     }
-    # On a disk that cannot be written, preferences last as long as the tray.
+    # If the disk cannot be written, preferences last until the tray ends.
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""The lists of the window as data: pure functions of the view and of what the person searches for."""
+"""The lists of the window as data: pure functions of the view and the search text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from culvert_tray.view import Status, duration
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`key` tells which one it is, also when the others have moved."""
+    """`key`: identifies the row independently of its position."""
 
     key: str
     cells: tuple[str, ...]
 
 
-# The last column, where there are several.
+# The last column, if there are several organisations.
 WHOSE = later("Organisation")
 
 RESOURCE_COLUMNS = ("", later("Resource"), later("Name"), later("Addresses"), later("Open through"), WHOSE)
@@ -36,7 +36,7 @@ ACTIVITY_COLUMNS = (later("When"), later("Event"))
 
 
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
-    """Favourites first. Each word that is typed has to be somewhere in a row."""
+    """Favourites first. A row must contain each typed word."""
     words = searched(typed).casefold().split()
     gateways = {tunnel.fqdn: _open_through(tunnel) for tunnel in status.tunnels}
     rows = [

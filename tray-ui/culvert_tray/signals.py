@@ -1,4 +1,4 @@
-"""Qt's signals with a type: PyQt's own stubs leave the slot's unknown."""
+"""Connects Qt's signals with a type for the slot, which PyQt's stubs leave unknown."""
 
 from __future__ import annotations
 

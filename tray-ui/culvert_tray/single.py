@@ -1,7 +1,7 @@
-"""A single tray for each person: the first has a name on the session bus, and receives there the purposes of later starts.
+"""Ensures a single tray for each person: the first owns a name on the session bus; later ones pass their purpose to it.
 
-The desktop says the same to it when a link is clicked (Desktop Entry Specification, "D-Bus Activation"), and starts it
-for that: a link's one-time token is in no arguments of ours, which every user of the computer can read.
+The desktop passes a clicked link in the same way, and starts the tray for it (Desktop Entry Specification, "D-Bus
+Activation"). So a link's one-time token is not in arguments, which every user of the computer can read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SHOW = "show"
 
 _PATH = "/org/culvert/Tray"
 _INTERFACE = "org.freedesktop.Application"
-_PATIENCE = 5_000  # milliseconds; the first one runs on this computer
+_PATIENCE = 5_000  # milliseconds
 
 
 class First(QObject):
-    """Hears what later starts, and the desktop, want."""
+    """Receives the purposes of later starts and of the desktop."""
 
     told = pyqtSignal(str)
 
@@ -35,15 +35,15 @@ class First(QObject):
         self._bus = QDBusConnection.sessionBus()
 
     def begin(self) -> bool:
-        """Whether this is the first; where there is no session bus, each is."""
+        """Whether this is the first tray; always true without a session bus."""
         if not self._bus.isConnected():
             return True
-        # A call can come as soon as the name is there.
+        # Register the object before the name, because a call may arrive as soon as the name exists.
         self._bus.registerObject(_PATH, self)
         return self._bus.registerService(NAME)
 
     def tell(self, word: str) -> None:
-        """To the one that is there already."""
+        """Pass a purpose to the running tray."""
         call = QDBusMessage.createMethodCall(NAME, _PATH, _INTERFACE, "Activate" if word == SHOW else "Open")
         links = [] if word == SHOW else [QDBusArgument([word], QMetaType.Type.QStringList.value)]
         call.setArguments([*links, {}])  # pyright: ignore[reportUnknownMemberType]
@@ -63,7 +63,7 @@ class _Application(QDBusAbstractAdaptor):
     @pyqtSlot("QStringList", "QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]
     def Open(self, uris: list[str], platform_data: dict[str, Any]) -> None:  # noqa: N802
         for uri in uris[:1]:
-            # A longer purpose is refused.
+            # Longer links are refused, so the rest need not be passed.
             self._first.told.emit(uri[: LONGEST + 1])
 
     @pyqtSlot("QString", "QVariantList", "QVariantMap")  # pyright: ignore[reportUntypedFunctionDecorator]

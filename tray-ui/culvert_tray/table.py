@@ -1,4 +1,4 @@
-"""A list with columns that shows rows as data, and keeps what the person has chosen when they change."""
+"""A table that shows rows as data, and keeps the selection when the rows change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from culvert_tray.translation import tr
 
 
 class Table(QTableWidget):
-    """`activated` gets the key of a row that is double-clicked, or chosen and entered."""
+    """`activated`: called with the key of a row that is double-clicked, or selected and entered."""
 
     def __init__(
         self, name: str, columns: Sequence[str], widest: int, activated: Callable[[str], None]
@@ -28,7 +28,7 @@ class Table(QTableWidget):
         self.setAlternatingRowColors(True)
         self.setShowGrid(False)
         self.setWordWrap(True)
-        # Tab leaves the list; the arrows move in it.
+        # Tab leaves the table; arrow keys move in it.
         self.setTabKeyNavigation(False)
         if (rows := self.verticalHeader()) is not None:
             rows.hide()
@@ -41,7 +41,7 @@ class Table(QTableWidget):
         connect(self.activated, lambda index: activated(self._shown[index.row()].key))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType, reportUnknownMemberType]
 
     def chosen(self) -> str | None:
-        """The key of the row that is chosen."""
+        """The key of the selected row."""
         row = self.currentRow()
         return self._shown[row].key if 0 <= row < len(self._shown) else None
 

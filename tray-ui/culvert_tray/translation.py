@@ -1,6 +1,6 @@
 """The tray's texts in the desktop's language: Qt's translations, `translations/LANGUAGE.ts`.
 
-They are read as Qt Linguist writes them; `lrelease` would only make another copy of them.
+Qt Linguist's source files are read directly, without the compiled files of `lrelease`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ _CONTEXT = "culvert-tray"
 
 
 def tr(text: str, /, **fields: object) -> str:
-    """In the person's language; `{field}` stands for a name."""
+    """The text in the person's language, with `{field}` replaced."""
     said = QCoreApplication.translate(_CONTEXT, text)
     return said.format(**fields) if fields else said
 
 
 def plural(one: str, many: str, number: int, /, **fields: object) -> str:
-    """The form for `number`, which `%n` stands for. Translations belong to the text for `many`."""
+    """The plural form for `number`, which replaces `%n`. The text for `many` is the key of the translations."""
     said = QCoreApplication.translate(_CONTEXT, many if translates() or number != 1 else one, "", number)
     return said.format(**fields) if fields else said
 
 
 def later(text: str) -> str:
-    """Marks a text that `tr` translates where it is shown."""
+    """Mark a text that `tr` translates when it is shown."""
     return text
 
 
 def install(app: QCoreApplication) -> None:
-    """For this process, before anything is said."""
+    """Set the language of this process; call it before the first text."""
     language = use(QLocale.system().uiLanguages())
     if language == SOURCE:
         return
@@ -60,12 +60,12 @@ class _Translations(QTranslator):
         n: int = -1,
     ) -> str | None:
         found = self._forms.get(sourceText or "") if context == _CONTEXT else None
-        # English and German alike: the singular is for one alone.
+        # In English and in German the singular is only for 1.
         return found[0 if n == 1 else -1] if found else None
 
 
 def forms(language: str) -> dict[str, list[str]]:
-    """Each text with its translation, or with one for each plural form."""
+    """Each text with its translations, one for each plural form."""
     tree = ET.parse(Path(__file__).parent / f"translations/{language}.ts")  # noqa: S314  it is ours
     return {
         message.findtext("source", ""): [it.text or "" for it in message.iter("numerusform")]

@@ -1,4 +1,4 @@
-"""Renders the menu data into a QMenu, also while it is open: texts change in place, a new shape is rebuilt."""
+"""Renders the menu data into a QMenu, also while it is open: texts change in place, a changed structure is rebuilt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrayMenu(QMenu):
         # Exactly one checkable entry is checked; Qt draws them as radio buttons.
         self._choice = QActionGroup(self)
         self.setAccessibleName("Culvert")
-        # Labels are disabled actions, but they are there to be read: 4.5:1 instead of the style's pale grey.
+        # Labels are disabled actions; give them a readable contrast of 4.5:1 instead of the style's pale grey.
         palette = self.palette()
         text = palette.color(QPalette.ColorGroup.Active, QPalette.ColorRole.WindowText)
         text.setAlphaF(0.75)
@@ -47,7 +47,7 @@ class TrayMenu(QMenu):
         self._shown = menu
 
     def _triggered(self, command: Command) -> None:
-        # Qt has moved the tick already; it moves for the person when the daemon says so.
+        # Undo Qt's change of the tick, which must follow the daemon's status.
         for entry, row in zip(self._shown, self._rows, strict=True):
             _update(entry, row)
         self._dispatch(command)
@@ -95,7 +95,7 @@ def _update(entry: Entry, row: QAction | TrayMenu) -> None:
 
 
 def _plain(text: str) -> str:
-    """Qt takes an ampersand for a mnemonic."""
+    """Escape ampersands, which Qt interprets as mnemonics."""
     return text.replace("&", "&&")
 
 

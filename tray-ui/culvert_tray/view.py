@@ -1,4 +1,4 @@
-"""The daemon's status, or the cause of its absence, at a moment: input of every pure function of this part."""
+"""The view: the daemon's status, or the cause of its absence; the input of the tray's pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ State = local_pb2.State
 Status = local_pb2.Status
 Tunnel = local_pb2.Tunnel
 
-# UX: from here on the person is asked for the next code. Seconds.
+# Seconds before the end of a code at which the person is asked for the next one.
 EXPIRY_AHEAD = 30 * 60
 
 _CARRYING = (local_pb2.TUNNEL_STATE_UP, local_pb2.TUNNEL_STATE_REKEYING)
@@ -46,7 +46,7 @@ def not_running() -> Down:
 
 
 def is_up(tunnel: Tunnel) -> bool:
-    """Packets flow through it."""
+    """Whether packets flow through the tunnel."""
     return tunnel.state in _CARRYING
 
 
@@ -56,24 +56,24 @@ def gateways_of(status: Status, state: local_pb2.TunnelState.ValueType) -> tuple
 
 
 def is_redacted(status: Status) -> bool:
-    """Whether another person enrolled this computer: then the daemon hides the names of people and resources."""
+    """Whether another user enrolled this computer, so that the daemon hides the names of people and resources."""
     return is_enrolled(status) and not status.user
 
 
 def awaiting(view: View, organisation: str) -> tuple[str, ...]:
-    """The public networks that wait for this person's answer."""
+    """The public networks that await this person's answer."""
     if isinstance(view, Down):
         return ()
     return tuple(it for of, part in parts(view) if of == organisation for it in part.awaiting_prefixes)
 
 
 def named(text: str, organisation: str) -> str:
-    """With the organisation's name, where there are several."""
+    """The text with the organisation's name, if there are several."""
     return f"{text} · {organisation}" if organisation else text
 
 
 def code_needed(status: Status, now: float) -> bool:
-    """No tunnel can be opened until this person gives a code. `now` in Unix seconds."""
+    """Whether no tunnel can be opened until this person enters a code. `now`: Unix seconds."""
     return code_ends_soon(status, now) and (
         status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until <= now
     )

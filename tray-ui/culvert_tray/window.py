@@ -1,4 +1,4 @@
-"""Culvert as a window: behind "Open Culvert…", and instead of the icon where the desktop has no tray."""
+"""The window of "Open Culvert…", which also replaces the icon if the desktop has no tray."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class StatusWindow(QWidget):
         self._activity.show_view(activities, preferences, now)
         self._about.show_view(status)
         cause = self._notice.cause if self._notice is not None else None
-        # The cause may hold again when the daemon is back.
+        # Hide it only: the cause may continue when the daemon is back.
         self._notice_text.setVisible(self._notice is not None and (cause is None or holds(cause, view, now)))
 
     def show_page(self, page: Page) -> None:
@@ -76,14 +76,14 @@ class StatusWindow(QWidget):
 
     def show_notice(self, notice: Notice) -> None:
         if isinstance(notice.cause, Refused | DaemonDown):
-            # The head says it as long as it lasts.
+            # The head shows it while it lasts.
             return
         self._notice = notice
         self._notice_text.setText(f"{notice.title}\n{notice.text}".strip())
         self._notice_text.show()
 
     def clicked(self) -> None:
-        """The person has asked for something else: the answer to the click before is over."""
+        """Remove the answer to the previous click."""
         if self._notice is not None and self._notice.cause is None:
             self._notice = None
             self._notice_text.hide()
@@ -94,7 +94,7 @@ class StatusWindow(QWidget):
 
 
 class _Head(QWidget):
-    """The status in words, what the person has to do about it, the gateway and the pause."""
+    """The status as text, the person's remedy, the gateway and the pause."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _Head(QWidget):
                 case _:
                     pass
         self._layout.replaceWidget(old, self._texts)
-        # A button of the old widget may have caused this call.
+        # Delete it later, because one of its buttons may have caused this call.
         old.hide()
         old.deleteLater()
 
