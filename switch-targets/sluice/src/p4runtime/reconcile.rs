@@ -20,7 +20,7 @@ use crate::proto::info::{MatchField, P4Info, Preamble, match_field};
 use crate::proto::p4rt::{self, entity::Entity, table_action, update::Type};
 
 /// The entities to keep, in the order in which they can be written. An entity of another kind is kept once it is here.
-fn everything(old: &Installed) -> Vec<Entity> {
+fn entities_to_keep(old: &Installed) -> Vec<Entity> {
     let mut asked = vec![
         Entity::ActionProfileMember(p4rt::ActionProfileMember::default()),
         Entity::ActionProfileGroup(p4rt::ActionProfileGroup::default()),
@@ -48,26 +48,26 @@ fn everything(old: &Installed) -> Vec<Entity> {
 /// Writes what the running program holds into the one beside it.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` with the first entity that does not fit; the running program is as it was, the other one is of no use.
+/// `INVALID_ARGUMENT` with the first entity that does not fit. The running program is then unchanged; discard the new one.
 pub fn carry_entities(device: &Device, old: &Installed, new: &mut Saved) -> Result<(), Fault> {
     let renaming = Renaming::new(old, &new.installed);
     new.installed.schema.types.adopt(&old.schema.types);
-    for asked in everything(old) {
+    for asked in entities_to_keep(old) {
         let mut found = Vec::new();
         read::one(device, old, asked, &mut found)?;
         for entity in found {
-            if is_the_programs(device, old, &entity) {
+            if is_of_program(device, old, &entity) {
                 continue;
             }
-            let keep = |fault: Fault| {
+            let misfit = |fault: Fault| {
                 let text = format!(
                     "the running program's entries do not fit: {}",
                     fault.message
                 );
                 Fault::invalid(text)
             };
-            let entity = renaming.entity(entity).map_err(keep)?;
-            write(new, entity).map_err(keep)?;
+            let entity = renaming.entity(entity).map_err(misfit)?;
+            write(new, entity).map_err(misfit)?;
         }
     }
     Ok(())
@@ -95,7 +95,7 @@ fn write(new: &mut Saved, entity: Entity) -> Result<(), Fault> {
 }
 
 /// An entity that no client has written.
-fn is_the_programs(device: &Device, old: &Installed, entity: &Entity) -> bool {
+fn is_of_program(device: &Device, old: &Installed, entity: &Entity) -> bool {
     let entry = match entity {
         Entity::TableEntry(entry) => entry,
         Entity::ValueSetEntry(set) => return set.members.is_empty(),
@@ -116,8 +116,8 @@ fn is_the_programs(device: &Device, old: &Installed, entity: &Entity) -> bool {
         translate::table_action(table, &sluice_pipeline::ActionCall { action, args })
     });
     #[allow(deprecated, reason = "older clients use controller_metadata")]
-    let noted = entry.controller_metadata != 0 || !entry.metadata.is_empty();
-    own == entry.action && !noted
+    let has_metadata = entry.controller_metadata != 0 || !entry.metadata.is_empty();
+    own == entry.action && !has_metadata
 }
 
 /// Ids of one P4Info to those of another.
@@ -190,8 +190,8 @@ impl Renaming {
         match &mut action.r#type {
             Some(table_action::Type::Action(action)) => self.action(action),
             Some(table_action::Type::ActionProfileActionSet(set)) => {
-                let mut actions = set.action_profile_actions.iter_mut();
-                let mut actions = actions.by_ref().filter_map(|it| it.action.as_mut());
+                let actions = set.action_profile_actions.iter_mut();
+                let mut actions = actions.filter_map(|it| it.action.as_mut());
                 actions.try_for_each(|action| self.action(action))
             }
             _ => Ok(()),
