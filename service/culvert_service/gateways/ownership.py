@@ -158,7 +158,9 @@ class Ownership:
         for link in list(self._fleet):
             if link.name not in ours:
                 why = "another controller's" if link.name in standings else "not registered any more"
-                _log.warning("another controller owns the gateway", extra={"gateway": link.name, "why": why})
+                _log.warning(
+                    "this controller does not own the gateway", extra={"gateway": link.name, "why": why}
+                )
                 await self._fleet.leave(link.name)
 
     def _config(self, gateway: Gateway) -> GatewayConfig:
