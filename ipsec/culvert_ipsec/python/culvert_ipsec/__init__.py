@@ -1,6 +1,6 @@
 """Culvert's IPsec datapath: one interface, two backends.
 
-A `Datapath` is given its whole state and makes the machine equal to it. `Kernel` is Linux's own ESP, `Userspace` ours over
+A `Datapath` gets its whole state and makes the machine equal to it. `Kernel` uses Linux's ESP, `Userspace` our own over
 TUN and UDP.
 """
 

@@ -1,4 +1,4 @@
-"""Packets and bytes that a datapath carried and dropped. Counts start at 0 with a tunnel and go on over its rekeys."""
+"""Packets and bytes that a datapath carried and dropped. A tunnel's counters start at 0 and continue across rekeys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FlowCounters:
-    """Inner packets and bytes of one direction; `last` in seconds of `time.monotonic`, None before the first."""
+    """Inner packets and bytes of one direction; `last` is the last packet's `time.monotonic`, None before the first."""
 
     packets: int
     bytes: int
@@ -26,11 +26,11 @@ class TunnelCounters:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The whole datapath.
+    """The counters of the whole datapath.
 
     `drops` has malformed, unknown_spi, replay, icv, selector, dummy, hard_limit, ecn (RFC 6040 section 4.2), no_policy
     (routed to the TUN device without an SA to carry it) and send_failed (refused by the operating system). It includes
-    what is counted for a tunnel, also for one that is gone. Keepalives and `non_esp` (IKE) are RFC 3948 sections 2.3
+    the drops of every tunnel, also of removed ones. Keepalives and `non_esp` (IKE) are RFC 3948 sections 2.3
     and 2.2.
     """
 

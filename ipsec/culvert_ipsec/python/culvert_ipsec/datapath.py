@@ -12,7 +12,7 @@ from culvert_ipsec.desired import DatapathState
 
 
 class DatapathError(Exception):
-    """The state could not be reached; the text says why and what to do. Applying again starts from what is there."""
+    """The state could not be applied; the text says why and what to do. The next `apply` starts from the present state."""
 
 
 class Obstacle(enum.Enum):
@@ -32,12 +32,12 @@ class NotOpenedError(DatapathError):
 
 
 class DeviceGoneError(DatapathError):
-    """Another program removed or renamed the device. The datapath is of no more use: close it and open another one."""
+    """Another program removed or renamed the device. The datapath is unusable: close it and open another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoftLimit:
-    """An SA came near a limit: time to rekey. Told once for an SA."""
+    """An SA has reached its soft limit and needs a rekey. Each SA reports it once."""
 
     tunnel_id: str
     spi: int
@@ -45,14 +45,14 @@ class SoftLimit:
 
 
 class Trap(Protocol):
-    """Packets to what is blocked, which no tunnel carries. They are dropped whether anybody listens or not."""
+    """Reports packets to blocked prefixes that no tunnel carries. The packets are dropped even if nobody calls `take`."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable while `take` has something to tell."""
+        """A descriptor that is readable while `take` has destinations to return."""
         ...
 
     def take(self) -> frozenset[IPv4Address | IPv6Address]:
-        """The destinations of trapped packets. Never waits. A caller who comes rarely gets only a part of them."""
+        """The destinations of trapped packets. Never waits. If it is called rarely, some of them are lost."""
         ...
 
 
@@ -81,13 +81,13 @@ class Datapath(Protocol):
     def counters(self) -> Counters: ...
 
     def fileno(self) -> int:
-        """A descriptor that is readable while soft limits wait to be taken; gone after `close`."""
+        """A descriptor that is readable while `take_soft_limits` has some to return; `close` closes it."""
         ...
 
     def take_soft_limits(self) -> list[SoftLimit]:
-        """Never waits."""
+        """The soft limits since the last call. Never waits."""
         ...
 
     def close(self, *, unblock: bool = True) -> None:
-        """Remove everything; unless `unblock`, what is blocked stays so. A second call does nothing."""
+        """Remove everything; unless `unblock`, the blocked prefixes stay blocked. A second call does nothing."""
         ...

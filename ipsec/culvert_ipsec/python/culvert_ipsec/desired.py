@@ -1,4 +1,4 @@
-"""The state that a datapath shall have: plain, comparable values. No key shows in a repr."""
+"""The desired state of a datapath: plain, comparable values. A repr contains no key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InboundSa:
     """`key` is the suite's cipher key, its salt or nonce, and its integrity key, in this order.
 
     For AES-GCM-256 these are 32 and 4 bytes (RFC 4106 section 8.1). `esn`: 64-bit sequence numbers, as the peer's.
-    A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is told, at the hard limit
+    A `replay_window` below 1024 packets is raised to that. At the soft limit a `SoftLimit` is reported, at the hard limit
     the SA ends.
     """
 
@@ -30,7 +30,7 @@ class InboundSa:
 
 @dataclass(frozen=True, slots=True)
 class OutboundSa:
-    """An outbound SA, described as `InboundSa`. No key may serve two SAs: they would use the same IVs."""
+    """An outbound SA, with the fields of `InboundSa`. Two SAs must not share a key: they would use the same IVs."""
 
     spi: int
     key: bytes = field(repr=False)
@@ -44,13 +44,13 @@ class OutboundSa:
 class TunnelState:
     """A tunnel. Addresses and prefixes are text ("10.99.0.2", "10.20.0.10/32").
 
-    `selectors` narrow down what it carries of its prefixes; without any it carries everything to and from them. Of two
-    tunnels with one prefix each gets the packets that its selectors name.
+    `selectors` limit the traffic that it carries to and from its prefixes; without any it carries all. If two tunnels
+    have the same prefix, each gets the packets that its selectors match.
 
-    `inbound_only` may come out of it as well, though nothing like it goes in: what the gateway itself has to say.
+    `inbound_only` selectors are accepted inbound but not used outbound: they are for the gateway's own messages.
 
-    With `inner_address6` the tunnel carries both families, each from its own address. Several inbound SAs live side by
-    side during a rekey. Without an outbound SA, what goes to `remote_prefixes` is dropped.
+    With `inner_address6` the tunnel carries both families, each from its own address. During a rekey a tunnel has several
+    inbound SAs. Without an outbound SA, packets to `remote_prefixes` are dropped.
     """
 
     tunnel_id: str
@@ -69,11 +69,11 @@ class TunnelState:
 
 @dataclass(frozen=True, slots=True)
 class ClosedTunnel:
-    """A tunnel that is not open and may be, with these inner addresses, at most one for each IP version.
+    """A closed tunnel that may be opened again, with these inner addresses, at most one for each IP version.
 
-    The addresses are this computer's own, so that a socket that is bound to one goes on sending: its packets reach the
-    trap. What goes to a prefix of it that is blocked leaves from its inner address, and finds no tunnel. Of several
-    with the same prefix the last one counts.
+    The addresses stay this computer's own, so that a socket bound to one goes on sending: its packets reach the trap.
+    Packets to one of its blocked prefixes get its inner address as source. If several have the same prefix, the last one
+    counts.
     """
 
     inner_addresses: tuple[str, ...]
@@ -82,10 +82,10 @@ class ClosedTunnel:
 
 @dataclass(frozen=True, slots=True)
 class OnLink:
-    """A network on one of this computer's own devices that stays reachable in clear although it lies in what is blocked.
+    """A network on one of this computer's own devices that stays reachable in clear although a blocked prefix contains it.
 
     `device` is the device's index; `source` is the address to send from, None for the kernel's choice. Only packets that
-    leave over this device are let through: when the device goes down, the network is blocked like what is around it.
+    leave over this device are let through: when the device goes down, the network is blocked like the prefix around it.
     """
 
     prefix: str
@@ -97,9 +97,9 @@ class OnLink:
 class DatapathState:
     """The whole state. `mtu` is in bytes of inner packet.
 
-    `blocked` prefixes are routed to the TUN device, so that nothing leaks to them while no tunnel carries it. Of prefixes
-    that hold one another the longest counts, and before one of `on_link` what a tunnel or `blocked` names. An SA that was
-    there before, with the same SPI and key, keeps its sequence number and its replay window.
+    `blocked` prefixes are routed to the TUN device, so that nothing leaks to them while no tunnel carries it. The longest
+    matching prefix counts; an equal prefix of a tunnel or of `blocked` precedes one of `on_link`. An SA that exists
+    already, with the same SPI and key, keeps its sequence number and its replay window.
     """
 
     tun_name: str

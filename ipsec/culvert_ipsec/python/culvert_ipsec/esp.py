@@ -1,4 +1,4 @@
-"""Single SAs, packet by packet, without a datapath: for tests, and for who brings his own I/O."""
+"""Single SAs, packet by packet, without a datapath: for tests, and for programs with their own I/O."""
 
 from culvert_ipsec._native import EspError, Inbound, Outbound
 

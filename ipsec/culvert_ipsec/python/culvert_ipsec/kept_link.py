@@ -1,4 +1,4 @@
-"""The tunnel device's addresses and routes, brought from what was left last time to what is wanted now."""
+"""Changes the tunnel device's addresses and routes from the last applied state to the wanted one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from culvert_ipsec.rtnetlink import RouteSocket
 
 
 class KeptLink:
-    """Every method may raise OSError and DatapathError. The device is there when this is made."""
+    """Every method may raise OSError and DatapathError. The device must exist before this object."""
 
     def __init__(self, tun_name: str) -> None:
         self._tun_name = tun_name
@@ -25,9 +25,9 @@ class KeptLink:
         self._bring_to(link)
 
     def repair(self) -> bool:
-        """Put back what other programs have changed since `bring_to`, and make room for the networks of other devices.
+        """Restore what other programs have changed since `bring_to`, and give up addresses in other devices' networks.
 
-        Tells whether something was missing of the device, the rules or what blocks.
+        Returns whether a setting of the device, a rule or a blocking route was missing.
         """
         if (link := self._wanted) is None:
             return False
@@ -54,11 +54,11 @@ class KeptLink:
         return changed
 
     def port(self) -> int | None:
-        """The netlink port of its changes."""
+        """The netlink port from which the changes are made."""
         return None if self._netlink is None else self._netlink.port
 
     def close(self, *, unblock: bool) -> None:
-        """With `unblock`, take away what outlives the device."""
+        """With `unblock`, also remove the rules and routes that outlive the device."""
         try:
             with self._opened() as netlink:
                 if unblock:
@@ -73,7 +73,7 @@ class KeptLink:
 
 
 def _take(device: KernelLink, observed: Link, desired: Link) -> bool:
-    """Whether something was missing of the device, the rules or what blocks."""
+    """Take the steps; return whether a setting of the device, a rule or a blocking route was missing."""
     changed = False
     for step in steps(observed, desired):
         device.take(step)

@@ -1,4 +1,4 @@
-"""The kernel backend: Linux's own ESP (XFRM), told by netlink.
+"""The kernel backend: Linux's own ESP (XFRM), configured over netlink.
 
 ```
  program ─► route: device culvert0 ─► policy: out ─► SA ─► ESP in UDP ─► the way to the gateway
@@ -6,7 +6,7 @@
                     └ without a policy: dropped, nobody reads the device
  program ◄─ policy: in ◄─ SA ◄─ socket on UDP 4500 (UDP_ENCAP) ◄─ ESP in UDP
 ```
-The device gives inner addresses, routes and MTU a place, as in the userspace backend, and carries no packet.
+The device only holds the inner addresses, routes and MTU, as in the userspace backend; it carries no packet.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class Kernel:
-    """A `Datapath`. Its methods may be called from any thread, `take_soft_limits` beside another one.
+    """A `Datapath`. Its methods may be called from any thread, `take_soft_limits` also while another one runs.
 
-    The device and the UDP socket go with the process, whatever ends it. After a crash what is blocked stays blocked, by
-    policies and by routes, until the next `apply` or `close`; SAs stay without a way to them, and `create` removes them.
+    The device and the UDP socket end with the process. After a crash the blocked prefixes stay blocked, by policies and
+    by routes, until the next `apply` or `close`; SAs stay unused, and `create` removes them.
     """
 
     def __init__(self, stack: ExitStack, tun_name: str, udp_port: int, suites: Collection[str]) -> None:
@@ -108,7 +108,7 @@ class Kernel:
         udp_port: int = NAT_T_PORT,
         allowed_suites: Sequence[str] = (),
     ) -> Self:
-        """Raises DatapathError, also when this kernel lacks something of what SAs need. Needs CAP_NET_ADMIN."""
+        """Raises DatapathError, also when this kernel lacks a feature that SAs need. Needs CAP_NET_ADMIN."""
         suites = allowed(allowed_suites)
         with ExitStack() as stack:
             try:
@@ -141,9 +141,9 @@ class Kernel:
         self._flows = {owner: flow for owner, flow in self._flows.items() if owner.tunnel_id in reqids}
 
     def repair(self) -> bool:
-        """Put back what other programs have changed of the device, its routes and the policies.
+        """Restore the settings of the device, routes and policies that other programs have changed.
 
-        Tells whether something was missing of the device, the rules or the routes that block. Raises DatapathError.
+        Returns whether a setting of the device, a rule or a blocking route was missing. Raises DatapathError.
         """
         if self._desired is None:
             return False
@@ -158,7 +158,7 @@ class Kernel:
             raise DatapathError(f"The system refused the tunnel's device or policies: {error}.") from error
 
     def follow(self) -> None:
-        """Move the tunnels to the address from which their gateways are reached now. Raises DatapathError."""
+        """Move the tunnels to this computer's present source address towards their gateways. Raises DatapathError."""
         state = self._desired
         try:
             self._outer_routes.lead_to(self._sources, anew=True)
@@ -168,7 +168,7 @@ class Kernel:
             self.apply(state)
 
     def keep_alive(self) -> None:
-        """Keep the way through a NAT open (RFC 3948 section 4); every 20 seconds is the default there."""
+        """Keep the mapping in a NAT alive (RFC 3948 section 4, which recommends 20 seconds)."""
         for tunnel in self._desired.tunnels if self._desired is not None else ():
             try:
                 udp = self._udp if ip_address(tunnel.outer_address).version == 4 else self._udp6
@@ -187,7 +187,7 @@ class Kernel:
             tallies = self._sad.measure(vanished)
         except OSError as error:
             raise DatapathError(f"The kernel's counters cannot be read: {error}.") from error
-        # The numbers that their keys have used are not known: new keys are needed.
+        # The sequence numbers already used with their keys are unknown, so new keys are needed.
         owners = self._known.owners
         self._notices.add([soft_limit(name, owners[name]) for name in vanished if name in owners])
         tunnels = self._desired.tunnels if self._desired is not None else ()
@@ -207,7 +207,7 @@ class Kernel:
             return
         self._closed = True
         try:
-            # The routes that block are there still.
+            # The blocking routes are still in place.
             remove_leftovers()
             self._link.close(unblock=unblock)
         except OSError as error:
@@ -218,7 +218,7 @@ class Kernel:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _take(self, steps: Iterable[Step], owners: Mapping[SaName, Owner]) -> None:
-        """Carry out the steps. Completed ones are recorded, also when a later one fails."""
+        """Carry out the steps. Completed steps are recorded, also when a later one fails."""
         known = self._known
         for step in steps:
             match step:
@@ -243,7 +243,7 @@ class Kernel:
         self._known.policies[policy.name] = policy
 
     def _sweep(self) -> None:
-        """Remove the outbound SAs that policies have left before this."""
+        """Remove the outbound SAs that no policy uses any more."""
         templates = [policy.template for policy in self._known.policies.values()]
         used = {(template.dst, template.spi) for template in templates if template is not None}
         outbound = [name for name, owner in self._known.owners.items() if not owner.inbound]
@@ -252,7 +252,7 @@ class Kernel:
     # ── what is there ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _probe(self) -> None:
-        """Ask for each suite that may be needed, as it would be asked for."""
+        """Request each suite that may be needed, with the same message as later."""
         for name in sorted(self._suites):
             key = os.urandom(Suite(name).key_material)
             its = algorithms(name, key, self._suites)
@@ -267,18 +267,18 @@ class Kernel:
                 raise DatapathError(f"This kernel's IPsec cannot do {name}: {error.strerror}.") from error
 
     def _take_over(self) -> None:
-        """Remove what a crash has left; blocking entries stay until the first state says otherwise."""
+        """Remove what a crash has left; blocking policies stay until the first `apply`."""
         left = _remove_tunnels(self._xfrm)
         for traffic in left.values():
             policy = block(traffic.dst)
             self._known.policies[policy.name] = policy
-        # A number that is taken would make the kernel choose one of its own.
+        # If an index is in use, the kernel chooses another one itself.
         self._indices = (
             index for index in itertools.chain.from_iterable(itertools.repeat(INDICES)) if index not in left
         )
 
     def _source(self, outer: str) -> Address:
-        """Our address on the way to this one; the last known while there is no way."""
+        """Our source address towards this one; the last known while there is no route."""
         with socket.socket(_FAMILIES[ip_address(outer).version], socket.SOCK_DGRAM) as asking:
             try:
                 asking.connect((outer, NAT_T_PORT))
@@ -313,12 +313,12 @@ class Kernel:
 
 
 def remove_leftovers() -> None:
-    """Take away the SAs and policies that a crash has left, those that block included. Raises OSError."""
+    """Remove the SAs and policies that a crash has left, blocking ones included. Raises OSError."""
     try:
         opened = XfrmSocket()
     except OSError as error:
         if error.errno == errno.EPROTONOSUPPORT:
-            return  # A kernel without IPsec holds nothing of it.
+            return  # A kernel without IPsec has no SAs or policies.
         raise
     with opened as xfrm:
         for traffic in _remove_tunnels(xfrm).values():
@@ -326,7 +326,7 @@ def remove_leftovers() -> None:
 
 
 def _remove_tunnels(xfrm: XfrmSocket) -> dict[int, Traffic]:
-    """Our tunnels' policies, then our SAs; returns the policies that block, by index."""
+    """Remove our tunnels' policies, then our SAs; return the blocking policies by index."""
     blocking: dict[int, Traffic] = {}
     for index, direction, traffic, needs_sa in xfrm.policies(INDICES):
         if needs_sa and direction is Direction.OUT and traffic == block(traffic.dst).traffic:
@@ -334,7 +334,7 @@ def _remove_tunnels(xfrm: XfrmSocket) -> dict[int, Traffic]:
         else:
             xfrm.remove_policy(direction, traffic)
     for seen in xfrm.sas():
-        # A state without an SPI is the kernel's note that it has asked for an SA; the note goes by itself.
+        # A state without an SPI is the kernel's record that it has requested an SA; it expires by itself.
         if seen.reqid in REQIDS and seen.name[1]:
             with suppress(ProcessLookupError):
                 xfrm.remove_sa(seen.name)
@@ -363,10 +363,10 @@ def _udp_socket(version: int, port: int) -> socket.socket:
     try:
         if version == 6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # A message from the network that says a packet was too long may be anybody's. The kernel asks this socket when the
-        # message quotes a packet of its port (outer_routes.py is for the others).
+        # An ICMP message "packet too big" may be forged. This option makes the kernel ignore those that quote a packet of
+        # this socket's port (outer_routes.py is for the others).
         opened.setsockopt(*MTU_DISCOVER[version], INTERFACE)
-        # Datagrams that are not ESP wait here, unread: they shall not take memory.
+        # Datagrams that are not ESP stay unread in the buffer: keep it small.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         opened.bind(("", port))  # the address changes with the network
         opened.setsockopt(socket.IPPROTO_UDP, _UDP_ENCAP, _UDP_ENCAP_ESPINUDP)

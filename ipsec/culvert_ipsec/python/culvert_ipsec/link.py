@@ -1,4 +1,4 @@
-"""The TUN device in the kernel: read it, and take one step. `link_plan.py` says which steps."""
+"""Reads the TUN device's settings from the kernel and carries out single steps; `link_plan.py` computes the steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from culvert_ipsec.outer_routes import remove_outer_routes
 from culvert_ipsec.rtnetlink import BLACKHOLE, LOCAL, LOCAL_TABLE, UNICAST, Route, RouteSocket, Rule
 
 _VERSIONS = (4, 6)
-# The worse one, so that the device carries the prefix while it is there.
+# Higher than the metric of the device's route, which is preferred while it exists.
 _WALL_METRIC = 4500
 # The limits of one message to the network, in bytes and packets (UDP over IPv4, udp(7)); the bytes that ESP adds.
 _MESSAGE, _MESSAGE_PACKETS, _ESP_OVERHEAD = 65507, 64, 40
@@ -44,7 +44,7 @@ _IPV6 = Path("/proc/sys/net/ipv6/conf")
 
 
 class KernelLink:
-    """A device, found by its name (else DatapathError). Every method may raise OSError, `take` DatapathError."""
+    """A device, found by its name (else DatapathError). Every method may raise OSError, `take` also DatapathError."""
 
     def __init__(self, netlink: RouteSocket, name: str) -> None:
         self._netlink = netlink
@@ -72,7 +72,7 @@ class KernelLink:
         )
 
     def networks_of_others(self) -> frozenset[Network]:
-        """The networks that the other devices of this computer are in, by their addresses."""
+        """The networks of the addresses on this computer's other devices."""
         return frozenset(it.network for index, it in self._netlink.addresses() if index != self._index)
 
     def take(self, step: Step) -> None:
@@ -95,7 +95,7 @@ class KernelLink:
             case RemoveRoute(prefix):
                 self._netlink.remove_route(Route(prefix, ROUTE_TABLE, device=self._index))
             case AddOnLink(route):
-                # The route's device may have gone meanwhile: then the network is blocked, and all else goes on.
+                # If the route's device has been removed meanwhile, only this network is blocked.
                 with suppress(OSError):
                     self._netlink.replace_route(_route_on_link(route))
             case RemoveOnLink(route):
@@ -107,10 +107,10 @@ class KernelLink:
 
     def _add_address(self, address: Address) -> None:
         if address.version == 6:
-            # The kernel lets two devices have it.
+            # The kernel itself would allow the same address on two devices.
             if any(index != self._index and own == address for index, own in self._local(6)):
                 raise DatapathError(_taken(address))
-            # The address is put on the device, because an IPv6 route takes no preferred source of the local table alone.
+            # An IPv6 route's preferred source must be on a device; an entry in the local table is not enough.
             self._netlink.put_address(self._index, address)
             return
         try:
@@ -143,10 +143,10 @@ class KernelLink:
         }
 
     def _local_route(self, address: Address) -> Route:
-        """Makes an IPv4 address the host's own without putting it on the device.
+        """The route that makes an IPv4 address the host's own without putting it on the device.
 
-        Browsers watch for addresses that come and go, and break off what they load when one does (Chromium's
-        ERR_NETWORK_CHANGED): the very page for which the tunnel is opened. Nobody watches the local table.
+        Browsers watch the devices' addresses and abort their requests when one changes (Chromium's ERR_NETWORK_CHANGED),
+        also the request for which the tunnel is opened. They do not watch the local table.
         """
         return Route(ip_network(address), LOCAL_TABLE, LOCAL, self._index)
 
@@ -156,12 +156,12 @@ class KernelLink:
         with suppress(FileNotFoundError):
             # No link-local address: else the kernel sends router solicitations into the tunnel.
             (conf / "addr_gen_mode").write_text("1")
-            # A host that uses no IPv6 elsewhere still has it inside.
+            # The tunnel may carry IPv6 although it is disabled on the host's other devices.
             (conf / "disable_ipv6").write_text("0")
 
 
 def _segments(mtu: int) -> int:
-    """The number of segments that fit into one message: further ones would be a message of their own."""
+    """The number of segments that fit into one message."""
     return min(_MESSAGE_PACKETS, _MESSAGE // (mtu + _ESP_OVERHEAD))
 
 
@@ -182,7 +182,7 @@ def families() -> frozenset[int]:
 
 
 def keep_walls(netlink: RouteSocket, prefixes: Iterable[Network]) -> None:
-    """Make walls for these and no others, with the rules that lead to them, whether there is a device or not.
+    """Make walls for these prefixes only, and the rules that lead to them; the device need not exist.
 
     Raises OSError.
     """
@@ -198,14 +198,14 @@ def keep_walls(netlink: RouteSocket, prefixes: Iterable[Network]) -> None:
 
 
 def remove_rules_and_walls(netlink: RouteSocket) -> None:
-    """Take away what outlives the device. Raises OSError."""
+    """Remove the rules and routes that outlive the device. Raises OSError."""
     for wall in _walls(netlink):
         netlink.remove_route(_route(wall))
     for route in _on_link(netlink):
         _remove_on_link(netlink, route)
     remove_outer_routes(netlink)
     for version in _rules(netlink):
-        # Another program's clean-up may have been faster.
+        # Another program may have removed it already.
         with suppress(FileNotFoundError):
             netlink.remove_rule(_rule(version))
 
@@ -225,7 +225,7 @@ def _walls(netlink: RouteSocket) -> frozenset[Wall]:
 
 
 def _on_link(netlink: RouteSocket) -> frozenset[OnLinkRoute]:
-    """All routes, those over the TUN device included."""
+    """All our routes over a device, also those over the TUN device."""
     return frozenset(
         OnLinkRoute(route.prefix, route.device, route.source)
         for version in _VERSIONS
@@ -251,7 +251,7 @@ def _build(netlink: RouteSocket, wall: Wall) -> None:
     if wall.table == ROUTE_TABLE:
         netlink.replace_route(_route(wall))
         return
-    # A route of that metric which another program has there stays.
+    # If another program has a route with this prefix and metric, keep that.
     with suppress(FileExistsError):
         netlink.add_route(_route(wall))
 

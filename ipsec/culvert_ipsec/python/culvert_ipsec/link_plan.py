@@ -1,17 +1,17 @@
-"""The wanted settings of the TUN device in the kernel, and the steps to them from the present ones. Pure.
+"""Computes the wanted settings of the TUN device, and the steps to them from the present ones. Without I/O.
 
 ```
  desired state ─► wanted() ─► Link ─┐
                                     ├─► steps() ─► addresses in, rule, routes in ─► routes out, addresses out
  kernel ────────► observed  ► Link ─┘
 ```
-Our routes live in a table of their own, looked up before the main one and before other VPNs' tables: they neither replace
-what others put there nor lose to it, e.g. to a home network that uses the same prefix. A network of this computer's own
-that shall stay reachable has a route there, too, over its own device: with a way back into the main table, its packets
-would leave by the default route as soon as the device is gone.
+Our routes are in a table of their own, which is looked up before the main one and before other VPNs' tables: they do not
+replace other programs' routes and precede them, e.g. that of a home network with the same prefix. An on-link network that
+shall stay reachable has a route there, too, over its own device: if its packets were looked up in the main table instead,
+they would leave by the default route as soon as the device is removed.
 
-A wall is a route to nowhere. Each stands in our table, where it outlives the device, and in the main one, where it outlives
-our rules and our table: another program may remove these.
+A wall is a blackhole route. Each is in our table, where it outlives the device, and in the main table, where it still
+blocks when another program removes our rules or our table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Wall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OnLinkRoute:
-    """Over another device than the TUN device; `device` is its index."""
+    """A route over another device than the TUN device; `device` is its index."""
 
     prefix: Network
     device: int
@@ -57,7 +57,7 @@ class OnLinkRoute:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The TUN device as the kernel has it, or shall. A route's value is its preferred source; `rules` are IP versions."""
+    """The TUN device's present or desired state. A route's value is its preferred source; `rules` are IP versions."""
 
     mtu: int
     up: bool
@@ -86,7 +86,7 @@ class Link:
         )
 
     def spared(self, networks: Iterable[Network]) -> Link:
-        """The link without the kept addresses that lie in these networks: hosts there must be reached."""
+        """The link without the kept addresses in these networks, whose hosts must stay reachable."""
         given_up = {address for network in networks for address in self.kept if address in network}
         return replace(
             self,
@@ -163,7 +163,7 @@ Step = (
 
 
 def wanted(state: DatapathState) -> Link:
-    """Raises DatapathError for a state that cannot be."""
+    """The settings for this state. Raises DatapathError if the state is invalid."""
     if not MIN_MTU <= state.mtu <= MAX_MTU:
         raise DatapathError(f"An MTU of {state.mtu} bytes is not between {MIN_MTU} and {MAX_MTU}.")
     routes: dict[Network, Address | None] = {_network(prefix): None for prefix in state.blocked}
@@ -182,7 +182,7 @@ def wanted(state: DatapathState) -> Link:
         addresses.update(inner.values())
         prefixes = map(_network, tunnel.remote_prefixes)
         routes |= {prefix: inner.get(prefix.version) for prefix in prefixes}
-    # Below that, the kernel takes IPv6 from the device, and refuses to give it back.
+    # With a smaller MTU the kernel disables IPv6 on the device and refuses to enable it again.
     mtu = max(state.mtu, LEAST_IPV6_MTU)
     in_use = {_address(it) for it in state.inner_addresses}
     in_use.update(address for tunnel in state.tunnels for address in _inner(tunnel).values())
@@ -207,7 +207,7 @@ def walls_of(blocked: Iterable[Network]) -> frozenset[Wall]:
 
 
 def _shorter(tunnels: Iterable[TunnelState], mtu: int) -> Iterator[tuple[Network, int]]:
-    """The prefixes of tunnels that take shorter packets than the device. Of equal prefixes the last one counts."""
+    """The prefixes of tunnels with a smaller MTU than the device. If prefixes are equal, the last one counts."""
     carrying = {_network(prefix): tunnel.mtu for tunnel in tunnels for prefix in tunnel.remote_prefixes}
     for prefix, its in carrying.items():
         least = LEAST_IPV6_MTU if prefix.version == 6 else MIN_MTU
@@ -216,7 +216,7 @@ def _shorter(tunnels: Iterable[TunnelState], mtu: int) -> Iterator[tuple[Network
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:
-    """The steps in an order that leaves no moment without a route: a new route is there before an old one goes."""
+    """The steps, in an order in which a new route is added before an old one is removed."""
     if not observed.up or observed.mtu != desired.mtu:
         yield SetLink(desired.mtu)
     for address in sorted(desired.addresses - observed.addresses, key=str):
@@ -225,7 +225,7 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
         yield AddWall(wall)
     for version in sorted(desired.rules - observed.rules):
         yield AddRule(version)
-    # Before a route of the TUN device takes its place.
+    # Remove these before a route over the TUN device replaces them.
     for route in sorted(observed.on_link - desired.on_link, key=str):
         yield RemoveOnLink(route)
     for prefix, source in desired.routes.items():
@@ -246,7 +246,7 @@ def steps(observed: Link, desired: Link) -> Iterator[Step]:
 
 
 class _Cover:
-    """Prefixes, in a form that tells quickly whether one of them holds another prefix."""
+    """A set of prefixes with a fast check whether one of them contains a given prefix."""
 
     def __init__(self, prefixes: Iterable[Network]) -> None:
         self._known = {(it.version, it.prefixlen, _leading(it, it.prefixlen)) for it in prefixes}

@@ -1,10 +1,10 @@
-"""Sockets whose packets no tunnel carries, because they leave from another address than the tunnel's (sock_diag(7)).
+"""Ends sockets whose packets no tunnel carries, because their source is not the tunnel's address (sock_diag(7)).
 
 ```
  socket: own address ─► far address ─┬─ in no tunnel's prefix, or from that tunnel's address ──► goes on
                                      └─ from any other address: an earlier tunnel's, the network's ──► ends at once
 ```
-Such a socket would wait for minutes. A program that is told of its end makes another one, which has the right address.
+Such a socket would wait for minutes. When it ends, its program opens another one, which gets the right address.
 The kernel ends a TCP connection and disconnects a UDP socket with ECONNABORTED (SOCK_DESTROY, since Linux 4.5 and 4.9).
 """
 
@@ -37,7 +37,7 @@ _LACKING = (errno.EOPNOTSUPP, errno.ENOENT, errno.EINVAL, errno.EAFNOSUPPORT, er
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A TCP or UDP socket with both ends. `device`: the index of the one that it is bound to, 0 for none."""
+    """A connected TCP or UDP socket. `device` is the index of the device to which it is bound, 0 for none."""
 
     family: int
     protocol: int
@@ -48,7 +48,7 @@ class Connected:
 
 
 class Carried:
-    """The tunnels' prefixes and inner addresses. Of two prefixes that hold an address, the longer counts."""
+    """The tunnels' prefixes and inner addresses. The longest prefix that contains an address counts."""
 
     def __init__(self, tunnels: Iterable[TunnelState]) -> None:
         self._from: dict[Network, set[Address]] = {}
@@ -86,9 +86,9 @@ class Sockets(NetlinkSocket):
 
 
 def end_lost(tunnels: Iterable[TunnelState], device: str) -> int:
-    """Ends the sockets that no tunnel carries, but for those bound to another device; how many. Raises OSError.
+    """End the sockets that no tunnel carries, except those bound to another device; return their number. Raises OSError.
 
-    0 where the kernel cannot: there they wait for their own time-outs.
+    If the kernel cannot end sockets, the number is 0, and they wait for their own time-outs.
     """
     carried, own, ended = Carried(tunnels), socket.if_nametoindex(device), 0
     try:
@@ -120,5 +120,5 @@ def _address(family: int, raw: bytes) -> Address:
     if family == socket.AF_INET:
         return IPv4Address(raw[:4])
     address = IPv6Address(raw)
-    # A socket for both versions (RFC 4291 section 2.5.5.2).
+    # A dual-stack socket has IPv4-mapped addresses (RFC 4291 section 2.5.5.2).
     return address.ipv4_mapped or address

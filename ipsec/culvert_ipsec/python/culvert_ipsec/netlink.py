@@ -1,7 +1,7 @@
-"""A netlink socket (netlink(7), RFC 3549): a request and its answers, and what the kernel tells by itself.
+"""A netlink socket (netlink(7), RFC 3549): a request and its answers, and the kernel's notifications.
 
-pyroute2's classes are the messages. Its sockets are not used: each runs an event loop of its own, and a request over one
-costs many times what the kernel needs for it, while somebody's page waits.
+The messages are pyroute2's classes. Its sockets are not used: each runs its own event loop, so that a request takes many
+times as long as in the kernel, and a user may be waiting for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyroute2.netlink import (
 # linux/netlink.h: length with the header, type, flags, sequence number, port.
 _HEADER = struct.Struct("=IHHII")
 HEADER_LENGTH = _HEADER.size
-_CODE = struct.Struct("=i")  # of an error or an end: 0, or what errno has, negative
+_CODE = struct.Struct("=i")  # of NLMSG_ERROR and NLMSG_DONE: 0, or a negative errno
 _RECEIVE = 1 << 16
 _KERNEL = 0
 # The number of repeated dumps when the state changes while the kernel lists it.
@@ -34,7 +34,7 @@ _TRIES = 10
 
 
 class Message(NamedTuple):
-    """`data` is the whole of it, with its header."""
+    """`data` is the whole message, with its header."""
 
     kind: int
     flags: int
@@ -43,19 +43,19 @@ class Message(NamedTuple):
 
 
 class NetlinkSocket:
-    """A socket for one thread at a time. Every method may raise OSError with the kernel's reason, which repeats nothing."""
+    """A socket for one thread at a time. Every method may raise OSError with the kernel's reason."""
 
     def __init__(self, protocol: int) -> None:
         self._socket = opened(protocol)
         self._numbers = itertools.count(1)
 
     def request(self, kind: int, payload: bytes, flags: int = 0) -> list[bytes]:
-        """The messages of the answer, each with its header; mostly just an acknowledgement. `payload` has none."""
+        """The messages of the answer, each with its header, without the acknowledgement. `payload` has no header."""
         *told, _ = self._exchange(kind, payload, flags | NLM_F_ACK)
         return [message.data for message in told]
 
     def dump(self, kind: int, payload: bytes) -> list[bytes]:
-        """All objects of a kind, as they were at one moment."""
+        """A consistent list of all objects of a kind."""
         for _ in range(_TRIES):
             found = self._exchange(kind, payload, NLM_F_DUMP)
             if not any(message.flags & NLM_F_DUMP_INTR for message in found):
@@ -64,7 +64,7 @@ class NetlinkSocket:
 
     @property
     def port(self) -> int:
-        """Under which the kernel tells others of what is changed through this socket."""
+        """The sender's port in the kernel's notifications of changes that this socket makes."""
         return self._socket.getsockname()[0]
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class NetlinkSocket:
         self.close()
 
     def _exchange(self, kind: int, payload: bytes, flags: int) -> list[Message]:
-        """The last one says that it is done."""
+        """The messages of the answer; the last one is NLMSG_ERROR or NLMSG_DONE."""
         sequence = next(self._numbers)
         header = _HEADER.pack(HEADER_LENGTH + len(payload), kind, NLM_F_REQUEST | flags, sequence, 0)
         self._socket.sendto(header + payload, (_KERNEL, 0))
@@ -102,7 +102,7 @@ def opened(protocol: int, groups: int = 0) -> socket.socket:
 
 
 def messages(of: socket.socket) -> Iterator[Message]:
-    """The messages of the next datagram. Only the kernel is heard. Raises OSError, BlockingIOError."""
+    """The messages of the next datagram; none unless the kernel sent it. Raises OSError, BlockingIOError."""
     datagram, _, flags, (sender, _) = of.recvmsg(_RECEIVE)
     if flags & socket.MSG_TRUNC:
         raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))

@@ -1,4 +1,4 @@
-"""Causes for which a datapath could not be opened, in words, with a remedy."""
+"""Error texts for a datapath that could not be opened: the cause and a remedy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Send a packet through each tunnel at once, so that its gateway learns the device's new place (RFC 4555 section 3.5).
+"""Sends a packet through each tunnel at once, so that its gateway learns the device's new address (RFC 4555 section 3.5).
 
-A device that only receives, e.g. a download, has nothing to send after a move, and the gateway goes on sending to the
-old place. The packet is one that the tunnel's selectors carry, and its hop limit ends it on the gateway: nobody behind
-hears of it.
+A device that only receives, e.g. a download, sends nothing after it has moved, and the gateway goes on sending to the old
+address. The packet matches the tunnel's selectors, and its hop limit expires on the gateway, so that no host behind
+receives it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def nudge(tunnel: TunnelState, target: str | None = None) -> None:
 
 
 def _payload(protocol: int, ports: tuple[int, int]) -> Iterator[bytes]:
-    """The payload as the selector reads it; nobody checks checksums on the way."""
+    """Payloads that match the selector's ports; the checksums are 0, because no router verifies them."""
     port = min(max(DISCARD, ports[0]), ports[1])
     match protocol:
         case socket.IPPROTO_UDP:

@@ -1,7 +1,7 @@
-"""Routes to the gateways for sealed packets alone.
+"""Routes to the gateways for ESP packets alone.
 
-A forged ICMP message that says a packet was too long needs no secret where it quotes an answer to a ping. The kernel notes
-the length with the route that a packet without a mark takes, and these routes are others.
+Anybody can forge an ICMP message "packet too big" that quotes an answer to a ping. The kernel stores its MTU with the route
+of packets without a mark; ESP packets have a mark and use other routes.
 
 ```
  sealed packet ─ mark ─► rule ─► OUTER_TABLE: the gateway over the device and next hop of the way to it
@@ -24,13 +24,13 @@ OUTER_TABLE = ROUTE_TABLE + 1
 
 
 class OuterRoutes:
-    """Methods may raise OSError where the kernel cannot be asked. A route that cannot be made is left out."""
+    """Every method may raise OSError if the kernel cannot be asked. A route that cannot be made is left out."""
 
     def __init__(self) -> None:
         self._known: dict[Network, Route] = {}
 
     def lead_to(self, outers: Iterable[str], *, anew: bool = False) -> None:
-        """Set routes to these gateways and no others, over the ways that lead there now. `anew`: routes may have gone."""
+        """Set routes to these gateways only, over the present next hops. With `anew`, read first which routes exist."""
         with RouteSocket() as netlink:
             if anew:
                 self._known = {it.prefix: it for version in FAMILIES for it in _routes(netlink, version)}
@@ -47,7 +47,7 @@ class OuterRoutes:
 
 
 def remove_outer_routes(netlink: RouteSocket) -> None:
-    """Remove our routes, those of an earlier process too. Raises OSError."""
+    """Remove our routes, also those of an earlier process. Raises OSError."""
     for version in FAMILIES:
         for route in _routes(netlink, version):
             _remove(netlink, route)
@@ -61,18 +61,18 @@ def _way(netlink: RouteSocket, outer: str) -> tuple[Network, Route] | None:
     try:
         way = netlink.way_to(ip_address(outer))
     except OSError:
-        # There is no way now.
+        # There is no route now.
         return None
     return way and (prefix, Route(prefix, OUTER_TABLE, device=way.device, gateway=way.gateway))
 
 
 def _routes(netlink: RouteSocket, version: int) -> list[Route]:
-    """The routes without their metric, which the kernel gives to IPv6 routes."""
+    """The routes without their metric, because the kernel adds one to IPv6 routes."""
     return [replace(it, metric=None) for it in netlink.routes(version, OUTER_TABLE)]
 
 
 def _remove(netlink: RouteSocket, route: Route) -> None:
-    # The kernel has removed it with its device, or another program has.
+    # The kernel may have removed it with its device, or another program may have.
     with suppress(OSError):
         netlink.remove_route(route)
 

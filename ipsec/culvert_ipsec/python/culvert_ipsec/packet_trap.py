@@ -1,12 +1,12 @@
-"""Packets that come to the TUN device and find no tunnel, as a socket beside the device sees them.
+"""Captures packets that are routed to the TUN device and match no tunnel, on a packet socket (packet(7)).
 
 ```
  program ─► route: device culvert0 ─┬─► ESP, or dropped
                 ▲                   └─► filter: leaves, and no tunnel has its destination ─► here: the destination
                 └── first packet of a flow, when its tunnel is open ◄───────────────── held, for a moment
 ```
-The filter runs in the kernel (socket(7), SO_ATTACH_FILTER), so what a tunnel carries costs no wake-up. A program that sends
-one datagram, or begins a connection, need not send it again.
+The filter runs in the kernel (socket(7), SO_ATTACH_FILTER), so that packets of a tunnel do not wake the process. The first
+packet of a flow is held and sent when its tunnel is open, so that its program need not send it again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALL_PROTOCOLS, _ETHERTYPE = 3, {4: 0x0800, 6: 0x86DD}
 _OUTGOING = 4
 _SO_ATTACH_FILTER = 26
 _SOL_PACKET, _PACKET_VNET_HDR = 263, 15
-# linux/virtio_net.h, struct virtio_net_hdr: which checksum has yet to be computed.
+# linux/virtio_net.h: the length of struct virtio_net_hdr, which names the checksum still to be computed.
 _OFFLOADS = 10
 # linux/filter.h
 _INSTRUCTION = struct.Struct("=HBBI")
@@ -42,11 +42,11 @@ _PACKET_TYPE = 0xFFFFF004
 # The offset of the destination, and the length of the header: RFC 791, RFC 8200.
 _DESTINATION = {4: (16, 4), 6: (24, 16)}
 _IPV6_HEADER, _PORTS = 40, 4
-# Our tunables, in bytes and packets: memory for a burst; the filter that every kernel takes.
+# Our own limits: the receive buffer in bytes, packets for one `take`, and filter instructions (every kernel accepts these).
 _MEMORY = 1 << 15
 _AT_ONCE = 256
 _LONGEST = 2000
-# The same of held packets, and seconds: a sender has given up or sent again by then.
+# Limits for held packets: bytes, flows, and seconds after which the sender has given up or sent again.
 _HELD_LONGEST = 2048
 _HELD_FLOWS = 64
 _HELD_FOR = 2.0
@@ -81,14 +81,14 @@ class PacketTrap:
         self._one_at_a_time = threading.Lock()
         self._found: set[Address] = set()
         self._held: dict[PacketFlow, _Held] = {}
-        # Prefixes, each with the addresses that may send there.
+        # Each prefix with the source addresses that its tunnel carries.
         self._carried: list[tuple[Network, list[Address]]] = []
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK)
         try:
-            # A checksum that is left to the device is still left to it when the packet is sent again.
+            # The header keeps an offloaded checksum offloaded when the packet is sent again.
             self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _MEMORY)
-            # Before the socket hears of a packet at all.
+            # Set the filter before `bind` starts the reception.
             self.leave_to_tunnels(())
             self._socket.bind((device, _ALL_PROTOCOLS))
         except OSError:
@@ -103,24 +103,24 @@ class PacketTrap:
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
     def fileno(self) -> int:
-        """Readable while `take` has something to tell."""
+        """A descriptor that is readable while `take` has destinations to return."""
         return self._socket.fileno()
 
     def take(self) -> frozenset[Address]:
-        """The destinations of trapped packets. Never waits; of a flood a part is reported."""
+        """The destinations of trapped packets. Never waits; if there are many, some are lost."""
         with self._one_at_a_time:
             self._read()
             found, self._found = self._found, set()
             return frozenset(found)
 
     def hold(self, tunnels: Iterable[TunnelState]) -> None:
-        """Call this before these tunnels are opened. Earlier packets are held for them; later packets they carry."""
+        """Call this before these tunnels are opened: earlier packets are held for them, later ones go through them."""
         with self._one_at_a_time:
             self._read()
             self._carried = [(ip_network(to), _own(it)) for it in tunnels for to in it.remote_prefixes]
 
     def release(self) -> None:
-        """Send what is held for the tunnels, which are open now."""
+        """Send the packets held for the tunnels, which are open now."""
         with self._one_at_a_time:
             now = self._now()
             self._held = {flow: held for flow, held in self._held.items() if held.until > now}
@@ -140,7 +140,7 @@ class PacketTrap:
                 self._hold(flow, frame, now)
 
     def _hold(self, flow: PacketFlow, frame: bytes, now: float) -> None:
-        """The first packet of a flow, unless it is too long, or a tunnel has carried it already."""
+        """Hold the first packet of a flow, unless it is too long or a tunnel has carried it already."""
         before = self._held.get(flow)
         if len(frame) > _OFFLOADS + _HELD_LONGEST or (before is not None and before.until > now):
             return
@@ -152,7 +152,7 @@ class PacketTrap:
             self._held[flow] = _Held(frame, now + _HELD_FOR)
 
     def _send(self, flow: PacketFlow, frame: bytes) -> None:
-        # The socket does not hear its own packets (packet(7)). A packet that the device refuses is lost, as it was before.
+        # The socket does not receive its own packets (packet(7)). A packet that the device refuses is lost.
         with suppress(OSError):
             self._socket.sendto(frame, (self._device, _ETHERTYPE[flow.destination.version]))
 
@@ -167,7 +167,7 @@ class PacketTrap:
 
 
 def flow_of(packet: bytes) -> PacketFlow | None:
-    """The flow of an IP packet; None of other bytes."""
+    """The flow of an IP packet; None if it is not one."""
     version = packet[0] >> 4 if packet else 0
     start, length = _DESTINATION.get(version, (0, 0))
     raw = packet[start - length : start + length]
@@ -183,9 +183,9 @@ def _own(tunnel: TunnelState) -> list[Address]:
 
 
 def filter_of(prefixes: Iterable[Network]) -> Iterator[Instruction]:
-    """A program that takes the headers of packets that leave, and leaves those to the prefixes.
+    """A filter that accepts the headers of outgoing packets, except of those to the prefixes.
 
-    Prefixes that find no room in it are told all the same.
+    If the filter would become too long, some prefixes are left out, and packets to them are reported.
     """
     checks: dict[int, list[Instruction]] = {4: [], 6: []}
     for prefix in prefixes:
@@ -212,6 +212,6 @@ def _leave_to(prefix: Network) -> Iterator[Instruction]:
     for left, at in zip(reversed(range(len(words))), words, strict=True):
         yield _LOAD_WORD, 0, 0, start + at
         yield _AND, 0, 0, int.from_bytes(mask[at : at + 4])
-        # Past the rest of this prefix.
+        # If it differs, jump over the rest of this prefix.
         yield _JUMP_IF_EQUAL, 0, 3 * left + 1, int.from_bytes(network[at : at + 4])
     yield _LEAVE

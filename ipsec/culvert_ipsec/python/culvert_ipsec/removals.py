@@ -1,4 +1,4 @@
-"""Tells when another program removes what keeps packets in: rules, routes, the device (rtnetlink(7))."""
+"""Reports when another program removes blocking rules, routes or the device (rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ROUTES = frozenset({rtnl.RTM_DELROUTE})
 _LINKS = frozenset({rtnl.RTM_NEWLINK, rtnl.RTM_DELLINK})
 # The offsets of the sender's port, the table and the index (linux/netlink.h; struct rtmsg, ifinfomsg of linux/rtnetlink.h).
 _PORT, _TABLE, _INDEX = (struct.Struct(it) for it in ("=12xI", "=16x4xB", "=16x4xi"))
-# Our table, whose number needs more than a byte, and the main one (RT_TABLE_COMPAT of linux/rtnetlink.h).
+# Our table, whose number exceeds a byte (RT_TABLE_COMPAT of linux/rtnetlink.h), and the main one.
 _TABLES = ((252,), (MAIN_TABLE,))
 
 
 class RemovalWatch:
-    """`own_port` gives the netlink port of our own changes, which do not count. Raises OSError."""
+    """`own_port` returns the netlink port of our own changes, which are ignored. Raises OSError."""
 
     def __init__(self, tun_name: str, own_port: Callable[[], int | None]) -> None:
         self._own_port = own_port
@@ -33,11 +33,11 @@ class RemovalWatch:
         self._socket.setblocking(False)
 
     def fileno(self) -> int:
-        """Readable while something may have been removed."""
+        """A descriptor that is readable while something may have been removed."""
         return self._socket.fileno()
 
     def take(self) -> bool:
-        """Whether something of ours may have been removed since the last call. Never waits."""
+        """Whether one of our settings may have been removed since the last call. Never waits."""
         found = False
         while True:
             try:
@@ -47,7 +47,7 @@ class RemovalWatch:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                # Some messages were lost.
+                # Some messages were lost, perhaps one of a removal.
                 found = True
 
     def close(self) -> None:

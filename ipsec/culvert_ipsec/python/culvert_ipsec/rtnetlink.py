@@ -1,4 +1,4 @@
-"""Devices, their addresses, routes and rules (rtnetlink(7)): what there are, and one change at a time."""
+"""Lists and changes devices, their addresses, routes and rules (rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`device` is its index; None with several ways, and where it leads nowhere."""
+    """`device` is the device's index; None for a route with several next hops and for a blackhole."""
 
     prefix: Network
     table: int
@@ -74,7 +74,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """All of a family's packets, or those with `mark`, are looked up in `table`, from `priority` on."""
+    """A rule of this `priority`: look up all of a family's packets, or those with `mark`, in `table`."""
 
     version: int
     priority: int
@@ -98,7 +98,7 @@ class RouteSocket(NetlinkSocket):
         ]
 
     def bring_up(self, index: int, *, mtu: int | None = None, segments: int | None = None) -> None:
-        """`segments`: the most of one super-frame."""
+        """`segments` is the maximum number of segments in a super-frame."""
         fields = {"index": index, "flags": _IFF_UP, "change": _IFF_UP}
         attributes = {"IFLA_MTU": mtu, "IFLA_GSO_MAX_SEGS": segments}
         self.request(rtnl.RTM_NEWLINK, _payload(ifinfmsg, fields, attributes))
@@ -114,7 +114,7 @@ class RouteSocket(NetlinkSocket):
         ]
 
     def leased(self) -> frozenset[int]:
-        """The indices of devices with an address that ends unless it is renewed: from DHCP, or from a router."""
+        """The indices of devices with an address of limited lifetime, from DHCP or a router advertisement."""
         return frozenset(
             read["index"]
             for version in FAMILIES
@@ -123,7 +123,7 @@ class RouteSocket(NetlinkSocket):
         )
 
     def put_address(self, index: int, address: Address) -> None:
-        """Alone, without a network around it; usable at once."""
+        """Add the single address, without its network; it is usable at once."""
         self.request(rtnl.RTM_NEWADDR, _address(index, address), NLM_F_CREATE | NLM_F_REPLACE)
 
     def remove_address(self, index: int, address: Address) -> None:
@@ -139,23 +139,23 @@ class RouteSocket(NetlinkSocket):
         ]
 
     def way_to(self, address: Address) -> Route | None:
-        """The device and the next hop of packets to this address; None where a route cannot say them."""
+        """A route with the device and next hop towards this address; None if `Route` cannot express it."""
         fields = {"family": FAMILIES[address.version], "dst_len": address.max_prefixlen}
         (data,) = self.request(rtnl.RTM_GETROUTE, _payload(rtmsg, fields, {"RTA_DST": str(address)}))
         read = _read(rtmsg, data)
         found = _route(address.version, read.get_attr("RTA_TABLE"), read)
-        # A next hop of the other family.
+        # RTA_VIA is a next hop of the other family.
         return found if found.kind == UNICAST and read.get_attr("RTA_VIA") is None else None
 
     def add_route(self, route: Route) -> None:
-        """Raises OSError(EEXIST) where there is one of its prefix and metric."""
+        """Raises OSError(EEXIST) if a route with its prefix and metric exists."""
         self.request(rtnl.RTM_NEWROUTE, _route_payload(route, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_EXCL)
 
     def replace_route(self, route: Route) -> None:
         self.request(rtnl.RTM_NEWROUTE, _route_payload(route, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_REPLACE)
 
     def remove_route(self, route: Route) -> None:
-        """Fields that `route` leaves out may have any value."""
+        """Remove a route; fields that are None in `route` may have any value."""
         self.request(rtnl.RTM_DELROUTE, _route_payload(route, _OF_ANY_PROTOCOL))
 
     def rules(self, version: int) -> list[Rule]:
@@ -171,14 +171,14 @@ class RouteSocket(NetlinkSocket):
         ]
 
     def add_rule(self, rule: Rule) -> None:
-        """Raises OSError(EEXIST) where there is one like it."""
+        """Raises OSError(EEXIST) if the rule exists."""
         self.request(rtnl.RTM_NEWRULE, _rule_payload(rule, _KEPT_BY_OTHERS), NLM_F_CREATE | NLM_F_EXCL)
 
     def remove_rule(self, rule: Rule) -> None:
         self.request(rtnl.RTM_DELRULE, _rule_payload(rule, _OF_ANY_PROTOCOL))
 
     def _dump(self, message: type[nlmsg], kind: int, version: int) -> list[Any]:
-        """The entries of an IP version; none of a version that the kernel does not know."""
+        """The entries of an IP version; empty if the kernel does not support it."""
         family = FAMILIES[version]
         try:
             found = [_read(message, data) for data in self.dump(kind, _payload(message, {"family": family}))]
@@ -186,7 +186,7 @@ class RouteSocket(NetlinkSocket):
             if error.errno != errno.EAFNOSUPPORT:
                 raise
             return []
-        # Some kinds are then listed of all families.
+        # Some dumps return all families.
         return [read for read in found if read["family"] == family]
 
 

@@ -1,4 +1,4 @@
-"""The part of its prefixes that a tunnel carries (RFC 4301 section 4.4.1.1)."""
+"""A tunnel's traffic selector (RFC 4301 section 4.4.1.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ALL_PORTS = (0, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """The far side: `protocol` is IANA's number, None for all; `ports` are the first and the last, of TCP and UDP."""
+    """The remote side: `protocol` is IANA's number, None for all; `ports` are the first and last port of TCP or UDP."""
 
     prefix: str
     protocol: int | None = None

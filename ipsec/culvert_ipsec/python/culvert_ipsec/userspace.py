@@ -25,8 +25,8 @@ _CLOSED = "The datapath is closed."
 class Userspace:
     """A `Datapath`. Its methods may be called from any thread, one at a time; none of them waits for packets.
 
-    The device and its routes go away with the process, whatever ends it. After a crash, what is blocked stays blocked:
-    routes to nowhere stay behind, with the rule that leads to them, until the next `apply` or `close`.
+    The device and its routes end with the process. After a crash the blocked prefixes stay blocked: blackhole routes and
+    the rule that leads to them stay until the next `apply` or `close`.
     """
 
     def __init__(self, native: _native.Datapath, tun_name: str, udp_port: int) -> None:
@@ -77,12 +77,12 @@ class Userspace:
             raise DatapathError(f"The system refused the tunnel's device or routes: {error}.") from error
 
     def repair(self) -> bool:
-        """Put back what other programs have changed of the device and its routes, and let the trap know what tunnels carry.
+        """Restore the device and routes that other programs have changed, and tell the trap which prefixes tunnels carry.
 
-        Tells whether something was missing of the device, the rules or what blocks. Raises DatapathError.
+        Returns whether a setting of the device, a rule or a blocking route was missing. Raises DatapathError.
 
-        `apply` starts from what it left last time, because reading it all back takes most of the time that a DNS answer
-        would wait for. Call this after it, when nobody waits.
+        `apply` starts from the state that it set last time, because reading all settings back would delay the DNS answer
+        that waits for it. Call this after `apply`, when no answer waits.
         """
         try:
             self.trap.leave_to_tunnels(self._carried)

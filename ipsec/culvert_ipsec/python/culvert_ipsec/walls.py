@@ -1,4 +1,4 @@
-"""Blocking without a datapath: before one is open, and after one was killed."""
+"""Blocks prefixes without a datapath: before one is open, and after its process was killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from culvert_ipsec.rtnetlink import RouteSocket
 
 
 def block(prefixes: Iterable[str]) -> None:
-    """Block these prefixes and no others; needs neither the device nor the port. The next `apply` starts from it.
+    """Block these prefixes only; needs neither the device nor the port. The next `apply` replaces them.
 
     Needs CAP_NET_ADMIN. Raises DatapathError.
     """
@@ -24,7 +24,7 @@ def block(prefixes: Iterable[str]) -> None:
 
 
 def clean_up() -> None:
-    """Unblock what a datapath that is gone keeps blocked. A second call does nothing. Raises DatapathError."""
+    """Unblock the prefixes that an ended datapath left blocked. A second call does nothing. Raises DatapathError."""
     try:
         with RouteSocket() as netlink:
             remove_rules_and_walls(netlink)

@@ -1,7 +1,7 @@
-"""Packets to what is blocked, as the kernel tells of them (ACQUIRE): their policy wants an SA that there is not.
+"""Packets to blocked prefixes, which the kernel reports (ACQUIRE) because their policy requires an SA that does not exist.
 
-The kernel notes that it has asked, and asks no more while the note stands, whatever else is wanted under the same policy
-(`net.core.xfrm_acq_expires`, 30 s). Each `take` removes it: one note at a time is all that a flood can cause.
+The kernel records its request as a state and sends no further one for the same policy while that exists
+(`net.core.xfrm_acq_expires`, 30 s). Each `take` removes the state, so that a flood causes at most one at a time.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Acquires:
         self._forget()
 
     def fileno(self) -> int:
-        """Readable while `take` has something to tell."""
+        """A descriptor that is readable while `take` has destinations to return."""
         return self._events.fileno()
 
     def take(self) -> frozenset[Address]:
         """The destinations of trapped packets. Never waits."""
         found: set[Address] = set()
-        # ENOBUFS: some were lost. A program that wants an answer sends again.
+        # With ENOBUFS some were lost; a program that expects an answer sends again.
         with suppress(OSError):
             found.update(self._events.take_acquired(INDICES))
         self._forget()

@@ -1,4 +1,4 @@
-"""SAs that come near a limit, or have ended, as the kernel tells it (EXPIRE) or as counting them showed."""
+"""SAs that have reached a limit or ended, found by the kernel's notices (EXPIRE) or by reading the counters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Notices:
         self._missed = False
 
     def fileno(self) -> int:
-        """Readable while `take` has something to look at."""
+        """A descriptor that is readable while `take` has notices to examine."""
         return self._readable.fileno()
 
     def take(self, owners: Mapping[SaName, Owner]) -> list[SoftLimit]:
@@ -83,7 +83,7 @@ class Notices:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            # Too many at once: new keys for all are better than none for one.
+            # Some notices were lost, so report all SAs: an unneeded rekey is better than an expired SA.
             self._missed = True
 
     def _ring(self) -> None:

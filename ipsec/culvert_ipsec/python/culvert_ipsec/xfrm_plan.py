@@ -1,12 +1,12 @@
-"""The security associations and policies that a state needs, and the order in which they come and go. Pure.
+"""Computes the SAs and policies that a state needs, and the order in which they are added and removed. Without I/O.
 
 ```
              out: own address ─► prefix   one SA, by its SPI   ┐ a tunnel's, before what blocks
              in:  prefix ─► own address   any SA of the tunnel ┘
-             out: anywhere ─► blocked     an SA that never comes: nothing passes, and the kernel tells of it (ACQUIRE)
+             out: anywhere ─► blocked     an SA that never exists: nothing passes, and the kernel reports it (ACQUIRE)
              out: anywhere ─► on link     no SA: passes in clear; of this and what blocks the longest prefix counts
 ```
-A policy that is replaced changes the SA of every packet in one step, those of open connections included (RFC 9061 D.2):
+Replacing a policy changes the SA of every packet at once, also of open connections (RFC 9061 D.2):
 inbound SAs in ─► outbound SA in ─► policies ─► … ─► policies out ─► SAs out. Only the outbound SA that a policy has just
 left stays for a while (`lingers`).
 """
@@ -46,7 +46,7 @@ SEALED_MARK = 0x43560000
 """The mark of packets that leave sealed (outer_routes.py)."""
 TUNNEL_PRIORITY, BLOCK_PRIORITY = 1000, 2000
 """Priorities of policies with the longest prefix. Other programs' policies for all addresses have larger values."""
-_OUTBOUND_WINDOW = 32  # Receives nothing, but ESN wants one.
+_OUTBOUND_WINDOW = 32  # An outbound SA needs no replay window, but the kernel requires one with ESN.
 _EVERYTHING = {4: ip_network("0.0.0.0/0"), 6: ip_network("::/0")}
 
 
@@ -123,19 +123,19 @@ def wanted(
 
 
 def block(prefix: Network) -> Policy:
-    """Nothing goes there, by whatever route, unless a tunnel carries it."""
+    """The policy that drops packets to this prefix, whatever their route, unless a tunnel carries them."""
     traffic = Traffic(_EVERYTHING[prefix.version], prefix)
     return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix), TRAP)
 
 
 def _let_through(prefix: Network) -> Policy:
-    """A network of this computer's own: its packets pass in clear, over the device that its route names."""
+    """The policy for an on-link network: its packets pass in clear, over the device of its route."""
     traffic = Traffic(_EVERYTHING[prefix.version], prefix)
     return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix), None)
 
 
 def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
-    """The steps before packets are routed to the entries."""
+    """The steps to take before the routes change: they add and replace."""
     for name, sa in sorted(desired.sas.items(), key=lambda it: not desired.owners[it[0]].inbound):
         if name in known.sas and known.sas[name] != sa:
             yield RemoveSa(name)
@@ -147,7 +147,7 @@ def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
 
 
 def goes(known: Wanted, desired: Wanted) -> Iterator[Step]:
-    """The steps after packets are no longer routed to the entries. Leaves the SAs that `lingers` names."""
+    """The steps to take after the routes have changed: they remove, except the SAs that `lingers` returns."""
     for direction, traffic in known.policies.keys() - desired.policies.keys():
         yield RemovePolicy(direction, traffic)
     for name in known.sas.keys() - desired.sas.keys() - lingers(known, desired).keys():
@@ -155,7 +155,7 @@ def goes(known: Wanted, desired: Wanted) -> Iterator[Step]:
 
 
 def lingers(known: Wanted, desired: Wanted) -> dict[SaName, Owner]:
-    """The outbound SAs of a rekey: a program in the middle of sending may have looked one up before the policy changed."""
+    """The old outbound SAs of a rekey: a packet being sent may have looked one up before the policy changed."""
     sending = {owner.tunnel_id for owner in desired.owners.values() if not owner.inbound}
     return {
         name: owner
@@ -215,7 +215,7 @@ def _policies(tunnel: TunnelState, source: Address, reqid: int) -> Iterator[Poli
 
 
 def masks(first: int, last: int) -> Iterator[Ports]:
-    """A range of ports as the kernel can say it: at most 30 values with masks."""
+    """A range of ports in the kernel's form: at most 30 values with masks."""
     while first <= last:
         size = first & -first or 1 << 16
         while first + size - 1 > last:

@@ -1,8 +1,8 @@
-"""Our SAs in the kernel: what they have counted, and which numbers their keys have used.
+"""Our SAs in the kernel: their counters, and the sequence numbers that their keys have used.
 
-An SA that went and comes back with the same key would begin its numbers anew, and an AES-GCM key use its IVs twice. So the
-numbers are read before an SA goes, and a key that comes back goes on after them; one whose numbers are not known carries
-nothing any more.
+An SA that is removed and added again with the same key would restart its sequence numbers, and an AES-GCM key would use its
+IVs twice. So the numbers are read before an SA is removed, and the key continues after them; a key whose numbers are
+unknown is not used again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_values import Replay, Sa, SaName, SaSeen
 
 _REMEMBERED = 65536
-# Numbers to skip: more than are used between reading the numbers and removing the SA.
+# Sequence numbers to skip: more than are used between reading them and removing the SA.
 _SKIPPED = 1 << 20
 _LAST_NUMBER = {False: (1 << 32) - 1, True: (1 << 64) - 1}
 
@@ -43,7 +43,7 @@ class Tally:
 
 
 class Sad:
-    """Methods may raise OSError."""
+    """Every method may raise OSError."""
 
     def __init__(self, xfrm: XfrmSocket) -> None:
         self._xfrm = xfrm
@@ -52,9 +52,9 @@ class Sad:
         self._gone: dict[Owner, Tally] = {}
 
     def add(self, sa: Sa, owner: Owner) -> bool:
-        """False when its key must not be used again."""
+        """Add an SA; return False if its key must not be used again."""
         digest = _digest(sa)
-        # The same SA between other addresses.
+        # Remove the same SA between other addresses.
         for name in [name for name, (_, known) in self._present.items() if known == digest]:
             self.remove(name)
         after = self._used.get(digest, Replay())
@@ -65,7 +65,7 @@ class Sad:
         return True
 
     def remove(self, name: SaName) -> None:
-        """A missing SA is no error."""
+        """Remove an SA; a missing one is no error."""
         if name not in self._present:
             return
         seen = self._seen(name)
@@ -81,12 +81,12 @@ class Sad:
         self._end(name, Tally.of(seen), Replay(sent, numbers.received))
 
     def ended(self, name: SaName, seen: SaSeen | None) -> None:
-        """The kernel, or another program, has removed it."""
+        """Record that the kernel or another program has removed the SA."""
         if name in self._present:
             self._end(name, Tally.of(seen) if seen is not None else Tally(), None)
 
     def measure(self, vanished: list[SaName]) -> Mapping[Owner, Tally]:
-        """Over all SAs that an owner had. Those that somebody else removed are added to `vanished`."""
+        """Each owner's sum over all its SAs, past and present. SAs that others have removed are added to `vanished`."""
         found = dict(self._gone)
         for name, (owner, _) in list(self._present.items()):
             seen = self._seen(name)

@@ -1,4 +1,4 @@
-"""The kernel's XFRM over netlink: one call a step, and what it tells by itself. `xfrm_wire.py` has the bytes."""
+"""The kernel's XFRM over netlink: one call for each step, and its notices. `xfrm_wire.py` encodes the messages."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ GROUP_ACQUIRE, GROUP_EXPIRE = 1, 2
 
 
 class XfrmSocket(NetlinkSocket):
-    """Every method may raise OSError with the kernel's reason, whose text holds no key."""
+    """Every method may raise OSError with the kernel's reason, whose text contains no key."""
 
     def __init__(self) -> None:
         super().__init__(NETLINK_XFRM)
 
     def add_sa(self, sa: Sa, after: Replay) -> None:
-        """Add an SA, also in place of the kernel's note that a packet asked for it. Raises FileExistsError for an SA."""
+        """Add an SA, also in place of a state without SPI from an ACQUIRE. Raises FileExistsError if the SA exists."""
         body, attributes = wire.state(sa, after)
         try:
             self._tell(MessageType.NEWSA, body, attributes, NLM_F_CREATE | NLM_F_EXCL)
@@ -51,7 +51,7 @@ class XfrmSocket(NetlinkSocket):
         self._tell(MessageType.DELSA, wire.state_id(name))
 
     def sa(self, name: SaName) -> SaSeen:
-        """Raises ProcessLookupError also for the kernel's note that a packet has asked for this SA: it holds no count."""
+        """Raises ProcessLookupError, also for a state that only records an ACQUIRE: it has no counters."""
         body, attributes = self._ask(MessageType.GETSA, MessageType.NEWSA, wire.state_id(name))
         if not wire.ALGORITHMS & attributes.keys():
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
@@ -61,7 +61,7 @@ class XfrmSocket(NetlinkSocket):
         return [wire.read_state(*it) for it in self._all(MessageType.GETSA, MessageType.NEWSA)]
 
     def give_spi(self, template: Template) -> SaName:
-        """Give an SPI to the kernel's note that it has asked for this SA; without a note it makes one."""
+        """Give an SPI to the state that records the ACQUIRE of this SA; the kernel makes one if there is none."""
         return wire.read_state(
             *self._ask(MessageType.ALLOCSPI, MessageType.NEWSA, wire.spi_wanted(template))
         ).name
@@ -74,7 +74,7 @@ class XfrmSocket(NetlinkSocket):
         self._tell(MessageType.DELPOLICY, wire.policy_id(direction, traffic))
 
     def policies(self, mine: range) -> list[tuple[int, Direction, Traffic, bool]]:
-        """The policies whose index is one of ours, with the index; last whether packets need an SA."""
+        """Our policies: index, direction, traffic, and whether packets need an SA."""
         return [
             (*found, "XFRMA_TMPL" in attributes)
             for body, attributes in self._all(MessageType.GETPOLICY, MessageType.NEWPOLICY)

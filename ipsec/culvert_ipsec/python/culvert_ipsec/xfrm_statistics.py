@@ -1,11 +1,11 @@
-"""Packets that the kernel refused, by our causes (Documentation/networking/xfrm_proc.rst)."""
+"""Counts of packets that the kernel dropped, by the causes in `Counters.drops` (Documentation/networking/xfrm_proc.rst)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-# The calling thread's network namespace; /proc/net is the main thread's.
+# This path is the calling thread's network namespace; /proc/net is the main thread's.
 _STATISTICS = Path("/proc/thread-self/net/xfrm_stat")
 
 CAUSES = {
@@ -23,7 +23,7 @@ CAUSES = {
 
 
 class Drops:
-    """Drops since this was made, in the whole namespace: another program's IPsec counts too."""
+    """Drops since this object was created, in the whole namespace, also those of other programs' IPsec."""
 
     def __init__(self) -> None:
         self._before = _read()
@@ -40,5 +40,5 @@ def _read() -> dict[str, int]:
     try:
         text = _STATISTICS.read_text()
     except FileNotFoundError:
-        return {}  # A kernel without CONFIG_XFRM_STATISTICS.
+        return {}  # The kernel has no CONFIG_XFRM_STATISTICS.
     return {name: int(value) for name, value in (line.split() for line in text.splitlines())}

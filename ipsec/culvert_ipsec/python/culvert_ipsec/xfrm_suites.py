@@ -1,4 +1,4 @@
-"""The suites as the algorithms of Linux."""
+"""Maps the suites to Linux's algorithms."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from culvert_ipsec.xfrm_values import Algorithms
 
 
 def allowed(names: Collection[str]) -> frozenset[str]:
-    """The suites that may be used when these legacy ones are allowed. Raises DatapathError."""
+    """The usable suites if these legacy ones are allowed. Raises DatapathError."""
     if unknown := set(names) - set(Suite):
         raise DatapathError(f"The allowed suites are not known: {', '.join(sorted(unknown))}.")
     return frozenset(suite.value for suite in Suite if not suite.legacy or suite in names)
 
 
 def algorithms(name: str, key: bytes, usable: Collection[str]) -> Algorithms:
-    """Raises DatapathError for a suite that is not usable, or a key of another length."""
+    """Raises DatapathError for a suite that is not usable, or a key of the wrong length."""
     if name not in usable:
         raise DatapathError(f"The tunnels cannot be installed: the suite {name!r} is not allowed here.")
     suite = Suite(name)

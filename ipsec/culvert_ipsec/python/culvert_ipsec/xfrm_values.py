@@ -32,7 +32,7 @@ class Algorithms:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The last numbers sent and received. All numbers up to `received` count as received."""
+    """The last sequence numbers sent and received. All numbers up to `received` count as received."""
 
     sent: int = 0
     received: int = 0
@@ -53,7 +53,7 @@ class Sa:
     window: int
     esn: bool = True
     mark: int = 0
-    """The mark of sealed packets; 0 is none."""
+    """The mark of the ESP packets; 0 is none."""
 
     @property
     def name(self) -> SaName:
@@ -84,7 +84,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The SA that packets need: in tunnel mode between these addresses. `spi` 0 is any."""
+    """The SA that packets need, in tunnel mode between these addresses. `spi` 0 matches any."""
 
     src: Address
     dst: Address
@@ -94,7 +94,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy. The lowest `priority` counts if several match. Without the SA that the template wants nothing passes;
+    """A policy. The lowest `priority` counts if several match. Without the template's SA nothing passes;
     without a template everything passes in clear."""
 
     direction: Direction
@@ -109,7 +109,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class SaSeen:
-    """An SA as the kernel has it; `late`, `replayed` and `forged` are what it refused."""
+    """An SA read from the kernel; `late`, `replayed` and `forged` count dropped packets."""
 
     name: SaName
     reqid: int

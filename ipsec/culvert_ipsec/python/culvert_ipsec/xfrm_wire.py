@@ -1,4 +1,4 @@
-"""XFRM's netlink messages, from values to bytes and back (linux/xfrm.h, kernel 3.9 and later). Pure.
+"""Encodes and decodes XFRM's netlink messages (linux/xfrm.h, kernel 3.9 and later). Without I/O.
 
 pyroute2 frames the messages and their attributes. The structures are packed here, all of them as bytes: pyroute2
 logs what it cannot pack, and some of it is keys.
@@ -43,7 +43,7 @@ LAST_SPI = 0xFFFFFFFF
 NO_LIMIT = (1 << 64) - 1
 ALL_ALGORITHMS = (1 << 32) - 1
 
-# Holes are where a C compiler of a 64-bit machine has them.
+# The padding is that of a C compiler on a 64-bit machine.
 _SELECTOR = struct.Struct("=16s16s2s2s2s2sHBBB3xiI")
 _ID = struct.Struct("=16s4sB3x")
 _LIFETIME = struct.Struct("=8Q")
@@ -94,7 +94,7 @@ ALGORITHMS = frozenset({"XFRMA_ALG_CRYPT", "XFRMA_ALG_AEAD", "XFRMA_ALG_AUTH_TRU
 
 
 class _Message(nlmsg):  # pyright: ignore[reportUntypedBaseClass]
-    """Attributes that are not listed are passed over."""
+    """Attributes that are not listed are ignored."""
 
     nla_map = tuple((number, name, "cdata") for name, number in _ATTRIBUTES.items())
 
@@ -146,7 +146,7 @@ _BODIES: dict[MessageType, type[_Message]] = {
 
 
 def payload(kind: MessageType, body: bytes, attributes: Mapping[str, bytes]) -> bytes:
-    """The request behind the header. Without a body it asks for all entries."""
+    """The request without the netlink header. Without a body it requests all entries."""
     made = cast(Any, _BODIES[kind] if body else _NoBody)()
     if body:
         made["body"] = body
@@ -162,11 +162,11 @@ def body_and_attributes(kind: MessageType, data: bytes) -> tuple[bytes, dict[str
     return bytes(read["body"]), {name: bytes(value) for name, value in read["attrs"] if name in _ATTRIBUTES}
 
 
-# ── what the kernel is told ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def state(sa: Sa, after: Replay) -> tuple[bytes, dict[str, bytes]]:
-    """The body and attributes of NEWSA; its numbers begin after these."""
+    """The body and attributes of NEWSA; its sequence numbers begin after these."""
     flags = STATE_AF_UNSPEC | (STATE_ESN if sa.esn else 0)
     identity = _ID.pack(_address(sa.dst), sa.spi.to_bytes(4), ESP)
     lifetime, current = _lifetime(sa.soft, sa.hard), bytes(_CURRENT.size)
@@ -188,7 +188,7 @@ def state_id(name: SaName) -> bytes:
 
 
 def spi_wanted(template: Template) -> bytes:
-    """The body of ALLOCSPI: any number that is not reserved (RFC 4303 section 2.1)."""
+    """The body of ALLOCSPI for any SPI that is not reserved (RFC 4303 section 2.1)."""
     identity = _ID.pack(_address(template.dst), bytes(4), ESP)
     info = _STATE.pack(
         bytes(_SELECTOR.size), identity, _address(template.src), _lifetime(Limits(), Limits()),
@@ -198,7 +198,7 @@ def spi_wanted(template: Template) -> bytes:
 
 
 def policy(wanted: Policy, index: int) -> tuple[bytes, dict[str, bytes]]:
-    """The body and attributes of UPDPOLICY. One that replaces another keeps that one's index."""
+    """The body and attributes of UPDPOLICY. A policy that replaces another keeps its index."""
     lifetime, current = _lifetime(Limits(), Limits()), bytes(_CURRENT.size)
     body = _POLICY.pack(
         selector(wanted.traffic),
@@ -235,12 +235,12 @@ def template(wanted: Template) -> bytes:
 
 
 def encapsulation(ports: tuple[int, int]) -> bytes:
-    """The last part is an original address, which the kernel does not look at."""
+    """The last field is an original address, which the kernel ignores."""
     return _ENCAP.pack(UDP_ENCAP_ESPINUDP, ports[0].to_bytes(2), ports[1].to_bytes(2), bytes(16))
 
 
 def replay(after: Replay, window: int) -> bytes:
-    """struct xfrm_replay_state_esn. The kernel wants room for one word even where nothing is received."""
+    """struct xfrm_replay_state_esn. The kernel requires at least one word of bitmap, also for outbound SAs."""
     words = max(1, (window + 31) // 32)
     low = 0xFFFFFFFF
     numbers = (after.sent & low, after.received & low, after.sent >> 32, after.received >> 32)
@@ -261,7 +261,7 @@ def _algorithms(its: Algorithms) -> dict[str, bytes]:
 
 def _lifetime(soft: Limits, hard: Limits) -> bytes:
     counts = (soft.bytes, hard.bytes, soft.packets, hard.packets)
-    # Seconds from the first use; 0 is none, for seconds alone.
+    # The seconds count from the first use; only for them 0 means no limit.
     return _LIFETIME.pack(*(count or NO_LIMIT for count in counts), 0, 0, soft.seconds, hard.seconds)
 
 
@@ -269,7 +269,7 @@ def _address(address: Address) -> bytes:
     return address.packed.ljust(16, b"\0")
 
 
-# ── what the kernel tells ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── answers and notices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_state(body: bytes, attributes: Mapping[str, bytes]) -> SaSeen:
@@ -290,7 +290,7 @@ def read_expire(body: bytes) -> Expired:
 
 
 def read_acquire(body: bytes, mine: range) -> Address | None:
-    """The trapped packet's destination; None under a policy of others."""
+    """The trapped packet's destination; None if the policy is another program's."""
     _, _, chosen, under, *_ = _ACQUIRE.unpack(body)
     if read_policy(under, mine) is None:
         return None
@@ -298,7 +298,7 @@ def read_acquire(body: bytes, mine: range) -> Address | None:
 
 
 def read_policy(body: bytes, mine: range) -> tuple[int, Direction, Traffic] | None:
-    """The policy with its index of ours, to which the direction was added; None for a policy of others."""
+    """Our policy with its index, from which the kernel's direction bits are removed; None for another program's policy."""
     chosen, _, _, _, index, direction, *_ = _POLICY.unpack(body)
     base = index & ~7
     return (base, Direction(direction), read_selector(chosen)) if base in mine else None
