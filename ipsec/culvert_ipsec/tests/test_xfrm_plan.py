@@ -15,10 +15,10 @@ from culvert_ipsec.xfrm_plan import (
     RemovePolicy,
     RemoveSa,
     Wanted,
-    comes,
-    goes,
-    lingers,
     masks,
+    replaced_outbound_sas,
+    steps_after_routing,
+    steps_before_routing,
     wanted,
 )
 from culvert_ipsec.xfrm_values import Direction, Template
@@ -89,27 +89,33 @@ def test_an_own_network_passes_except_for_blocked_prefixes_in_it() -> None:
 
 def test_inbound_comes_first_and_sas_go_after_the_policy_has_changed() -> None:
     first, second = of(STATE), of(replace(STATE, tunnels=(REKEYED,)))
-    assert [type(step) for step in comes(Wanted(), first)] == [AddSa, AddSa, PutPolicy, PutPolicy, PutPolicy]
-    added = [step.sa.spi for step in comes(Wanted(), first) if isinstance(step, AddSa)]
+    assert [type(step) for step in steps_before_routing(Wanted(), first)] == [
+        AddSa,
+        AddSa,
+        PutPolicy,
+        PutPolicy,
+        PutPolicy,
+    ]
+    added = [step.sa.spi for step in steps_before_routing(Wanted(), first) if isinstance(step, AddSa)]
     assert added == [0x1001, 0x2001]
-    steps = list(comes(first, second))
+    steps = list(steps_before_routing(first, second))
     assert [step.sa.spi for step in steps if isinstance(step, AddSa)] == [0x1002, 0x2002]
     (switch,) = (step.policy for step in steps if isinstance(step, PutPolicy))
     assert switch.template is not None
     assert switch.template.spi == 0x2002
-    assert list(goes(first, second)) == []
-    assert list(lingers(first, second)) == [(GATEWAY, 0x2001)]
+    assert list(steps_after_routing(first, second)) == []
+    assert list(replaced_outbound_sas(first, second)) == [(GATEWAY, 0x2001)]
 
 
 def test_a_closed_tunnel_goes_at_once_and_what_blocks_stays() -> None:
     first, none = of(STATE), of(replace(STATE, tunnels=()))
-    assert list(comes(first, none)) == []
-    gone = list(goes(first, none))
+    assert list(steps_before_routing(first, none)) == []
+    gone = list(steps_after_routing(first, none))
     assert [type(step) for step in gone] == [RemovePolicy, RemovePolicy, RemoveSa, RemoveSa]
 
 
 def test_the_same_state_twice_does_nothing() -> None:
-    assert not [*comes(of(STATE), of(STATE)), *goes(of(STATE), of(STATE))]
+    assert not [*steps_before_routing(of(STATE), of(STATE)), *steps_after_routing(of(STATE), of(STATE))]
 
 
 def test_without_an_outbound_sa_nothing_goes_out() -> None:

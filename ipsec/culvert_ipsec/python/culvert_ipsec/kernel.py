@@ -48,8 +48,8 @@ from culvert_ipsec.xfrm_plan import (
     Step,
     Wanted,
     block,
-    comes,
-    goes,
+    steps_after_routing,
+    steps_before_routing,
     wanted,
 )
 from culvert_ipsec.xfrm_sad import Sad, Tally
@@ -129,9 +129,9 @@ class Kernel:
         try:
             self._outer_routes.lead_to(sources)
             self._sweep()
-            self._take(list(comes(self._known, new)), new.owners)
+            self._take(list(steps_before_routing(self._known, new)), new.owners)
             self._link.bring_to(link)
-            self._take(list(goes(self._known, new)), new.owners)
+            self._take(list(steps_after_routing(self._known, new)), new.owners)
         except OSError as error:
             raise DatapathError(
                 f"The system refused the tunnels' keys, policies or routes: {error}."

@@ -8,7 +8,7 @@
 ```
 Replacing a policy changes the SA of every packet at once, also of open connections (RFC 9061 D.2):
 inbound SAs in ─► outbound SA in ─► policies ─► … ─► policies out ─► SAs out. Only the outbound SA that a policy has just
-left stays for a while (`lingers`).
+left stays for a while (`replaced_outbound_sas`).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _let_through(prefix: Network) -> Policy:
     return Policy(Direction.OUT, traffic, _priority(BLOCK_PRIORITY, prefix), None)
 
 
-def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
+def steps_before_routing(known: Wanted, desired: Wanted) -> Iterator[Step]:
     """The steps to take before the routes change: they add and replace."""
     for name, sa in sorted(desired.sas.items(), key=lambda it: not desired.owners[it[0]].inbound):
         if name in known.sas and known.sas[name] != sa:
@@ -146,15 +146,15 @@ def comes(known: Wanted, desired: Wanted) -> Iterator[Step]:
             yield PutPolicy(policy)
 
 
-def goes(known: Wanted, desired: Wanted) -> Iterator[Step]:
-    """The steps to take after the routes have changed: they remove, except the SAs that `lingers` returns."""
+def steps_after_routing(known: Wanted, desired: Wanted) -> Iterator[Step]:
+    """The steps to take after the routes have changed: they remove, except the SAs that `replaced_outbound_sas` returns."""
     for direction, traffic in known.policies.keys() - desired.policies.keys():
         yield RemovePolicy(direction, traffic)
-    for name in known.sas.keys() - desired.sas.keys() - lingers(known, desired).keys():
+    for name in known.sas.keys() - desired.sas.keys() - replaced_outbound_sas(known, desired).keys():
         yield RemoveSa(name)
 
 
-def lingers(known: Wanted, desired: Wanted) -> dict[SaName, Owner]:
+def replaced_outbound_sas(known: Wanted, desired: Wanted) -> dict[SaName, Owner]:
     """The old outbound SAs of a rekey: a packet being sent may have looked one up before the policy changed."""
     sending = {owner.tunnel_id for owner in desired.owners.values() if not owner.inbound}
     return {
