@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 import json
 import socket
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from culvert_dns_updater.instruments import Instruments
+
+# Connections at once; each has a thread.
+_CONNECTIONS_MAX = 16
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -28,7 +32,30 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """At the limit the oldest connection is closed, so that idle strangers do not keep a monitor out."""
+
     daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, None] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._connections) == _CONNECTIONS_MAX:
+                oldest = next(iter(self._connections))
+                del self._connections[oldest]
+                # Its thread reads the end of the stream, and ends.
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._connections[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
 
 
 class _ServerOfIpv6(_Server):

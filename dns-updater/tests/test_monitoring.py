@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 from culvert_db import bind_database, create_engine, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_dns_updater.instruments import Instruments
+from culvert_dns_updater.monitoring import serving
+from culvert_lab.free_port import free_port
 
 from .name_server import Bind
 from .world import PASSWORD, World, until
@@ -71,3 +77,15 @@ async def test_health_metrics_and_log_tell_how_an_updater_fares(bind: Bind, tmp_
         line["message"] for line in lines if line.get("zone") == "corp"
     }
     assert any(line["message"] == "the database does not answer" and line["why"] for line in lines)
+
+
+async def test_idle_strangers_neither_keep_a_monitor_out_nor_take_a_thread_each() -> None:
+    port = free_port()
+    before = threading.active_count()
+    with ExitStack() as strangers:
+        async with serving(f"127.0.0.1:{port}", Instruments(), lambda: True):
+            for _ in range(100):
+                stranger = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port))
+                strangers.enter_context(stranger)
+            assert (await asyncio.to_thread(asked, f"http://127.0.0.1:{port}/healthz"))[0] == 200
+            assert threading.active_count() - before < 30
