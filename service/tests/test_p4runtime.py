@@ -231,6 +231,16 @@ async def test_a_lower_election_id_is_told_the_highest(place: Place, highest: in
     assert raised.value.highest == highest
 
 
+async def test_a_proxy_of_the_environment_is_not_asked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gRPC sends even addresses of the same network to it (grpc/grpc issue 11751)."""
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    for name in ("no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with place.serving(Switch()), place.open():
+        pass
+
+
 async def test_a_taken_election_id_raises_not_primary(place: Place) -> None:
     """As after a broken connection that the switch has not missed yet (p4lang/p4runtime issue 365)."""
 

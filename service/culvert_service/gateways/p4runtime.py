@@ -41,6 +41,8 @@ _OPTIONS = (
     ("grpc.max_metadata_size", 2**20),
     # PI answers each read with one message.
     ("grpc.max_receive_message_length", 2**26),
+    # Proxies of the environment lead to the Internet, not to gateways.
+    ("grpc.enable_http_proxy", 0),
 )
 # Section 5.3 defines no status code for a taken election id.
 _ELECTION_ID_TAKEN = re.compile(r"election id .*\b(?:used|exists)\b", re.IGNORECASE)
