@@ -231,6 +231,22 @@ async def test_a_lower_election_id_is_told_the_highest(place: Place, highest: in
     assert raised.value.highest == highest
 
 
+@pytest.mark.parametrize(
+    "early",
+    [
+        p4r.StreamMessageResponse(digest=p4r.DigestList(digest_id=MOVED, list_id=1)),
+        p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=b"packet")),
+        p4r.StreamMessageResponse(error=p4r.StreamError(canonical_code=3)),
+    ],
+    ids=["digest", "packet", "error"],
+)
+async def test_a_message_before_the_arbitration_is_no_lost_election(
+    place: Place, early: p4r.StreamMessageResponse
+) -> None:
+    async with place.serving(Told(early, primary(7))), place.open() as session:
+        assert session.digests[MOVED].qsize() == early.HasField("digest")
+
+
 async def test_a_proxy_of_the_environment_is_not_asked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """gRPC sends even addresses of the same network to it (grpc/grpc issue 11751)."""
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):

@@ -202,7 +202,9 @@ class Session:
         )
         try:
             await self._begin_stream(p4r.StreamMessageRequest(arbitration=bid))
-            answer = await self._receive()
+            # A switch may send digests and packets before its answer.
+            while not (answer := await self._receive()).HasField("arbitration"):
+                self._take(answer)
         except P4RuntimeError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT and _ELECTION_ID_TAKEN.search(str(error)):
                 # Our own previous stream may have it: the switch may not have noticed its end yet.
