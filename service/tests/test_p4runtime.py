@@ -26,6 +26,8 @@ from culvert_service.gateways.tables import Tables
 from culvert_service.pki.authority import Authority
 from finsy import P4Schema
 from finsy.proto import p4r, p4r_grpc
+from google.protobuf import any_pb2
+from google.rpc import status_pb2
 
 from .conftest import until
 from .gateway_process import needs_root, sluice
@@ -207,6 +209,28 @@ async def test_details_that_are_no_p4runtime_errors_hide_nothing(place: Place) -
     async with place.serving(Odd()), place.open() as session:
         with pytest.raises(P4RuntimeError, match="INTERNAL: out of cheese"):
             await Tables(session, ENCODING).write(deletes(*routes(1)), missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "last", [None, any_pb2.Any(type_url="type.googleapis.com/p4.v1.Error", value=b"\xff"), any_pb2.Any()]
+)
+async def test_an_update_without_a_readable_result_is_not_taken_as_missing(
+    place: Place, last: any_pb2.Any | None
+) -> None:
+    """The results have the order and the number of the updates (p4lang/p4runtime issue 124)."""
+
+    class Brief(Switch):
+        async def Write(self, request: p4r.WriteRequest, context: Any) -> p4r.WriteResponse:  # noqa: N802
+            status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0])
+            status.details.add().Pack(p4r.Error(canonical_code=grpc.StatusCode.NOT_FOUND.value[0]))
+            status.details.extend([] if last is None else [last])
+            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+            await context.abort(grpc.StatusCode.UNKNOWN)
+            raise AssertionError
+
+    async with place.serving(Brief()), place.open() as session:
+        with pytest.raises(P4RuntimeError):
+            await Tables(session, ENCODING).write(deletes(*routes(2)), missing_ok=True)
 
 
 async def test_an_answer_of_many_megabytes_is_read(place: Place) -> None:

@@ -76,16 +76,22 @@ _IN_WORDS = (
 
 
 class P4RuntimeError(Exception):
-    """The switch refused a request. `faults` are the updates of a batch that failed, by their place in it.
+    """The switch refused a request. `faults` are the updates of a batch that failed, by their place in it; the switch gave
+    the results of the first `reported` updates.
 
     Its text contains no entry.
     """
 
     def __init__(
-        self, code: grpc.StatusCode, message: str, faults: Mapping[int, UpdateFault] | None = None
+        self,
+        code: grpc.StatusCode,
+        message: str,
+        faults: Mapping[int, UpdateFault] | None = None,
+        reported: int = 0,
     ) -> None:
         self.code = code
         self.faults = faults or {}
+        self.reported = reported
         words = next((words for sign, words in _IN_WORDS if sign in message), None)
         shown = [f"{fault.code.name}: {fault.message}" for fault in self.faults.values()][:3]
         super().__init__(words or "; ".join(shown) or f"{code.name}: {message}")
@@ -170,7 +176,8 @@ class Session:
         try:
             await self._ask(self._stub.Write, self._as_primary(request))
         except P4RuntimeError as error:
-            if not (missing_ok and error.faults and error.codes == {grpc.StatusCode.NOT_FOUND}):
+            whole = bool(error.faults) and error.reported == len(updates)
+            if not (missing_ok and whole and error.codes == {grpc.StatusCode.NOT_FOUND}):
                 raise
 
     async def read(self, wanted: Sequence[p4r.Entity]) -> AsyncGenerator[Sequence[p4r.Entity]]:
@@ -331,22 +338,24 @@ def _answers() -> Generator[None]:
 def _error(error: grpc.aio.AioRpcError) -> P4RuntimeError:
     """Convert with the faults in google.rpc.Status's details, which have one element for each update, failed or not."""
     kind = UnreachableError if error.code() in _UNREACHABLE else P4RuntimeError
-    faults: dict[int, UpdateFault] = {}
+    results: list[UpdateFault | None] = []
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
-            faults = dict(_faults(value))
-    return kind(error.code(), error.details() or "", faults)
+            results = _results(value)
+    faults = {place: fault for place, fault in enumerate(results) if fault is not None}
+    return kind(error.code(), error.details() or "", faults, len(results))
 
 
-def _faults(details: bytes) -> Generator[tuple[int, UpdateFault]]:
+def _results(details: bytes) -> list[UpdateFault | None]:
+    """The updates' results up to the first that cannot be read; None for an update without a fault."""
+    found: list[UpdateFault | None] = []
     try:
-        status = status_pb2.Status.FromString(details)
-        for place, detail in enumerate(status.details):
-            found = p4r.Error()
-            if detail.Unpack(found) and found.canonical_code:
-                yield (
-                    place,
-                    UpdateFault(_CODES.get(found.canonical_code, grpc.StatusCode.UNKNOWN), found.message),
-                )
+        for detail in status_pb2.Status.FromString(details).details:
+            result = p4r.Error()
+            if not detail.Unpack(result):
+                break
+            code = _CODES.get(result.canonical_code, grpc.StatusCode.UNKNOWN)
+            found.append(None if code is grpc.StatusCode.OK else UpdateFault(code, result.message))
     except DecodeError:
-        return
+        pass
+    return found
