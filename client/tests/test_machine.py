@@ -313,6 +313,27 @@ def test_a_tunnel_closed_while_it_moves_is_closed_at_both_gateways() -> None:
     assert close.tunnel_id == "t2"
 
 
+def test_a_tunnel_that_moves_survives_the_loss_of_another() -> None:
+    """One peer's end must not end the others' connections (firezone/firezone pull request 14258)."""
+    machine = up()
+    call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
+    assert machine.handle(on.ClosedByController(TunnelId("t9"), UNREACHABLE), 1.1) == []
+    assert machine.is_up
+    assert machine.desired() is not None
+    machine.handle(on.Failed(call, UNREACHABLE), 1.2)
+    assert machine.is_up
+
+
+def test_a_tunnel_lost_before_its_move_is_answered_stays_closed() -> None:
+    machine = up()
+    call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
+    machine.handle(on.ClosedByController(TunnelId("t2"), UNREACHABLE), 1.1)
+    machine.handle(on.Demand(on.QueryId(2)), 1.2)
+    opened = on.TunnelOpened(call, tunnel("t2"), pair())
+    assert machine.handle(opened, 1.3) == [on.Refuse(queries(2), UNREACHABLE)]
+    assert machine.state == Closed()
+
+
 def test_a_message_about_another_tunnel_moves_nothing() -> None:
     machine = up()
     assert machine.handle(on.GatewayMoved(TunnelId("t9")), 1.0) == []

@@ -206,12 +206,10 @@ def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Next:
 
 
 def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Next:
-    tunnel_id = event.tunnel.tunnel_id
-    for loss in state.lost:
-        if loss.ends(tunnel_id, event.pair.generation):
-            return Closed(), _refuse(state.waiting, loss.error)
+    if (loss := _loss(state, event)) is not None:
+        return Closed(), _refuse(state.waiting, loss.error)
     if state.cancelled is not None:
-        return _ask_to_close(tunnel_id, state.cancelled, calls, state.waiting)
+        return _ask_to_close(event.tunnel.tunnel_id, state.cancelled, calls, state.waiting)
     call = calls()
     carried = Carried(event.tunnel, event.pair, since=now, pair_since=now, active_at=now)
     return Installing(call, carried, state.waiting), [Install(call)]
@@ -226,7 +224,7 @@ def _cancel(state: Opening, event: CloseRequested, _now: float, _calls: Calls) -
     return cancelled, _refuse(state.waiting, CulvertError(event.reason))
 
 
-def _lost_early(state: Opening, event: ClosedByController, _now: float, _calls: Calls) -> Next:
+def _lost_early(state: Opening | Moving, event: ClosedByController, _now: float, _calls: Calls) -> Next:
     return replace(state, lost=(*state.lost, event)), []
 
 
@@ -367,6 +365,8 @@ def _move(
 
 
 def _move_opened(state: Moving, event: TunnelOpened, now: float, calls: Calls) -> Next:
+    if (loss := _loss(state, event)) is not None:
+        return Closed(), _refuse(state.waiting, loss.error)
     # The datapath keeps the counters of a tunnel that only gets new keys.
     same = event.tunnel.tunnel_id == state.carried.tunnel.tunnel_id
     usage = state.carried.usage if same else Usage()
@@ -390,27 +390,27 @@ def _move_tick(state: Moving, event: Tick | ControllerBack, now: float, calls: C
     if isinstance(event, Tick) and state.retry_at > now:
         return state, []
     call = calls()
-    return replace(state, call=call, attempt=state.attempt + 1, retry_at=None), [OpenTunnel(call)]
+    again = replace(state, call=call, attempt=state.attempt + 1, retry_at=None, lost=())
+    return again, [OpenTunnel(call)]
 
 
 def _move_close(state: Moving, event: CloseRequested, _now: float, calls: Calls) -> Next:
     refused = _refuse(state.waiting, CulvertError(event.reason))
     if state.call is not None:
         # The answer tells the tunnel to close.
-        return Opening(state.call, frozenset(), cancelled=event.reason), refused
+        return Opening(state.call, frozenset(), event.reason, state.lost), refused
     closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
     return closing, [*commands, *refused]
 
 
-def _move_lost(state: Moving, event: ClosedByController, _now: float, _calls: Calls) -> Next:
-    it = state.carried
-    ends = event.ends(it.tunnel.tunnel_id, it.pair.generation)
-    if state.call is not None and (ends or event.tunnel_id != it.tunnel.tunnel_id):
-        # The event may be about the tunnel in the coming answer.
-        return Opening(state.call, state.waiting, lost=(event,)), []
-    if not ends:
-        return state, []
-    return Closed(), _refuse(state.waiting, event.error)
+def _move_lost(state: Moving, event: ClosedByController, now: float, calls: Calls) -> Next:
+    ends = event.ends(state.carried.tunnel.tunnel_id, state.carried.pair.generation)
+    if state.call is None:
+        return (Closed(), _refuse(state.waiting, event.error)) if ends else (state, [])
+    # The event may be about the tunnel in the coming answer.
+    if ends:
+        return Opening(state.call, state.waiting, lost=(*state.lost, event)), []
+    return _lost_early(state, event, now, calls)
 
 
 def _move_counted(state: Moving, event: Counted, now: float, _calls: Calls) -> Next:
@@ -418,6 +418,12 @@ def _move_counted(state: Moving, event: Counted, now: float, _calls: Calls) -> N
 
 
 # Parts of several transitions.
+
+
+def _loss(state: Opening | Moving, event: TunnelOpened) -> ClosedByController | None:
+    """The controller's earlier word that the opened tunnel is closed."""
+    ended = (it for it in state.lost if it.ends(event.tunnel.tunnel_id, event.pair.generation))
+    return next(ended, None)
 
 
 def _due(at: float | None, now: float) -> bool:
@@ -488,7 +494,7 @@ TABLE = (
     Transition(IN_USE, (Counted,), _counted, (Closing,)),
 
     Transition(IN_USE, (GatewayMoved,), _move, (Moving,)),
-    Transition((Moving,), (TunnelOpened,), _move_opened, (Installing,)),
+    Transition((Moving,), (TunnelOpened,), _move_opened, (Installing, Closed)),
     Transition((Moving,), (Failed,), _move_failed, (Up,)),
     Transition((Moving,), (Tick, ControllerBack), _move_tick, (Closing,)),
     Transition((Moving,), (CloseRequested,), _move_close, (Opening, Closing)),

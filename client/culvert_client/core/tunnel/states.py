@@ -160,6 +160,8 @@ class Moving:
     call: int | None
     attempt: int
     retry_at: float | None = None
+    # Tunnels that the controller closed meanwhile, of which the answer may be one.
+    lost: tuple[ClosedByController, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
