@@ -13,6 +13,7 @@ import pytest
 from culvert_client.core.grant import SaPair, TunnelId, Usage
 from culvert_client.core.tunnel import events as on
 from culvert_client.core.tunnel.machine import TABLE, IllegalEventError, Machine
+from culvert_client.core.tunnel.machines import held_tunnels
 from culvert_client.core.tunnel.states import (
     Activating,
     Closed,
@@ -311,6 +312,17 @@ def test_a_tunnel_closed_while_it_moves_is_closed_at_both_gateways() -> None:
     [close] = machine.handle(on.TunnelOpened(call, tunnel("t2"), pair()), 1.2)
     assert isinstance(close, on.CloseTunnel)
     assert close.tunnel_id == "t2"
+
+
+def test_a_tunnel_closed_in_a_failed_move_is_closed_at_its_gateway() -> None:
+    """Otherwise the controller keeps its keys until it is idle (wgtunnel/android issue 1407)."""
+    machine = up()
+    call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
+    machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.1)
+    assert held_tunnels({"git": machine}) == {"git": "t1"}
+    [close] = machine.handle(on.Failed(call, UNREACHABLE), 1.2)
+    assert isinstance(close, on.CloseTunnel)
+    assert close == on.CloseTunnel(close.call, TunnelId("t1"), Reason.CLOSED_BY_USER)
 
 
 def test_a_tunnel_that_moves_survives_the_loss_of_another() -> None:

@@ -215,8 +215,12 @@ def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Ne
     return Installing(call, carried, state.waiting), [Install(call)]
 
 
-def _open_failed(state: Opening, event: Failed, _now: float, _calls: Calls) -> Next:
-    return Closed(), _refuse(state.waiting, event.error)
+def _open_failed(state: Opening, event: Failed, _now: float, calls: Calls) -> Next:
+    refused = _refuse(state.waiting, event.error)
+    if state.moved is None or state.cancelled is None:
+        return Closed(), refused
+    closing, commands = _ask_to_close(state.moved, state.cancelled, calls)
+    return closing, [*commands, *refused]
 
 
 def _cancel(state: Opening, event: CloseRequested, _now: float, _calls: Calls) -> Next:
@@ -398,7 +402,8 @@ def _move_close(state: Moving, event: CloseRequested, _now: float, calls: Calls)
     refused = _refuse(state.waiting, CulvertError(event.reason))
     if state.call is not None:
         # The answer tells the tunnel to close.
-        return Opening(state.call, frozenset(), event.reason, state.lost), refused
+        moved = state.carried.tunnel.tunnel_id
+        return Opening(state.call, frozenset(), event.reason, moved, state.lost), refused
     closing, commands = _ask_to_close(state.carried.tunnel.tunnel_id, event.reason, calls)
     return closing, [*commands, *refused]
 
@@ -474,7 +479,7 @@ TABLE = (
     Transition((Closing,), (Demand,), _demand_when_closing),
 
     Transition((Opening,), (TunnelOpened,), _opened, (Installing, Closing, Closed)),
-    Transition((Opening,), (Failed,), _open_failed, (Closed,)),
+    Transition((Opening,), (Failed,), _open_failed, (Closing, Closed)),
     Transition((Opening,), (CloseRequested,), _cancel),
     Transition((Opening,), (ClosedByController,), _lost_early),
     Transition((Installing,), (Installed,), _installed, (Up,)),

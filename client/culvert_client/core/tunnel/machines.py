@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from culvert_client.core.grant import TunnelId
 from culvert_client.core.tunnel.machine import Machine
-from culvert_client.core.tunnel.states import Carried, Closing
+from culvert_client.core.tunnel.states import Carried, Closing, Opening
 
 
 def carried_by(machines: Mapping[str, Machine]) -> Iterator[Carried]:
@@ -31,6 +31,8 @@ def held_tunnels(machines: Mapping[str, Machine]) -> dict[str, TunnelId]:
     for fqdn, machine in machines.items():
         if isinstance(machine.state, Closing):
             held[fqdn] = machine.state.tunnel_id
+        elif isinstance(machine.state, Opening) and machine.state.moved is not None:
+            held[fqdn] = machine.state.moved
         elif machine.carried is not None:
             held[fqdn] = machine.carried.tunnel.tunnel_id
     return held

@@ -97,6 +97,8 @@ class Opening:
     waiting: frozenset[Demander]
     # Set if the person closed the name meanwhile: close the tunnel when its id arrives.
     cancelled: Reason | None = None
+    # The tunnel that moved when the person closed the name: close it if no other one arrives.
+    moved: TunnelId | None = None
     # Tunnels that the controller closed before its answer to OpenTunnel arrived.
     lost: tuple[ClosedByController, ...] = ()
 
