@@ -40,8 +40,14 @@ async def upgrade_apart(engine: AsyncEngine) -> None:
         stdin=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    # Not as an argument, because every user of the computer can read arguments.
-    _, said = await migrating.communicate(url.encode())
+    try:
+        # Not as an argument, because every user of the computer can read arguments.
+        _, said = await migrating.communicate(url.encode())
+    finally:
+        # It may wait for another controller's migration while this controller is told to stop.
+        if migrating.returncode is None:
+            migrating.kill()
+            await migrating.wait()
     if migrating.returncode != 0:
         raise MigrationError(f"the database was not migrated: {said.decode(errors='replace').strip()[-500:]}")
 

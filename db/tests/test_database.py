@@ -38,6 +38,7 @@ from culvert_db import (
     upgrade_apart,
 )
 from culvert_db.embedded import EmbeddedPostgres
+from culvert_db.migrate import _MIGRATION_LOCK
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
@@ -154,6 +155,34 @@ async def test_a_process_of_its_own_migrates_too_and_says_why_it_could_not(url: 
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(MigrationError, match="Can't locate revision identified by '9999'"):
         await upgrade_apart(engine)
+    await engine.dispose()
+
+
+async def test_a_cancelled_migration_does_not_happen_later(url: str) -> None:
+    """A start that fails leaves no earlier process behind (openclaw/shellbench issue 82)."""
+    engine = create_engine(url)
+    locks = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+
+    async def wait_for_waiting(count: int) -> None:
+        async with asyncio.timeout(20), engine.connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            while True:
+                if await connection.scalar(text(locks)) == count:
+                    return
+                await asyncio.sleep(0.05)
+
+    async with engine.connect() as connection:
+        await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+        upgrading = asyncio.create_task(upgrade_apart(engine))
+        await wait_for_waiting(1)
+        upgrading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await upgrading
+    await wait_for_waiting(0)
+    async with engine.connect() as connection:
+        for _ in range(20):
+            assert await connection.scalar(text("SELECT to_regclass('alembic_version')")) is None
+            await asyncio.sleep(0.1)
     await engine.dispose()
 
 
