@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 from culvert_service.controller import lifecycle
-from culvert_service.controller.lifecycle import running
+from culvert_service.controller.lifecycle import running, until_signal
 
 
 class _Part:
@@ -53,3 +57,34 @@ async def test_a_part_that_does_not_stop_is_named_and_left(
             pass
     assert log == ["start a", "start b", "stop b", "stop a"]
     assert "a part did not stop in 0 s: _Part" in caplog.text
+
+
+async def test_a_signal_ends_a_start_that_waits() -> None:
+    """As for a migration that another controller runs (Kludex/uvicorn issue 2751)."""
+    log: list[str] = []
+
+    @asynccontextmanager
+    async def process() -> AsyncGenerator[None]:
+        async with running([_Part("a", log)]):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+            yield
+
+    async with asyncio.timeout(5):
+        await until_signal(process())
+    assert log == ["start a", "stop a"]
+
+
+async def test_a_signal_stops_a_process_that_runs() -> None:
+    log: list[str] = []
+
+    @asynccontextmanager
+    async def process() -> AsyncGenerator[None]:
+        async with running([_Part("a", log)]):
+            asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), signal.SIGINT)
+            yield
+            log.append("left")
+
+    async with asyncio.timeout(5):
+        await until_signal(process())
+    assert log == ["start a", "left", "stop a"]

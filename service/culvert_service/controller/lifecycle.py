@@ -13,7 +13,7 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from culvert_db import Database
@@ -83,12 +83,34 @@ async def serve(settings: Settings) -> None:
     gc.set_threshold(*_GARBAGE)
     # Imported modules live as long as the process: exclude them from collections.
     gc.freeze()
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_database(settings) as database, Controller(settings, database):
-        await stop.wait()
+    await until_signal(_process(settings))
     _log.info("stopped")
+
+
+async def until_signal(process: AbstractAsyncContextManager[object]) -> None:
+    """Enter the process, and leave it at SIGINT or SIGTERM. A signal in its start cancels the start."""
+    signalled, starting = asyncio.Event(), asyncio.current_task()
+
+    def end() -> None:
+        if starting is not None and not signalled.is_set():
+            starting.cancel()
+        signalled.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    try:
+        async with process:
+            starting = None
+            await signalled.wait()
+    except asyncio.CancelledError:
+        if not signalled.is_set():
+            raise
+
+
+@asynccontextmanager
+async def _process(settings: Settings) -> AsyncGenerator[None]:
+    async with open_database(settings) as database, Controller(settings, database):
+        yield
 
 
 async def _stop(part: Runs) -> None:
