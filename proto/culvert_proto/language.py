@@ -19,6 +19,7 @@ SOURCE = "en"
 LANGUAGES = (SOURCE, "de")
 
 _LINE = re.compile(r'(?:(msgid_plural|msgid|msgstr)(?:\[\d\])? )?(".*")')
+_FUZZY = re.compile(r"^#,.*\bfuzzy\b", re.MULTILINE)
 _MO_MAGIC = 0x950412DE
 _MO_HEADER = 28  # bytes
 
@@ -76,7 +77,10 @@ words = Words(Path(__file__).with_name("locale"))
 
 
 def entries(po: str) -> dict[str, str]:
-    """A .po file's texts and their translations; plural forms are separated by NUL, as gettext has them."""
+    """A .po file's texts and their translations; plural forms are separated by NUL, as gettext has them.
+
+    A translation that is marked as fuzzy is a tool's guess, perhaps with another text's fields: it is left out.
+    """
     found: dict[str, str] = {}
     for block in re.split(r"\n{2,}", po):
         parts: dict[str, list[str]] = {"msgid": [], "msgid_plural": [], "msgstr": []}
@@ -91,7 +95,8 @@ def entries(po: str) -> dict[str, str]:
                 parts[kind].append(text)
             else:
                 parts[kind][-1] += text
-        if parts["msgid"]:
+        guessed = _FUZZY.search(block) is not None and parts["msgid"] != [""]
+        if parts["msgid"] and not guessed:
             found["\0".join((*parts["msgid"], *parts["msgid_plural"]))] = "\0".join(parts["msgstr"])
     return found
 

@@ -197,6 +197,24 @@ def test_plurals_have_their_forms(tmp_path: Path) -> None:
     assert here("not there") == "not there"
 
 
+def test_a_guessed_translation_is_not_used() -> None:
+    """It may name another text's fields (translate/pootle issue 324). Templates mark a file's header so, too."""
+    po = """#, fuzzy
+msgid ""
+msgstr "Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+#, fuzzy, python-brace-format
+#| msgid "{number} gateways"
+msgid "{count} resources"
+msgstr "{number} Gateways"
+
+#, python-brace-format
+msgid "{count} fuzzy things"
+msgstr "{count} unscharfe Dinge"
+"""
+    assert set(entries(po)) == {"", "{count} fuzzy things"}
+
+
 def test_gettexts_own_tools_read_the_same(tmp_path: Path) -> None:
     """The files are what translators' programs take them for."""
     source = Path(language.__file__).parent / "locale/de.po"
