@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import culvert_client
@@ -38,3 +40,9 @@ def test_a_system_without_a_folder_is_refused_by_its_name() -> None:
     for choose in (daemon_platform, command_line_platform):
         with pytest.raises(UnsupportedSystemError, match="win32"):
             choose("win32")
+
+
+def test_the_daemon_is_imported_where_unix_modules_are_missing() -> None:
+    """So that it can refuse the system by its name (alivecontext/alive issue 80)."""
+    hide = "import sys; sys.modules.update(dict.fromkeys(('fcntl', 'grp', 'pwd', 'resource', 'termios')))"
+    subprocess.run([sys.executable, "-c", f"{hide}; import culvert_client.daemon"], check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import resource
 from pathlib import Path
 
 # prctl(2).
@@ -22,6 +21,9 @@ def keep_memory_private() -> None:
     RLIMIT_CORE alone has no effect where the kernel pipes core files to a program (core(5)). Root can still read the
     memory.
     """
+    # Programs import this module before they refuse a system that has no such limits.
+    import resource
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
@@ -32,6 +34,8 @@ def keep_memory_private() -> None:
 
 def _lock(libc: ctypes.CDLL) -> None:
     """Locks all pages or, where a limit counts, none: at the limit each later allocation would fail."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     # Under a limit of 0, mlockall succeeds only with CAP_IPC_LOCK, and for such a process no limit counts.
     limit = hard if hard == resource.RLIM_INFINITY else 0
