@@ -42,7 +42,7 @@ def _python(contract: dict[str, Any]) -> str:
     for name, limit in contract["limits"].items():
         lines += [f"{name}: Final = {limit['value']}", f'"""{limit["doc"]}"""']
     lines += [
-        f"WRAPPED_KEY_LEN: Final = {_wrapped(contract)}",
+        f"WRAPPED_KEY_LEN: Final = {_wrapped_bytes(contract)}",
         '"""Bytes of the longest wrapped key (RFC 5649)."""',
     ]
     for name, it in contract["patterns"].items():
@@ -125,7 +125,7 @@ def _rust_esp(contract: dict[str, Any]) -> str:
         f"pub(crate) const MAX_KEY_MATERIAL_LEN: usize = {longest};",
     ]
     lines += ["/// Bytes of the longest wrapped key; a shorter one stands right-aligned behind zeros."]
-    lines += [f"pub const WRAPPED_KEY_LEN: usize = {_wrapped(contract)};", ""]
+    lines += [f"pub const WRAPPED_KEY_LEN: usize = {_wrapped_bytes(contract)};", ""]
     lines += [
         "/// The algorithms of an SA; the number is p4/gateway/esp_engine.p4's.",
         "#[repr(u8)]",
@@ -193,7 +193,7 @@ def _typescript(contract: dict[str, Any]) -> str:
     return "\n".join(lines) + ";\n"
 
 
-def _wrapped(contract: dict[str, Any]) -> int:
+def _wrapped_bytes(contract: dict[str, Any]) -> int:
     """RFC 5649 section 4.1: padded to 8 bytes, and 8 more."""
     longest = max(it["key"] + it["salt"] + it["integrity"] for it in contract["suites"].values())
     return -(-longest // 8) * 8 + 8

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from culvert_db import log
-from culvert_proto.output import checked_output
+from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
 from culvert_dns_updater import monitoring
@@ -38,7 +38,7 @@ _EXIT_DATABASE = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    with checked_output("culvert-dns-updater"):
+    with check_output("culvert-dns-updater"):
         return _main(arguments)
 
 

@@ -47,7 +47,7 @@ def parse(text: str, *, wildcard: bool = False) -> str:
 
     Labels may have underscores (RFC 8552). With `wildcard` the first one may be `*`.
     """
-    name = _mapped(text.strip()).removesuffix(".")
+    name = _map(text.strip()).removesuffix(".")
     if not name:
         raise NameInvalidError(EMPTY)
     star = WILDCARD if wildcard and name.startswith(WILDCARD) else ""
@@ -65,7 +65,7 @@ def canonical(text: str) -> str:
     try:
         return parse(text, wildcard=True)
     except NameInvalidError:
-        return searched(text)
+        return normalise_search(text)
 
 
 def candidates(asked: str) -> list[str]:
@@ -77,7 +77,7 @@ def candidates(asked: str) -> list[str]:
     return list(dict.fromkeys([asked, *above]))
 
 
-def searched(text: str) -> str:
+def normalise_search(text: str) -> str:
     """A search text in the spelling of `unicode`."""
     return unicodedata.normalize("NFKC", text).strip().lower().removesuffix(".")
 
@@ -87,27 +87,27 @@ def unicode(name: str) -> str:
     return ".".join(map(_u_label, name.split("."))) if _A_LABEL in name else name
 
 
-def shown(text: str) -> str:
+def make_readable(text: str) -> str:
     """A text for a person: each canonical name in it with U-labels, as far as nobody can be deceived by them.
 
     A label of Latin letters is shown as it is written. One of another script could pass for Latin ("аррӏе"): the name
     in the DNS stands beside it. A label that mixes scripts is shown as in the DNS alone.
     """
-    return _WITH_A_LABELS.sub(lambda found: _shown(found[0]), text) if _A_LABEL in text else text
+    return _WITH_A_LABELS.sub(lambda found: _make_name_readable(found[0]), text) if _A_LABEL in text else text
 
 
 def with_encoding(text: str) -> str:
-    """As `shown`, with the name in the DNS beside each: for an administrator, who looks for it in a zone."""
+    """As `make_readable`, with the name in the DNS beside each: for an administrator, who looks for it in a zone."""
     return _WITH_A_LABELS.sub(lambda found: _with_encoding(found[0]), text) if _A_LABEL in text else text
 
 
 def _with_encoding(name: str) -> str:
-    seen = _shown(name)
+    seen = _make_name_readable(name)
     return seen if name in seen else f"{seen} ({name})"
 
 
 @functools.lru_cache(maxsize=1024)
-def _shown(name: str) -> str:
+def _make_name_readable(name: str) -> str:
     labels = list(map(_u_label, name.split(".")))
     if any(label.startswith(_A_LABEL) or _mixes_scripts(label) for label in labels):
         return name
@@ -127,7 +127,7 @@ def _mixes_scripts(label: str) -> bool:
     return len(scripts) > 1 and not scripts <= _JAPANESE and not scripts <= _KOREAN
 
 
-def _mapped(text: str) -> str:
+def _map(text: str) -> str:
     if text.isascii():
         return text.lower()
     import idna
@@ -172,17 +172,17 @@ def _invalid(error: idna.IDNAError) -> NameInvalidError:
         return NameInvalidError(ENDS)
     character = chr(error.codepoint)
     if code in ("contextj", "contexto", "leading_combiner"):
-        named = _named(character)
+        named = _name_character(character)
         why = Phrase("the character {character} cannot stand at this place of a name", character=named)
         return NameInvalidError(why)
     return NameInvalidError(_bad_character(character))
 
 
 def _bad_character(character: str) -> Phrase:
-    return Phrase("the character {character} cannot stand in a name", character=_named(character))
+    return Phrase("the character {character} cannot stand in a name", character=_name_character(character))
 
 
-def _named(character: str) -> str:
+def _name_character(character: str) -> str:
     number = f"U+{ord(character):04X}"
     return f"“{character}” ({number})" if character.isprintable() and not character.isspace() else number
 

@@ -53,7 +53,7 @@ async def abort(context: Context, error: CulvertError) -> NoReturn:
 
 def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
     """The CulvertError that a call ended with; a transport fault becomes CONTROLLER_UNREACHABLE or TIMEOUT for `peer`."""
-    if (told := _told(error.trailing_metadata())) is not None:
+    if (told := _read_error(error.trailing_metadata())) is not None:
         return told
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         if peer == DAEMON:
@@ -66,11 +66,11 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
 
 def reason_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> Reason | None:
     """Why a call ended, as its trailing metadata says; None when they do not."""
-    told = _told(metadata)
+    told = _read_error(metadata)
     return told.reason if told else None
 
 
-def _told(metadata: Iterable[tuple[str, str | bytes]] | None) -> CulvertError | None:
+def _read_error(metadata: Iterable[tuple[str, str | bytes]] | None) -> CulvertError | None:
     for key, value in metadata or ():
         if key == _DETAILS_KEY and isinstance(value, bytes):
             for detail in status_pb2.Status.FromString(value).details:
@@ -80,7 +80,7 @@ def _told(metadata: Iterable[tuple[str, str | bytes]] | None) -> CulvertError | 
     return None
 
 
-def _known(error: Exception) -> CulvertError:
+def _to_culvert_error(error: Exception) -> CulvertError:
     if isinstance(error, CulvertError):
         return error
     _log.exception("a call failed", exc_info=error)
@@ -93,13 +93,13 @@ def unary(
     """Wrap a unary handler: a CulvertError that it raises becomes the call's status; what is no such, INTERNAL."""
 
     @functools.wraps(handler)
-    async def wrapped(self: Any, request: Request, context: Caller) -> Response:
+    async def call(self: Any, request: Request, context: Caller) -> Response:
         try:
             return await handler(self, request, context)
         except Exception as error:
-            await abort(context, _known(error))
+            await abort(context, _to_culvert_error(error))
 
-    return wrapped
+    return call
 
 
 def stream(
@@ -108,7 +108,7 @@ def stream(
     """Wrap a server-streaming handler the same way."""
 
     @functools.wraps(handler)
-    async def wrapped(self: Any, request: Request, context: Caller) -> AsyncIterator[Response]:
+    async def call(self: Any, request: Request, context: Caller) -> AsyncIterator[Response]:
         try:
             responses = handler(self, request, context)
             # Neither is kept while the stream waits, nor is a response.
@@ -117,6 +117,6 @@ def stream(
                 yield response
                 del response
         except Exception as error:
-            await abort(context, _known(error))
+            await abort(context, _to_culvert_error(error))
 
-    return wrapped
+    return call

@@ -34,7 +34,7 @@ def use(languages: Iterable[str]) -> str:
     return _used
 
 
-def preferred(environment: Mapping[str, str]) -> list[str]:
+def list_preferred(environment: Mapping[str, str]) -> list[str]:
     """The languages that the environment asks for (gettext manual, "The LANGUAGE variable"), best first."""
     locale = next((it for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (it := environment.get(name))), "C")
     if locale.partition(".")[0] in ("C", "POSIX"):
@@ -42,7 +42,7 @@ def preferred(environment: Mapping[str, str]) -> list[str]:
     return [*filter(None, environment.get("LANGUAGE", "").split(":")), locale]
 
 
-def chosen() -> str:
+def choose() -> str:
     """The process's language."""
     return _used
 

@@ -1,6 +1,6 @@
 """A program's standard streams: no character makes output fail, and a failed write has its own exit code.
 
-    with checked_output("culvert"):
+    with check_output("culvert"):
         run_the_command()
 
 A character that the terminal's encoding lacks is spelt in ASCII. A failed write to standard output raises OutputError where
@@ -45,14 +45,14 @@ class OutputError(Exception):
 
 
 @contextmanager
-def checked_output(program: str) -> Generator[None]:
+def check_output(program: str) -> Generator[None]:
     """Replaces the standard streams for the block. Raises SystemExit with EXIT_OUTPUT when output is lost."""
     if sys.stdout is not sys.__stdout__:  # a test captures the output
         yield
         return
     before = sys.stdin, sys.stdout, sys.stderr
     _read_any_bytes()
-    sys.stdout, sys.stderr = _checked(before[1], 1, raises=True), _checked(before[2], 2, raises=False)
+    sys.stdout, sys.stderr = _check(before[1], 1, raises=True), _check(before[2], 2, raises=False)
     try:
         try:
             yield
@@ -122,7 +122,7 @@ class _Raw(io.RawIOBase):
         return len(view)
 
 
-def _checked(stream: TextIO | None, descriptor: int, *, raises: bool) -> TextIO:
+def _check(stream: TextIO | None, descriptor: int, *, raises: bool) -> TextIO:
     raw = _Raw(None if stream is None else descriptor, raises=raises)
     encoding = "utf-8" if stream is None else stream.encoding
     return io.TextIOWrapper(

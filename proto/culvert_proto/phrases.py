@@ -21,10 +21,10 @@ class Phrase(str):
 
     def __new__(cls, template: str, /, **fields: object) -> Self:
         texts = {name: str(value) for name, value in fields.items()}
-        return cls._made(template.format(**texts) if texts else template, template, texts)
+        return cls._make(template.format(**texts) if texts else template, template, texts)
 
     @classmethod
-    def _made(cls, text: str, template: str, fields: Mapping[str, str]) -> Self:
+    def _make(cls, text: str, template: str, fields: Mapping[str, str]) -> Self:
         self = super().__new__(cls, text)
         self.template, self.fields = template, fields
         return self
@@ -32,13 +32,13 @@ class Phrase(str):
     def __str__(self) -> str:
         return self
 
-    def said(self) -> str:
+    def localise(self) -> str:
         """In the person's language; in English where a newer peer's template has no translation here."""
         translation = words(self.template) if self.template else self.template
         if translation == self.template:
             return self
         try:
-            return translation.format(**said(self.fields))
+            return translation.format(**localise_fields(self.fields))
         except (LookupError, ValueError):
             # A peer left out a field.
             return self
@@ -47,9 +47,9 @@ class Phrase(str):
         return error_pb2.Phrase(template=self.template, fields=self.fields, phrases=phrases(self.fields))
 
 
-def said(fields: Mapping[str, str]) -> dict[str, str]:
+def localise_fields(fields: Mapping[str, str]) -> dict[str, str]:
     """The fields with the phrases among them in the person's language."""
-    return {name: it.said() if isinstance(it, Phrase) else it for name, it in fields.items()}
+    return {name: it.localise() if isinstance(it, Phrase) else it for name, it in fields.items()}
 
 
 def phrases(fields: Mapping[str, str]) -> dict[str, error_pb2.Phrase]:
@@ -57,15 +57,13 @@ def phrases(fields: Mapping[str, str]) -> dict[str, error_pb2.Phrase]:
     return {name: it.to_proto() for name, it in fields.items() if isinstance(it, Phrase)}
 
 
-def received(fields: Mapping[str, str], phrases: Mapping[str, error_pb2.Phrase]) -> dict[str, str]:
+def receive_fields(fields: Mapping[str, str], phrases: Mapping[str, error_pb2.Phrase]) -> dict[str, str]:
     """The fields of a message; a previous version sends no phrases, and what it sends is shown in English."""
-    return {
-        name: _received(text, phrases[name]) if name in phrases else text for name, text in fields.items()
-    }
+    return {name: _receive(text, phrases[name]) if name in phrases else text for name, text in fields.items()}
 
 
-def _received(text: str, phrase: error_pb2.Phrase) -> Phrase:
-    return Phrase._made(text, phrase.template, received(phrase.fields, phrase.phrases))
+def _receive(text: str, phrase: error_pb2.Phrase) -> Phrase:
+    return Phrase._make(text, phrase.template, receive_fields(phrase.fields, phrase.phrases))
 
 
 DAYS = (

@@ -16,7 +16,7 @@ import grpc
 
 from culvert_proto.gen.culvert.error.v1 import error_pb2
 from culvert_proto.language import translates, words
-from culvert_proto.phrases import phrases, received, said
+from culvert_proto.phrases import localise_fields, phrases, receive_fields
 
 
 class Reason(enum.IntEnum):
@@ -981,7 +981,7 @@ class CulvertError(Exception):
         An unknown reason of a newer peer becomes INTERNAL with its own texts; these also stay where a field is missing.
         """
         self = cls.__new__(cls)
-        self.fields = received(error.fields, error.phrases)
+        self.fields = receive_fields(error.fields, error.phrases)
         self.message, self.remedy = error.message, error.remedy
         try:
             self.reason = Reason(error.reason)
@@ -1003,7 +1003,7 @@ class CulvertError(Exception):
         )
 
     def _words(self) -> tuple[str, str]:
-        fields = said(self.fields) if translates() else self.fields
+        fields = localise_fields(self.fields) if translates() else self.fields
         entry = CATALOGUE[self.reason]
         return words(entry.message).format(**fields), words(entry.remedy).format(**fields)
 

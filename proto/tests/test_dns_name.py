@@ -4,7 +4,15 @@ import subprocess
 import sys
 
 import pytest
-from culvert_proto.dns_name import NameInvalidError, canonical, parse, searched, shown, unicode, with_encoding
+from culvert_proto.dns_name import (
+    NameInvalidError,
+    canonical,
+    make_readable,
+    normalise_search,
+    parse,
+    unicode,
+    with_encoding,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,12 +113,12 @@ def test_an_invalid_name_is_refused_with_the_cause(text: str, why: str) -> None:
     ],
 )
 def test_a_confusable_name_is_shown_with_its_encoding(name: str, seen: str) -> None:
-    assert shown(name) == seen
+    assert make_readable(name) == seen
 
 
 def test_names_in_a_sentence_are_shown() -> None:
     said = f"{BÜCHER} is open through gw-berlin. See http://{BÜCHER}/ and fooxn--bcher-kva."
-    assert shown(said) == (
+    assert make_readable(said) == (
         "bücher.corp.example is open through gw-berlin. See http://bücher.corp.example/ and fooxn--bcher-kva."
     )
 
@@ -124,14 +132,14 @@ def test_an_administrator_reads_the_name_in_the_dns_too() -> None:
 
 def test_a_part_is_found_in_what_is_shown() -> None:
     for typed in ("BÜCH", "bu\u0308ch", " büch ", "Bücher.Corp.Example."):
-        assert searched(typed) in unicode(BÜCHER)
+        assert normalise_search(typed) in unicode(BÜCHER)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=80))
 def test_each_text_is_a_canonical_name_or_refused(text: str) -> None:
     canonical(text)
-    shown(text)
-    searched(text)
+    make_readable(text)
+    normalise_search(text)
     try:
         name = parse(text, wildcard=True)
     except NameInvalidError:
@@ -140,14 +148,14 @@ def test_each_text_is_a_canonical_name_or_refused(text: str) -> None:
     assert not name.endswith(".")
     assert name == name.lower() == parse(name, wildcard=True) == canonical(name)
     # A name that is shown alone leads to itself when it is typed.
-    if "(" not in shown(name):
-        assert parse(shown(name), wildcard=True) == name
+    if "(" not in make_readable(name):
+        assert parse(make_readable(name), wildcard=True) == name
 
 
 def test_the_tables_are_not_read_for_names_in_ascii() -> None:
     """The daemon is small, and most names are ASCII."""
     script = (
         "import sys; from culvert_proto import dns_name; dns_name.parse('Wiki.corp.example.');"
-        "dns_name.shown('wiki.corp.example'); sys.exit('idna' in sys.modules)"
+        "dns_name.make_readable('wiki.corp.example'); sys.exit('idna' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from culvert_proto import CATALOGUE, CulvertError, Reason, error_pb2, language, local_pb2
-from culvert_proto.language import Words, entries, preferred, use, words
+from culvert_proto.language import Words, entries, list_preferred, use, words
 from culvert_proto.phrases import DAYS, MONTHS, Phrase
-from culvert_proto.screens.activity import said
+from culvert_proto.screens.activity import describe
 from culvert_proto.screens.units import clock, drops, round_trip
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +57,7 @@ def over_the_wire(error: CulvertError) -> error_pb2.Error:
     ],
 )
 def test_the_language_follows_the_environment(environment: dict[str, str], wanted: str) -> None:
-    assert use(preferred(environment)) == wanted
+    assert use(list_preferred(environment)) == wanted
 
 
 def test_a_denial_from_afar_is_said_in_german() -> None:
@@ -173,7 +173,7 @@ def test_activities_and_times_are_translated_to_german(monkeypatch: pytest.Monke
     moved = local_pb2.Activity(
         kind=local_pb2.ACTIVITY_KIND_FAILED_OVER, fqdn="wiki", gateway="berlin", gateway_before="paris"
     )
-    assert said(moved) == "wiki ist von paris auf berlin umgezogen."
+    assert describe(moved) == "wiki ist von paris auf berlin umgezogen."
     at = datetime.fromisoformat("2026-03-04T14:05:00+00:00").timestamp()
     assert clock(at, at) == "14:05"
     assert clock(at, at + 86400) == "Mi, 4. Mär, 14:05"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from culvert_db import MigrationError, log, refusal, sqlstate
 from culvert_db.start_failure import PostgresFailedError
-from culvert_proto.output import checked_output
+from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private
 from sqlalchemy.exc import DBAPIError
 from typer.core import TyperCommand, TyperGroup
@@ -59,7 +59,7 @@ class _Program(_Commands):
     """Exits with EXIT_OUTPUT if the output cannot be written."""
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        with checked_output("culvert-controller"):
+        with check_output("culvert-controller"):
             return super().__call__(*arguments, **settings)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from culvert_proto import CulvertError, local_pb2
-from culvert_proto.output import checked_output
+from culvert_proto.output import check_output
 from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
 from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon
@@ -340,7 +340,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="LINK",
         help="an invitation, culvert://enroll?…, to enrol with; desktops hand it over by D-Bus instead",
     )
-    with checked_output("culvert-tray"):
+    with check_output("culvert-tray"):
         options = parser.parse_args(arguments)
     if not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
         # Without a display Qt would abort the process with a core file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.units import decimal, drops
 
 from culvert_tray.translation import later, plural, tr
@@ -29,7 +29,7 @@ def details(
         return ()
     t = found[0]
     return (
-        (tr("Resource"), shown(t.fqdn)),
+        (tr("Resource"), make_readable(t.fqdn)),
         *([(tr("Organisation"), t.organisation)] if t.organisation else []),
         (tr("State"), state(t)),
         (tr("Gateway"), t.gateway),

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import segno
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from PyQt6.QtCore import QRegularExpression, Qt
 from PyQt6.QtGui import (
     QColor,
@@ -61,7 +61,7 @@ class _Problem(QLabel):
         self.hide()
 
     def tell(self, refusal: Refusal) -> None:
-        self.setText(f"⚠ {shown(refusal.message)}\n{refusal.remedy}")
+        self.setText(f"⚠ {make_readable(refusal.message)}\n{refusal.remedy}")
         self.show()
         # The wrapped text may need a higher dialog.
         if (window := self.window()) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from culvert_proto.language import chosen
+from culvert_proto.language import choose
 from PyQt6.QtWidgets import QDialog, QDialogButtonBox, QTextBrowser, QVBoxLayout
 
 from culvert_tray.signals import connect
@@ -17,7 +17,7 @@ class DocumentationDialog(QDialog):
         self.setWindowTitle(tr("Culvert's documentation"))
         text = QTextBrowser()
         text.setAccessibleName(self.windowTitle())
-        text.setMarkdown(documentation(chosen()))
+        text.setMarkdown(documentation(choose()))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         connect(buttons.rejected, self.reject)
         layout = QVBoxLayout(self)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.dns_name import shown
-from culvert_proto.screens.organisations import is_enrolled, parts
+from culvert_proto.dns_name import make_readable
+from culvert_proto.screens.organisations import is_enrolled, split_status
 from culvert_proto.screens.units import clock, round_trip
 
 from culvert_tray.commands import (
@@ -148,7 +148,7 @@ def head(view: View, now: float) -> Menu:
     heading = Heading(_headline(view, now), icon_kind(view, now))
     if isinstance(view, Down):
         return (heading, Label(view.remedy)) if view.remedy else (heading,)
-    persons = (entry for of, part in parts(view) for entry in _person(part, of, now))
+    persons = (entry for of, part in split_status(view) for entry in _person(part, of, now))
     warnings = map(CulvertError.from_proto, view.warnings)
     return (heading, *persons, *(entry for it in warnings for entry in _error(it)))
 
@@ -185,7 +185,9 @@ def _headline(view: View, now: float) -> str:
             )
             return f"{offline}, {tunnels}" if up else offline
         case local_pb2.STATE_CONNECTING:
-            opening = [shown(t.fqdn) for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING]
+            opening = [
+                make_readable(t.fqdn) for t in view.tunnels if t.state == local_pb2.TUNNEL_STATE_OPENING
+            ]
             return tr("Connecting to {name}…", name=opening[0]) if len(opening) == 1 else tr("Connecting…")
         case local_pb2.STATE_UNSPECIFIED:
             return tr("Starting…")
@@ -247,7 +249,7 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
 
 
 def _error(error: CulvertError) -> Menu:
-    return (Label(f"⚠ {shown(error.message)}"), Label(error.remedy))
+    return (Label(f"⚠ {make_readable(error.message)}"), Label(error.remedy))
 
 
 def _said_already(status: Status) -> bool:
@@ -277,7 +279,7 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         entries.append(Action(tr("Details…"), ShowDetails(tunnel.tunnel_id, tunnel.organisation)))
     if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
         entries.append(Action(tr("Close"), CloseTunnel(tunnel.fqdn)))
-    texts = (shown(tunnel.fqdn), tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
+    texts = (make_readable(tunnel.fqdn), tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
     return Submenu(" · ".join(filter(None, texts)), tuple(entries))
 
 
@@ -292,14 +294,16 @@ def address_of(tunnel: Tunnel) -> str:
 
 
 def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
-    opening = [it for _of, it in parts(status) if it.state not in _OPENS_NOTHING and not code_needed(it, now)]
+    opening = [
+        it for _of, it in split_status(status) if it.state not in _OPENS_NOTHING and not code_needed(it, now)
+    ]
     whose = {resource.fqdn: resource.organisation for it in opening for resource in it.resources}
     if not whose:
         return ()
     names = sorted(whose.keys() - {tunnel.fqdn for tunnel in status.tunnels})
     used = at_hand(preferences, names, MOST_INLINE)
     offered: list[Entry] = [
-        Action(named(tr("Open {name}", name=shown(name)), whose[name]), OpenPage(name))
+        Action(named(tr("Open {name}", name=make_readable(name)), whose[name]), OpenPage(name))
         for name in used or names[:MOST_INLINE]
     ]
     every = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
@@ -307,7 +311,7 @@ def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
 
 
 def _gateways(status: Status) -> Menu:
-    choices = tuple(entry for of, part in parts(status) for entry in _gateways_of(part, of))
+    choices = tuple(entry for of, part in split_status(status) for entry in _gateways_of(part, of))
     return (Submenu(tr("Gateways"), choices),) if len(choices) > 1 else choices
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.dns_name import shown
-from culvert_proto.screens.organisations import parts
+from culvert_proto.dns_name import make_readable
+from culvert_proto.screens.organisations import split_status
 from culvert_proto.screens.units import clock
 
 from culvert_tray.commands import AnswerClaims, Command, EnterCode
@@ -96,7 +96,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     up = {tunnel.fqdn: tunnel.gateway for tunnel in view.tunnels if is_up(tunnel)}
     notices = [
         Notice(
-            tr("{name} is open", name=shown(name)),
+            tr("{name} is open", name=make_readable(name)),
             tr("Through {gateway}, end to end encrypted to the gateway.", gateway=up[name]),
             kind=NoticeKind.OPENED,
             cause=TunnelUp(name, up[name]),
@@ -106,7 +106,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     ]
     notices += [
         Notice(
-            tr("{name} goes through {gateway} now", name=shown(name), gateway=up[name]),
+            tr("{name} goes through {gateway} now", name=make_readable(name), gateway=up[name]),
             tr("{gateway} went out of service.", gateway=before),
             kind=NoticeKind.FAILED_OVER,
             cause=TunnelUp(name, up[name]),
@@ -114,15 +114,15 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
         for name, before in sorted(memory.gateways)
         if up.get(name, before) != before
     ]
-    codes = {(of, state) for of, part in parts(view) if (state := _code(part, now)) != "valid"}
+    codes = {(of, state) for of, part in split_status(view) if (state := _code(part, now)) != "valid"}
     wanted = {of for of, _state in codes - memory.codes}
-    notices += [_ask_for_code(part, of, now) for of, part in parts(view) if of in wanted]
-    claims = {(of, prefix) for of, part in parts(view) for prefix in part.awaiting_prefixes}
+    notices += [_ask_for_code(part, of, now) for of, part in split_status(view) if of in wanted]
+    claims = {(of, prefix) for of, part in split_status(view) for prefix in part.awaiting_prefixes}
     asking = {of for of, _prefix in claims - memory.claims}
-    notices += [_ask_about_claims(part, of) for of, part in parts(view) if of in asking]
+    notices += [_ask_about_claims(part, of) for of, part in split_status(view) if of in asking]
     errors = {
         _cause(error): (of, part.state, error)
-        for of, part in parts(view)
+        for of, part in split_status(view)
         if part.HasField("last_error") and (error := CulvertError.from_proto(part.last_error))
     }
     flapping = {cause: at for cause, at in memory.flapping if now - at < FLAPPING}
@@ -158,12 +158,12 @@ def holds(cause: Cause, view: View, now: float) -> bool:
             return any(is_up(it) and (it.fqdn, it.gateway) == (fqdn, gateway) for it in view.tunnels)
         case CodeWanted(organisation, needed):
             state = "needed" if needed else "ending"
-            return any(of == organisation and _code(part, now) == state for of, part in parts(view))
+            return any(of == organisation and _code(part, now) == state for of, part in split_status(view))
         case ClaimsWait(organisation, prefixes):
-            waiting = {of: tuple(part.awaiting_prefixes) for of, part in parts(view)}
+            waiting = {of: tuple(part.awaiting_prefixes) for of, part in split_status(view)}
             return waiting.get(organisation) == prefixes
         case Refused():
-            errors = [part.last_error for _, part in parts(view) if part.HasField("last_error")]
+            errors = [part.last_error for _, part in split_status(view) if part.HasField("last_error")]
             errors += view.warnings
             return any(_cause(CulvertError.from_proto(it)) == cause for it in errors)
 
@@ -174,7 +174,9 @@ def told(memory: Memory, error: CulvertError) -> Memory:
 
 
 def refused(error: CulvertError, organisation: str = "") -> Notice:
-    return Notice(named(shown(error.message), organisation), error.remedy, warning=True, cause=_cause(error))
+    return Notice(
+        named(make_readable(error.message), organisation), error.remedy, warning=True, cause=_cause(error)
+    )
 
 
 def answer(error: CulvertError, organisation: str = "") -> Notice:
@@ -185,7 +187,9 @@ def answer(error: CulvertError, organisation: str = "") -> Notice:
 def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -> Notice:
     """The notice of a wrong code, with a field for another try while a code is needed."""
     states = (
-        [] if isinstance(view, Down) else [_code(part, now) for of, part in parts(view) if of == organisation]
+        []
+        if isinstance(view, Down)
+        else [_code(part, now) for of, part in split_status(view) if of == organisation]
     )
     cause = CodeWanted(organisation, needed="needed" in states)
     return replace(refused(error, organisation), command=EnterCode(organisation), cause=cause)

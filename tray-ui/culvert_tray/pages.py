@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from culvert_proto import local_pb2
-from culvert_proto.screens.organisations import parts
+from culvert_proto.screens.organisations import split_status
 from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
 from PyQt6.QtWidgets import (
@@ -242,7 +242,7 @@ class AboutPage(QWidget):
         lines = (
             tr("Culvert: a name opens, and a tunnel carries it."),
             tr("Tray {tray}, daemon {daemon}", tray=self._version, daemon=status.version or tr("unknown")),
-            *(line for _of, part in parts(status) for line in _enrolment(part)),
+            *(line for _of, part in split_status(status) for line in _enrolment(part)),
             tr("Packets go through {way}", way=ways.get(status.datapath, status.datapath))
             if status.datapath
             else "",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import searched, shown
-from culvert_proto.screens.activity import said
+from culvert_proto.dns_name import make_readable, normalise_search
+from culvert_proto.screens.activity import describe
 from culvert_proto.screens.units import clock
 
 from culvert_tray.details import size, state
@@ -37,7 +37,7 @@ ACTIVITY_COLUMNS = (later("When"), later("Event"))
 
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
     """Favourites first. A row must contain each typed word."""
-    words = searched(typed).casefold().split()
+    words = normalise_search(typed).casefold().split()
     gateways = {tunnel.fqdn: _open_through(tunnel) for tunnel in status.tunnels}
     rows = [
         Row(
@@ -45,7 +45,7 @@ def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple
             (
                 "★" if it.fqdn in preferences.favourites else "",
                 it.name,
-                shown(it.fqdn),
+                make_readable(it.fqdn),
                 ", ".join(it.addresses),
                 gateways.get(it.fqdn, ""),
                 *filter(None, [it.organisation]),
@@ -71,7 +71,7 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
         Row(
             it.fqdn,
             (
-                shown(it.fqdn),
+                make_readable(it.fqdn),
                 it.gateway,
                 state(it),
                 it.inner_address,
@@ -88,6 +88,6 @@ def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
 def activity_rows(activities: Iterable[local_pb2.Activity], now: float) -> tuple[Row, ...]:
     """Newest first."""
     return tuple(
-        Row(str(it.number), (clock(it.at_ms / 1e3, now, seconds=True), said(it)))
+        Row(str(it.number), (clock(it.at_ms / 1e3, now, seconds=True), describe(it)))
         for it in reversed(list(activities))
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from culvert_proto import local_pb2
-from culvert_proto.screens.organisations import is_enrolled, parts
+from culvert_proto.screens.organisations import is_enrolled, split_status
 
 from culvert_tray.translation import tr
 
@@ -64,7 +64,7 @@ def awaiting(view: View, organisation: str) -> tuple[str, ...]:
     """The public networks that await this person's answer."""
     if isinstance(view, Down):
         return ()
-    return tuple(it for of, part in parts(view) if of == organisation for it in part.awaiting_prefixes)
+    return tuple(it for of, part in split_status(view) if of == organisation for it in part.awaiting_prefixes)
 
 
 def named(text: str, organisation: str) -> str:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from culvert_proto.output import EXIT_OUTPUT, OutputError
-from culvert_proto.screens.organisations import parts
+from culvert_proto.screens.organisations import split_status
 from culvert_proto.screens.units import clock, tomorrow
 from google.protobuf import json_format
 
@@ -186,7 +186,9 @@ def open_name(
         say_json(answer)
         return
     told = _("{name} is open through {gateway}.")
-    words.out.print(told.format(name=shown(answer.tunnel.fqdn), gateway=answer.tunnel.gateway), markup=False)
+    words.out.print(
+        told.format(name=make_readable(answer.tunnel.fqdn), gateway=answer.tunnel.gateway), markup=False
+    )
 
 
 @app.command(help=_("Close the tunnel of a name, or all."))
@@ -277,7 +279,7 @@ def report(
 def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
     """The verdicts, each with its organisation's name if there are several organisations."""
     here, found = observation.see(_PLATFORM.view), list[tuple[str, Verdict]]()
-    for organisation, status in parts(status_of(context)):
+    for organisation, status in split_status(status_of(context)):
         seen = here
         # Only for the owner of an enrolled computer: the daemon tells other users nothing.
         if status.user and status.state != local_pb2.STATE_NOT_ENROLLED:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.dns_name import searched, unicode
+from culvert_proto.dns_name import normalise_search, unicode
 
 from culvert_client.cli.daemon_link import DaemonLink
 
@@ -38,7 +38,7 @@ def awaiting(context: typer.Context, incomplete: str) -> list[str]:
 
 def _beginning_name(incomplete: str, names: Sequence[str]) -> list[str]:
     """Names in Unicode, or in the DNS's spelling if none in Unicode matches."""
-    return _beginning(searched(incomplete), map(unicode, names)) or _beginning(incomplete, names)
+    return _beginning(normalise_search(incomplete), map(unicode, names)) or _beginning(incomplete, names)
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

@@ -6,10 +6,10 @@ import gettext
 import os
 from pathlib import Path
 
-from culvert_proto.language import Words, preferred, use
+from culvert_proto.language import Words, list_preferred, use
 
 _ = Words(Path(__file__).parents[1] / "locale")
 
-use(preferred(os.environ))
+use(list_preferred(os.environ))
 # Typer and argparse use gettext's global catalogue, which would have to be a compiled file.
 gettext.gettext = _

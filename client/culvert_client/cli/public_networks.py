@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from culvert_proto import local_pb2
-from culvert_proto.screens.organisations import parts
+from culvert_proto.screens.organisations import split_status
 
 from culvert_client.cli import completion, words
 from culvert_client.cli.commands import Json, Whose, app, link_of, status_of
@@ -61,5 +61,7 @@ def agree(
 
 def _awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:
     """The networks that await an answer, by organisation. A sole organisation has the key ""."""
-    shown = ((name, list(it.awaiting_prefixes)) for name, it in parts(status) if organisation in ("", name))
+    shown = (
+        (name, list(it.awaiting_prefixes)) for name, it in split_status(status) if organisation in ("", name)
+    )
     return {name: networks for name, networks in shown if networks}

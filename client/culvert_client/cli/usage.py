@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from culvert_proto.output import checked_output
+from culvert_proto.output import check_output
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
@@ -50,7 +50,7 @@ class App(typer.Typer):
         super().__init__(cls=_Group, **settings)
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        with checked_output("culvert"):
+        with check_output("culvert"):
             return super().__call__(*arguments, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Any:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.dns_name import shown
-from culvert_proto.screens.activity import said
-from culvert_proto.screens.organisations import is_enrolled, parts
+from culvert_proto.dns_name import make_readable
+from culvert_proto.screens.activity import describe
+from culvert_proto.screens.organisations import is_enrolled, split_status
 from culvert_proto.screens.units import clock, decimal, drops, round_trip
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -51,18 +51,18 @@ _DATAPATHS = {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own I
 
 
 def say_error(what: str, remedy: str) -> None:
-    err.print(shown(what), style="red", markup=False)
+    err.print(make_readable(what), style="red", markup=False)
     if remedy:
         err.print(remedy, markup=False)
 
 
 def say_status(status: local_pb2.Status) -> None:
-    for organisation, part in parts(status):
+    for organisation, part in split_status(status):
         if organisation:
             out.print(organisation, style="bold", markup=False)
         _say_one(part)
     for warning in map(CulvertError.from_proto, status.warnings):
-        out.print(f"! {shown(warning.message)}", style="yellow", markup=False)
+        out.print(f"! {make_readable(warning.message)}", style="yellow", markup=False)
         out.print(f"  {warning.remedy}", markup=False)
 
 
@@ -110,7 +110,7 @@ def _say_one(status: local_pb2.Status) -> None:
 def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
     if enrolled.zones:
         told = _("Names that may need a tunnel: those under {zones}")
-        out.print(told.format(zones=", ".join(map(shown, enrolled.zones))), markup=False)
+        out.print(told.format(zones=", ".join(map(make_readable, enrolled.zones))), markup=False)
     if enrolled.prefixes:
         told = _("Networks that tunnels alone may reach: {prefixes}")
         out.print(told.format(prefixes=", ".join(enrolled.prefixes)), markup=False)
@@ -142,7 +142,7 @@ def say_tunnels(status: local_pb2.Status) -> None:
     )
     rows = [
         (
-            shown(tunnel.fqdn),
+            make_readable(tunnel.fqdn),
             tunnel.gateway,
             _TUNNEL_STATES.get(tunnel.state, _("unknown")),
             _heard(tunnel, time.time()),
@@ -162,7 +162,7 @@ def say_resources(status: local_pb2.Status) -> None:
         return
     columns = (_("RESOURCE"), _("NAME"), _("ADDRESSES"), *_whose(status.resources))
     rows = [
-        (it.name, shown(it.fqdn), ", ".join(it.addresses), *filter(None, [it.organisation]))
+        (it.name, make_readable(it.fqdn), ", ".join(it.addresses), *filter(None, [it.organisation]))
         for it in status.resources
     ]
     _say_table(columns, rows)
@@ -174,7 +174,7 @@ def say_gateways(status: local_pb2.Status) -> None:
         return
     columns = (_("GATEWAY"), _("ADDRESS"), _("STATE"), _("ROUND TRIP"), _("CHOSEN"))
     rows: list[tuple[str, ...]] = []
-    for _of, part in parts(status):
+    for _of, part in split_status(status):
         for gateway in part.gateways:
             chosen = _("by you") if gateway.name == part.selected_gateway else ""
             if not chosen and any(tunnel.gateway == gateway.name for tunnel in part.tunnels):
@@ -188,7 +188,11 @@ def say_gateways(status: local_pb2.Status) -> None:
 def say_verdicts(verdicts: list[tuple[str, Verdict]]) -> None:
     for organisation, verdict in verdicts:
         mark, colour = ("✓", "green") if verdict.good else ("✗", "red")
-        out.print(f"{mark} {title(organisation, verdict)}: {shown(verdict.what)}", style=colour, markup=False)
+        out.print(
+            f"{mark} {title(organisation, verdict)}: {make_readable(verdict.what)}",
+            style=colour,
+            markup=False,
+        )
         if verdict.remedy:
             out.print(f"  {verdict.remedy}", markup=False)
 
@@ -200,7 +204,7 @@ def title(organisation: str, verdict: Verdict) -> str:
 
 def say_activity(activity: local_pb2.Activity) -> None:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(activity.at_ms / 1e3))
-    out.print(f"{at}  {said(activity)}", style=_ACTIVITY_COLOURS.get(activity.kind), markup=False)
+    out.print(f"{at}  {describe(activity)}", style=_ACTIVITY_COLOURS.get(activity.kind), markup=False)
 
 
 def say_recovery_codes(left: int) -> None:
@@ -212,7 +216,9 @@ def say_recovery_codes(left: int) -> None:
 
 def _say_click(click: local_pb2.Click) -> None:
     steps = " → ".join(f"{step.name} {decimal(step.at_us / 1e3, 1)}" for step in click.steps)
-    out.print(_("Last opened {name}, ms: {steps}").format(name=shown(click.fqdn), steps=steps), markup=False)
+    out.print(
+        _("Last opened {name}, ms: {steps}").format(name=make_readable(click.fqdn), steps=steps), markup=False
+    )
 
 
 def _code(status: local_pb2.Status) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from culvert_proto import CulvertError
-from culvert_proto.output import checked_output
+from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
 from culvert_client import config
@@ -73,7 +73,7 @@ async def _clean_up(settings: config.Config, platform: DaemonPlatform) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit codes: 0 stopped or cleaned up, 1 could not, 2 bad configuration, 74 the output cannot be written."""
-    with checked_output("culvertd"):
+    with check_output("culvertd"):
         _main(arguments)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from culvert_proto.output import checked_output
+from culvert_proto.output import check_output
 
 from culvert_lab import administrator, demo, parts
 from culvert_lab.errors import LabError
@@ -26,7 +26,7 @@ from culvert_lab.topology import REST_PORT, Site, site_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    with checked_output("culvert-lab"):
+    with check_output("culvert-lab"):
         return _main(arguments)
 
 

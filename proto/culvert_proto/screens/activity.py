@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from culvert_proto import CulvertError, local_pb2
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from culvert_proto.language import words as _
 
 
-def said(one: local_pb2.Activity) -> str:
+def describe(one: local_pb2.Activity) -> str:
     """One or more sentences, after the organisation's name where there are several."""
     of_all = one.kind in (local_pb2.ACTIVITY_KIND_PAUSED, local_pb2.ACTIVITY_KIND_RESUMED)
-    happened = shown(_happened(one))
+    happened = make_readable(_describe_event(one))
     return f"{one.organisation}: {happened}" if one.organisation and not of_all else happened
 
 
-def _happened(one: local_pb2.Activity) -> str:
+def _describe_event(one: local_pb2.Activity) -> str:
     """A kind of a newer daemon in the words that came with it."""
     error = CulvertError.from_proto(one.error)
     why = " ".join(filter(None, (error.message, error.remedy)))

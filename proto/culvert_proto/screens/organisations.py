@@ -12,14 +12,14 @@ def is_enrolled(status: local_pb2.Status) -> bool:
     return status.state != local_pb2.STATE_BLOCKED or bool(status.controller)
 
 
-def parts(status: local_pb2.Status) -> list[tuple[str, local_pb2.Status]]:
+def split_status(status: local_pb2.Status) -> list[tuple[str, local_pb2.Status]]:
     """Each organisation's name and its own status; of one alone no name, and the status as it is."""
     if not status.organisations:
         return [("", status)]
-    return [(it.name, _part(status, it)) for it in status.organisations]
+    return [(it.name, _status_of(status, it)) for it in status.organisations]
 
 
-def _part(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb2.Status:
+def _status_of(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb2.Status:
     return local_pb2.Status(
         state=of.state,
         user=of.user,

@@ -19,7 +19,7 @@ def clock(unix: float, now: float, *, seconds: bool = False) -> str:
     time = f"{at:%H:%M:%S}" if seconds else f"{at:%H:%M}"
     if at.date() == today.date():
         return time
-    day, month = DAYS[at.weekday()].said(), MONTHS[at.month - 1].said()
+    day, month = DAYS[at.weekday()].localise(), MONTHS[at.month - 1].localise()
     return _("{day:.3} {number} {month:.3}, {time}").format(day=day, number=at.day, month=month, time=time)
 
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from culvert_db import AuditLine
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit import repository
@@ -40,7 +40,7 @@ async def last_denials_of_people(session: AsyncSession, people: Iterable[str]) -
 def _spoken(line: AuditLineOut) -> dict[str, str]:
     """A line's texts with A-labels, each with its readable form."""
     texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
-    return {text: spoken for text in texts if (spoken := shown(text)) != text}
+    return {text: spoken for text in texts if (spoken := make_readable(text)) != text}
 
 
 def _devices(line: AuditLineOut) -> Iterator[uuid.UUID]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from culvert_db import AuditLine
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from pydantic import BaseModel, PlainSerializer
 
 from culvert_service.audit.line import Written, timestamp
@@ -66,7 +66,9 @@ class DeniedOut(BaseModel):
 
     @classmethod
     def of(cls, line: AuditLine) -> DeniedOut:
-        return cls(at=line.at, object=line.object, reason=line.reason, why=line.why and shown(line.why))
+        return cls(
+            at=line.at, object=line.object, reason=line.reason, why=line.why and make_readable(line.why)
+        )
 
 
 class ChainOut(BaseModel):

@@ -93,7 +93,7 @@ class ZoneOut(ZoneIn):
     @property
     def display_name(self) -> str:
         """`origin` as people read it."""
-        return dns_name.shown(self.origin)
+        return dns_name.make_readable(self.origin)
 
 
 class DnsRecordOut(BaseModel):
@@ -118,4 +118,4 @@ class DnsRecordOut(BaseModel):
     @property
     def display_name(self) -> str:
         """`name` as people read it."""
-        return dns_name.shown(self.name)
+        return dns_name.make_readable(self.name)

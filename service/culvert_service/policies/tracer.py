@@ -88,7 +88,7 @@ def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decis
         gateways=list(permit.gateways) if permit else [],
         permitted_until=permit.until if permit else None,
         reason=error.reason.name if error else None,
-        message=dns_name.shown(error.message) if error else None,
+        message=dns_name.make_readable(error.message) if error else None,
         remedy=error.remedy if error else None,
         steps=[_step(step) for step in decision.steps],
     )
@@ -96,12 +96,12 @@ def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decis
 
 def _step(step: AccessStep) -> StepOut:
     error = step.denial.error() if step.denial else None
-    message = dns_name.shown(error.message) if error else None
+    message = dns_name.make_readable(error.message) if error else None
     if step.check is Check.POLICY and error is not None and step.subject:
         message = f"The policy {step.subject} is turned off."
     return StepOut(
         check=step.check,
-        subject=dns_name.shown(step.subject),
+        subject=dns_name.make_readable(step.subject),
         holds=error is None,
         reason=error.reason.name if error else None,
         message=message,

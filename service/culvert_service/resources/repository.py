@@ -20,7 +20,7 @@ from culvert_db import (
     User,
 )
 from culvert_db.text import by_code_point
-from culvert_proto.dns_name import searched
+from culvert_proto.dns_name import normalise_search
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -51,7 +51,7 @@ def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
 
 def named_like(text: str) -> ColumnElement[bool]:
     """Whether one of a resource's names contains the text, in any spelling."""
-    typed = searched(text)
+    typed = normalise_search(text)
     # Python has lowered the case, because the database may only lower ASCII letters.
     return or_(
         found_in(typed, Resource.name, Resource.fqdn), Resource.unicode_name.contains(typed, autoescape=True)

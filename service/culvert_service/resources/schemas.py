@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self, cast
 
 from culvert_proto import dns_name
 from culvert_proto.contract import EMAIL_MAX, IDLE_MAX, NAME_PATTERN, SELECTORS_MAX, Suite
-from culvert_proto.dns_name import WILDCARD, shown
+from culvert_proto.dns_name import WILDCARD, make_readable
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -97,7 +97,7 @@ class ResourceOut(ResourceIn):
     @property
     def display_name(self) -> str:
         """`fqdn` as people read it."""
-        return shown(self.fqdn)
+        return make_readable(self.fqdn)
 
 
 class DeletedOut(BaseModel):

@@ -9,7 +9,7 @@ from typing import Any
 
 from culvert_db import why_away
 from culvert_proto import CulvertError, Reason
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -72,7 +72,7 @@ def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
         type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
         title=error.reason.name.replace("_", " ").capitalize(),
         status=error.entry.http,
-        detail=shown(error.message),
+        detail=make_readable(error.message),
         reason=error.reason.name,
         remedy=error.remedy,
         errors=list(faults),
@@ -117,7 +117,7 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, CulvertError)
         request.scope[DATABASE_DOWN] = error.reason is Reason.DATABASE_DOWN
         if isinstance(error, FieldError) and error.pointer:
-            return problem(error, [Fault(pointer=error.pointer, detail=shown(error.message))])
+            return problem(error, [Fault(pointer=error.pointer, detail=make_readable(error.message))])
         return problem(error)
 
     async def invalid(_request: Request, error: Exception) -> Response:

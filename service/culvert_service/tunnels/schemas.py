@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 
 from culvert_proto.contract import Suite
-from culvert_proto.dns_name import shown
+from culvert_proto.dns_name import make_readable
 from pydantic import BaseModel, computed_field
 
 from culvert_service.tunnels.record import Listed
@@ -38,7 +38,7 @@ class TunnelOut(BaseModel):
     @property
     def display_name(self) -> str:
         """`fqdn` as people read it."""
-        return shown(self.fqdn)
+        return make_readable(self.fqdn)
 
     @classmethod
     def of(cls, listed: Listed) -> TunnelOut:
