@@ -30,8 +30,8 @@ from culvert_ipsec.link_plan import (
     SetLink,
     Step,
     Wall,
+    plan_link,
     steps,
-    wanted,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ def state(*prefixes: str, inner: str = str(A), outer: str = "198.51.100.2", mtu:
 
 
 def test_a_new_tunnel_has_its_address_before_its_routes() -> None:
-    assert list(steps(NEW, wanted(state(str(HOST))))) == [
+    assert list(steps(NEW, plan_link(state(str(HOST))))) == [
         SetLink(1438),
         AddAddress(A),
         AddWall(Wall(SITE, MAIN_TABLE)),
@@ -61,7 +61,7 @@ def test_a_new_tunnel_has_its_address_before_its_routes() -> None:
 def test_each_family_leaves_from_its_own_address() -> None:
     six, net = ip_address("2001:db8:99::2"), ip_network("2001:db8:20::/64")
     both = TunnelState("t1", str(A), (str(HOST), str(net)), "198.51.100.2", inner_address6=str(six))
-    link = wanted(DatapathState("tun0", 4500, 1438, tunnels=(both,)))
+    link = plan_link(DatapathState("tun0", 4500, 1438, tunnels=(both,)))
     assert (link.addresses, link.routes, link.rules) == ({A, six}, {HOST: A, net: six}, {4, 6})
     without = link.of({4})
     assert (without.addresses, without.routes, without.rules) == ({A}, {HOST: A}, {4})
@@ -71,9 +71,9 @@ def test_each_family_leaves_from_its_own_address() -> None:
 def test_a_tunnel_over_a_narrow_path_narrows_no_other_one() -> None:
     wide = TunnelState("t1", str(A), (str(HOST),), "198.51.100.2", mtu=1438)
     narrow = TunnelState("t2", str(A), ("10.20.0.11/32",), "198.51.100.3", mtu=1338)
-    link = wanted(DatapathState("tun0", 4500, 1438, tunnels=(wide, narrow)))
+    link = plan_link(DatapathState("tun0", 4500, 1438, tunnels=(wide, narrow)))
     assert (link.mtu, link.mtus) == (1438, {ip_network("10.20.0.11/32"): 1338})
-    after = wanted(DatapathState("tun0", 4500, 1438, tunnels=(wide, replace(narrow, mtu=1438))))
+    after = plan_link(DatapathState("tun0", 4500, 1438, tunnels=(wide, replace(narrow, mtu=1438))))
     assert list(steps(link, after)) == [ReplaceRoute(ip_network("10.20.0.11/32"), A)]
     assert list(steps(after, link)) == [ReplaceRoute(ip_network("10.20.0.11/32"), A, 1338)]
 
@@ -81,35 +81,35 @@ def test_a_tunnel_over_a_narrow_path_narrows_no_other_one() -> None:
 def test_ipv6_keeps_the_mtu_that_it_needs_beside_ipv4_that_has_less() -> None:
     six, net = ip_address("2001:db8:99::2"), ip_network("2001:db8:20::/64")
     both = TunnelState("t1", str(A), (str(HOST), str(net)), "198.51.100.2", inner_address6=str(six), mtu=1218)
-    link = wanted(DatapathState("tun0", 4500, 1218, tunnels=(both,)))
+    link = plan_link(DatapathState("tun0", 4500, 1218, tunnels=(both,)))
     assert (link.mtu, link.mtus) == (1280, {HOST: 1218})
     assert (link.of({4}).mtus, link.of({6}).mtus) == ({HOST: 1218}, {})
 
 
 def test_a_tunnel_to_a_blocked_prefix_takes_its_route() -> None:
-    before, after = wanted(state()), wanted(state(str(SITE)))
+    before, after = plan_link(state()), plan_link(state(str(SITE)))
     assert list(steps(before, after)) == [AddAddress(A), ReplaceRoute(SITE, A)]
     assert list(steps(after, before)) == [ReplaceRoute(SITE, None), RemoveAddress(A)]
 
 
 def test_another_address_replaces_routes_before_the_old_one_goes() -> None:
-    before, after = wanted(state(str(HOST))), wanted(state(str(HOST), inner=str(B)))
+    before, after = plan_link(state(str(HOST))), plan_link(state(str(HOST), inner=str(B)))
     assert list(steps(before, after)) == [AddAddress(B), ReplaceRoute(HOST, B), RemoveAddress(A)]
 
 
 def test_a_closed_tunnel_keeps_its_address_as_blocked_packets_source() -> None:
     closed = replace(state(), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
-    assert list(steps(wanted(state(str(HOST))), wanted(closed))) == []
-    assert wanted(closed).routes == {SITE: None, HOST: A}
+    assert list(steps(plan_link(state(str(HOST))), plan_link(closed))) == []
+    assert plan_link(closed).routes == {SITE: None, HOST: A}
     # Packets outside of blocked prefixes follow other routes.
-    assert wanted(replace(closed, blocked=frozenset())).routes == {}
+    assert plan_link(replace(closed, blocked=frozenset())).routes == {}
 
 
 def test_a_kept_address_yields_to_a_network_and_its_prefix_stays_blocked() -> None:
     both = replace(state(str(HOST), inner=str(B)), closed=(ClosedTunnel((str(A),), ("10.20.7.0/24",)),))
-    link = wanted(both)
+    link = plan_link(both)
     assert (link.addresses, link.kept) == ({A, B}, {A})
-    spared = link.spared([ip_network(f"{A}/24", strict=False)])
+    spared = link.without_kept_in([ip_network(f"{A}/24", strict=False)])
     assert (spared.addresses, spared.kept) == ({B}, frozenset())
     # An open tunnel's own address is not given up: the tunnel would carry nothing.
     assert spared.routes == {SITE: None, ip_network("10.20.7.0/24"): None, HOST: B}
@@ -117,22 +117,22 @@ def test_a_kept_address_yields_to_a_network_and_its_prefix_stays_blocked() -> No
 
 def test_an_open_tunnel_over_a_closed_ones_prefix_keeps_its_own_source() -> None:
     both = replace(state(str(SITE), inner=str(B)), closed=(ClosedTunnel((str(A),), (str(HOST),)),))
-    assert wanted(both).routes == {SITE: B}
-    assert wanted(both).addresses == {A, B}
+    assert plan_link(both).routes == {SITE: B}
+    assert plan_link(both).addresses == {A, B}
 
 
 def test_an_own_network_is_reached_directly_unless_it_is_blocked_itself() -> None:
     bridge = OnLink("10.20.9.0/24", 7, "10.20.9.1")
     own = OnLinkRoute(ip_network("10.20.9.0/24"), 7, ip_address("10.20.9.1"))
-    before, after = wanted(state()), wanted(replace(state(), on_link=(bridge,)))
+    before, after = plan_link(state()), plan_link(replace(state(), on_link=(bridge,)))
     assert list(steps(before, after)) == [AddOnLink(own)]
     assert list(steps(after, before)) == [RemoveOnLink(own)]
     # No moment has both routes, or neither.
-    tunnel = wanted(replace(state("10.20.9.0/24"), on_link=(bridge,)))
+    tunnel = plan_link(replace(state("10.20.9.0/24"), on_link=(bridge,)))
     assert list(steps(after, tunnel)) == [AddAddress(A), RemoveOnLink(own), ReplaceRoute(own.prefix, A)]
     assert list(steps(tunnel, after)) == [RemoveRoute(own.prefix), AddOnLink(own), RemoveAddress(A)]
     blocked = replace(state(), blocked=frozenset({"10.20.9.0/24"}), on_link=(bridge,))
-    assert wanted(blocked).on_link == frozenset()
+    assert plan_link(blocked).on_link == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_an_own_network_is_reached_directly_unless_it_is_blocked_itself() -> Non
 )
 def test_a_state_that_cannot_be_is_refused(wrong: DatapathState, why: str) -> None:
     with pytest.raises(DatapathError, match=why):
-        wanted(wrong)
+        plan_link(wrong)
 
 
 def test_no_key_in_a_repr() -> None:
@@ -222,7 +222,7 @@ def link_of(
     states = [TunnelState(str(at), inner, (to,), "198.51.100.2") for at, (inner, to) in enumerate(tunnels)]
     resting = tuple(ClosedTunnel((inner,), (to,)) for inner, to in closed)
     own = tuple(OnLink(prefix, device) for prefix, device in dict(sorted(on_link)).items())
-    return wanted(
+    return plan_link(
         DatapathState("tun0", 4500, mtu, frozenset(), frozenset(blocked), tuple(states), resting, own)
     )
 

@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 
 import pytest
 from culvert_ipsec.link_plan import MAIN_TABLE
-from culvert_ipsec.netlink import messages, opened
+from culvert_ipsec.netlink import messages, open_socket
 from culvert_ipsec.rtnetlink import (
     BLACKHOLE,
     LOCAL,
@@ -128,7 +128,7 @@ def test_what_fills_many_datagrams_is_whole(netlink: RouteSocket) -> None:
 
 @pytest.mark.slow
 def test_nobody_but_the_kernel_is_heard() -> None:
-    with opened(socket.NETLINK_ROUTE) as ours, opened(socket.NETLINK_ROUTE) as theirs:
+    with open_socket(socket.NETLINK_ROUTE) as ours, open_socket(socket.NETLINK_ROUTE) as theirs:
         ours.settimeout(5)
         theirs.sendto(struct.pack("=IHHIIi", 20, 2, 0, 1, 0, 0), (ours.getsockname()[0], 0))
         assert not list(messages(ours))

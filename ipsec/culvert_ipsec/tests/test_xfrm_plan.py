@@ -16,10 +16,10 @@ from culvert_ipsec.xfrm_plan import (
     RemoveSa,
     Wanted,
     masks,
+    plan_xfrm,
     replaced_outbound_sas,
     steps_after_routing,
     steps_before_routing,
-    wanted,
 )
 from culvert_ipsec.xfrm_values import Direction, Template
 from culvert_proto.contract import Suite
@@ -45,7 +45,7 @@ REKEYED = replace(
 
 def of(state: DatapathState) -> Wanted:
     reqids = {tunnel.tunnel_id: number for number, tunnel in enumerate(state.tunnels, 100)}
-    return wanted(state, {str(GATEWAY): HERE}, reqids, list(Suite))
+    return plan_xfrm(state, {str(GATEWAY): HERE}, reqids, list(Suite))
 
 
 @given(st.integers(0, 65535), st.integers(0, 65535))

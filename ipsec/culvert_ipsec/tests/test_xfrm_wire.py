@@ -9,7 +9,7 @@ from socket import AF_INET, AF_INET6
 import pytest
 from culvert_ipsec import Limits, xfrm_wire
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.xfrm_suites import algorithms, allowed
+from culvert_ipsec.xfrm_suites import algorithms, allow_suites
 from culvert_ipsec.xfrm_values import Direction, Policy, Ports, Replay, Sa, Template, Traffic
 from culvert_ipsec.xfrm_wire import MessageType
 from culvert_proto.contract import Suite
@@ -150,11 +150,11 @@ def test_no_key_shows() -> None:
 
 
 def test_keys_of_another_length_and_suites_that_are_off_are_refused() -> None:
-    usable = allowed(["aes-cbc-hmac-sha1-96"])
+    usable = allow_suites(["aes-cbc-hmac-sha1-96"])
     assert len(usable) == 4
     algorithms("aes-cbc-hmac-sha1-96", bytes(36), usable)
     for suite, key in (("aes-gcm-256", bytes(35)), ("aes-ctr-hmac-md5-96", bytes(36)), ("rot13", b"")):
         with pytest.raises(DatapathError):
             algorithms(suite, key, usable)
     with pytest.raises(DatapathError, match="rot13"):
-        allowed(["rot13"])
+        allow_suites(["rot13"])

@@ -45,7 +45,7 @@ def local_networks(ours: Collection[str]) -> frozenset[LocalNetwork]:
     with suppress(OSError), RouteSocket() as netlink:
         devices = {it.index: it for it in netlink.devices()}
         routes = [it for version in (4, 6) for it in netlink.routes(version, None) if it.kind == UNICAST]
-        foreign = {it.device for it in routes if it.prefix.prefixlen <= _DEFAULT} | netlink.leased()
+        foreign = {it.device for it in routes if it.prefix.prefixlen <= _DEFAULT} | netlink.find_leased()
         return frozenset(
             LocalNetwork(
                 it.prefix, device.name, device.index, it.source, _is_own(it, device, devices, foreign)

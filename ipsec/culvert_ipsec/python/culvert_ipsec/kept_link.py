@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.link import KernelLink, families, gone, remove_rules_and_walls
+from culvert_ipsec.link import KernelLink, families, gone_error, remove_rules_and_walls
 from culvert_ipsec.link_plan import AddRule, AddWall, Link, Network, ReplaceRoute, SetLink, steps
 from culvert_ipsec.rtnetlink import RouteSocket
 
@@ -35,22 +35,22 @@ class KeptLink:
         return self._bring_to(link)
 
     def _bring_to(self, link: Link) -> bool:
-        device = KernelLink(self._opened(), self._tun_name)
+        device = KernelLink(self._open(), self._tun_name)
         if device.index != self._index:
             # Another program's device has the name now.
-            raise gone(self._tun_name)
+            raise gone_error(self._tun_name)
         self._wanted = link = link.of(families())
         known, self._known = self._known, None
         changed = False
         if known is not None:
             try:
-                _take(device, known, link.spared(self._others))
+                _take(device, known, link.without_kept_in(self._others))
             except (OSError, DatapathError):
                 known = None
         if known is None:
             self._others = device.networks_of_others()
-            changed = _take(device, device.observe(), link.spared(self._others))
-        self._known = link.spared(self._others)
+            changed = _take(device, device.observe(), link.without_kept_in(self._others))
+        self._known = link.without_kept_in(self._others)
         return changed
 
     def port(self) -> int | None:
@@ -60,13 +60,13 @@ class KeptLink:
     def close(self, *, unblock: bool) -> None:
         """With `unblock`, also remove the rules and routes that outlive the device."""
         try:
-            with self._opened() as netlink:
+            with self._open() as netlink:
                 if unblock:
                     remove_rules_and_walls(netlink)
         finally:
             self._netlink = None
 
-    def _opened(self) -> RouteSocket:
+    def _open(self) -> RouteSocket:
         if self._netlink is None:
             self._netlink = RouteSocket()
         return self._netlink

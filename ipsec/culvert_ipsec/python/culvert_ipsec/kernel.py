@@ -30,7 +30,7 @@ from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
-from culvert_ipsec.link_plan import wanted as wanted_link
+from culvert_ipsec.link_plan import plan_link as wanted_link
 from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER
 from culvert_ipsec.not_opened import not_opened
 from culvert_ipsec.outer_routes import OuterRoutes
@@ -48,14 +48,14 @@ from culvert_ipsec.xfrm_plan import (
     Step,
     Wanted,
     block,
+    plan_xfrm,
     steps_after_routing,
     steps_before_routing,
-    wanted,
 )
 from culvert_ipsec.xfrm_sad import Sad, Tally
 from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_statistics import Drops
-from culvert_ipsec.xfrm_suites import algorithms, allowed
+from culvert_ipsec.xfrm_suites import algorithms, allow_suites
 from culvert_ipsec.xfrm_values import Address, Direction, Policy, Replay, Sa, SaName, Traffic
 
 # linux/if_tun.h, linux/udp.h
@@ -109,7 +109,7 @@ class Kernel:
         allowed_suites: Sequence[str] = (),
     ) -> Self:
         """Raises DatapathError, also when this kernel lacks a feature that SAs need. Needs CAP_NET_ADMIN."""
-        suites = allowed(allowed_suites)
+        suites = allow_suites(allowed_suites)
         with ExitStack() as stack:
             try:
                 made = cls(stack, tun_name, udp_port, suites)
@@ -125,7 +125,7 @@ class Kernel:
         link = wanted_link(desired)
         sources = {it.outer_address: self._source(it.outer_address) for it in desired.tunnels}
         reqids = {it.tunnel_id: self._reqid(it.tunnel_id) for it in desired.tunnels}
-        new = wanted(desired, sources, reqids, self._suites)
+        new = plan_xfrm(desired, sources, reqids, self._suites)
         try:
             self._outer_routes.lead_to(sources)
             self._sweep()

@@ -52,7 +52,7 @@ class KernelLink:
         try:
             self._index = socket.if_nametoindex(name)
         except OSError:
-            raise gone(name) from None
+            raise gone_error(name) from None
 
     @property
     def index(self) -> int:
@@ -109,7 +109,7 @@ class KernelLink:
         if address.version == 6:
             # The kernel itself would allow the same address on two devices.
             if any(index != self._index and own == address for index, own in self._local(6)):
-                raise DatapathError(_taken(address))
+                raise DatapathError(_taken_text(address))
             # An IPv6 route's preferred source must be on a device; an entry in the local table is not enough.
             self._netlink.put_address(self._index, address)
             return
@@ -117,7 +117,7 @@ class KernelLink:
             self._netlink.add_route(self._local_route(address))
         except FileExistsError:
             if (self._index, address) not in self._local(4):
-                raise DatapathError(_taken(address)) from None
+                raise DatapathError(_taken_text(address)) from None
             raise
 
     def _addresses(self) -> set[Address]:
@@ -165,14 +165,14 @@ def _segments(mtu: int) -> int:
     return min(_MESSAGE_PACKETS, _MESSAGE // (mtu + _ESP_OVERHEAD))
 
 
-def _taken(address: Address) -> str:
+def _taken_text(address: Address) -> str:
     return (
         f"The address {address} is this computer's own, so no tunnel can have it. Have the administrator choose another "
         "pool for the gateway."
     )
 
 
-def gone(name: str) -> DeviceGoneError:
+def gone_error(name: str) -> DeviceGoneError:
     return DeviceGoneError(f"The device {name} is gone: another program removed or renamed it.")
 
 

@@ -85,7 +85,7 @@ class Link:
             {prefix: mtu for prefix, mtu in self.mtus.items() if prefix.version in families},
         )
 
-    def spared(self, networks: Iterable[Network]) -> Link:
+    def without_kept_in(self, networks: Iterable[Network]) -> Link:
         """The link without the kept addresses in these networks, whose hosts must stay reachable."""
         given_up = {address for network in networks for address in self.kept if address in network}
         return replace(
@@ -162,7 +162,7 @@ Step = (
 )
 
 
-def wanted(state: DatapathState) -> Link:
+def plan_link(state: DatapathState) -> Link:
     """The settings for this state. Raises DatapathError if the state is invalid."""
     if not MIN_MTU <= state.mtu <= MAX_MTU:
         raise DatapathError(f"An MTU of {state.mtu} bytes is not between {MIN_MTU} and {MAX_MTU}.")
@@ -199,7 +199,7 @@ def wanted(state: DatapathState) -> Link:
     on_link = frozenset(it for it in map(_on_link, state.on_link) if it.prefix not in routes)
     mtus = dict(_shorter(state.tunnels, mtu))
     link = Link(mtu, True, frozenset(addresses), routes, rules, walls, kept, on_link, mtus)
-    return link.spared(ip_network(_address(tunnel.outer_address)) for tunnel in state.tunnels)
+    return link.without_kept_in(ip_network(_address(tunnel.outer_address)) for tunnel in state.tunnels)
 
 
 def walls_of(blocked: Iterable[Network]) -> frozenset[Wall]:
@@ -249,18 +249,18 @@ class _Cover:
     """A set of prefixes with a fast check whether one of them contains a given prefix."""
 
     def __init__(self, prefixes: Iterable[Network]) -> None:
-        self._known = {(it.version, it.prefixlen, _leading(it, it.prefixlen)) for it in prefixes}
+        self._known = {(it.version, it.prefixlen, _leading_bits(it, it.prefixlen)) for it in prefixes}
         self._lengths = {(version, length) for version, length, _ in self._known}
 
     def holds(self, prefix: Network) -> bool:
         return any(
-            (version, length, _leading(prefix, length)) in self._known
+            (version, length, _leading_bits(prefix, length)) in self._known
             for version, length in self._lengths
             if version == prefix.version and length <= prefix.prefixlen
         )
 
 
-def _leading(prefix: Network, length: int) -> int:
+def _leading_bits(prefix: Network, length: int) -> int:
     return int(prefix.network_address) >> (prefix.max_prefixlen - length)
 
 

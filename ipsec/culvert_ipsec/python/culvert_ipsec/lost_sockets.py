@@ -73,12 +73,12 @@ class Sockets(NetlinkSocket):
     def __init__(self) -> None:
         super().__init__(_NETLINK_SOCK_DIAG)
 
-    def connected(self) -> Iterator[Connected]:
+    def list_connected(self) -> Iterator[Connected]:
         for family in (socket.AF_INET, socket.AF_INET6):
             for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
                 every = _REQUEST.pack(family, protocol, 0, _STATES) + bytes(_IDENTITY.size)
                 for data in self.dump(_BY_FAMILY, every):
-                    yield _connected(protocol, data)
+                    yield _parse(protocol, data)
 
     def end(self, connected: Connected) -> None:
         request = _REQUEST.pack(connected.family, connected.protocol, 0, _STATES) + connected.identity
@@ -94,7 +94,9 @@ def end_lost(tunnels: Iterable[TunnelState], device: str) -> int:
     try:
         with Sockets() as sockets:
             lost = [
-                it for it in sockets.connected() if it.device in (0, own) and carried.loses(it.near, it.far)
+                it
+                for it in sockets.list_connected()
+                if it.device in (0, own) and carried.loses(it.near, it.far)
             ]
             for it in lost:
                 try:
@@ -108,7 +110,7 @@ def end_lost(tunnels: Iterable[TunnelState], device: str) -> int:
     return ended
 
 
-def _connected(protocol: int, data: bytes) -> Connected:
+def _parse(protocol: int, data: bytes) -> Connected:
     family, *_ = _STATE.unpack_from(data, HEADER_LENGTH)
     at = HEADER_LENGTH + _STATE.size
     _, near, far, device, _ = _IDENTITY.unpack_from(data, at)

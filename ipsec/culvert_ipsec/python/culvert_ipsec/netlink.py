@@ -46,7 +46,7 @@ class NetlinkSocket:
     """A socket for one thread at a time. Every method may raise OSError with the kernel's reason."""
 
     def __init__(self, protocol: int) -> None:
-        self._socket = opened(protocol)
+        self._socket = open_socket(protocol)
         self._numbers = itertools.count(1)
 
     def request(self, kind: int, payload: bytes, flags: int = 0) -> list[bytes]:
@@ -90,7 +90,7 @@ class NetlinkSocket:
         return answers
 
 
-def opened(protocol: int, groups: int = 0) -> socket.socket:
+def open_socket(protocol: int, groups: int = 0) -> socket.socket:
     """Raises OSError."""
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pyroute2.netlink import rtnl
 
 from culvert_ipsec.link_plan import MAIN_TABLE
-from culvert_ipsec.netlink import Message, messages, opened
+from culvert_ipsec.netlink import Message, messages, open_socket
 
 # linux/rtnetlink.h: links, IPv4 and IPv6 routes, IPv4 and IPv6 rules (RTNLGRP_*, as bits).
 _GROUPS = 1 << 0 | 1 << 6 | 1 << 10 | 1 << 7 | 1 << 18
@@ -29,7 +29,7 @@ class RemovalWatch:
     def __init__(self, tun_name: str, own_port: Callable[[], int | None]) -> None:
         self._own_port = own_port
         self._index = socket.if_nametoindex(tun_name)
-        self._socket = opened(socket.NETLINK_ROUTE, _GROUPS)
+        self._socket = open_socket(socket.NETLINK_ROUTE, _GROUPS)
         self._socket.setblocking(False)
 
     def fileno(self) -> int:

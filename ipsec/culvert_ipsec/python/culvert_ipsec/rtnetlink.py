@@ -113,7 +113,7 @@ class RouteSocket(NetlinkSocket):
             if (own := read.get_attr("IFA_LOCAL") or read.get_attr("IFA_ADDRESS"))
         ]
 
-    def leased(self) -> frozenset[int]:
+    def find_leased(self) -> frozenset[int]:
         """The indices of devices with an address of limited lifetime, from DHCP or a router advertisement."""
         return frozenset(
             read["index"]

@@ -13,7 +13,7 @@ from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import DatapathError, SoftLimit
 from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
-from culvert_ipsec.link_plan import wanted
+from culvert_ipsec.link_plan import plan_link
 from culvert_ipsec.not_opened import not_opened
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.packet_trap import Network, PacketTrap
@@ -63,7 +63,7 @@ class Userspace:
     def apply(self, desired: DatapathState) -> None:
         if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
             raise DatapathError("The device name and the UDP port are fixed when the datapath is created.")
-        link = wanted(desired)
+        link = plan_link(desired)
         self._carried = [ip_network(it) for tunnel in desired.tunnels for it in tunnel.remote_prefixes]
         try:
             self.trap.hold(desired.tunnels)

@@ -59,7 +59,7 @@ class Notices:
             ended, self._ended = self._ended, []
             self._ring()
         for seen in ended:
-            sad.ended(seen.name, seen)
+            sad.note_end(seen.name, seen)
 
     def close(self) -> None:
         with self._lock:

@@ -93,7 +93,7 @@ class RemovePolicy:
 Step = AddSa | RemoveSa | PutPolicy | RemovePolicy
 
 
-def wanted(
+def plan_xfrm(
     state: DatapathState,
     sources: Mapping[str, Address],
     reqids: Mapping[str, int],

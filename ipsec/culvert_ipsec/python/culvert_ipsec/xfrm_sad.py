@@ -68,19 +68,19 @@ class Sad:
         """Remove an SA; a missing one is no error."""
         if name not in self._present:
             return
-        seen = self._seen(name)
+        seen = self._read(name)
         if seen is None:
             return
         try:
             self._xfrm.remove_sa(name)
         except ProcessLookupError:
-            self.ended(name, None)
+            self.note_end(name, None)
             return
         numbers = seen.replay
         sent = numbers.sent + _SKIPPED if numbers.sent else 0
         self._end(name, Tally.of(seen), Replay(sent, numbers.received))
 
-    def ended(self, name: SaName, seen: SaSeen | None) -> None:
+    def note_end(self, name: SaName, seen: SaSeen | None) -> None:
         """Record that the kernel or another program has removed the SA."""
         if name in self._present:
             self._end(name, Tally.of(seen) if seen is not None else Tally(), None)
@@ -89,7 +89,7 @@ class Sad:
         """Each owner's sum over all its SAs, past and present. SAs that others have removed are added to `vanished`."""
         found = dict(self._gone)
         for name, (owner, _) in list(self._present.items()):
-            seen = self._seen(name)
+            seen = self._read(name)
             if seen is None:
                 vanished.append(name)
             else:
@@ -100,13 +100,13 @@ class Sad:
         """Keep the counts of these tunnels; those of all others begin at 0."""
         self._gone = {owner: tally for owner, tally in self._gone.items() if owner.tunnel_id in tunnels}
 
-    def _seen(self, name: SaName) -> SaSeen | None:
+    def _read(self, name: SaName) -> SaSeen | None:
         try:
             return self._xfrm.sa(name)
         except OSError as error:
             if error.errno != errno.ESRCH:
                 raise
-            self.ended(name, None)
+            self.note_end(name, None)
             return None
 
     def _end(self, name: SaName, tally: Tally, numbers: Replay | None) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 from pyroute2.netlink import NETLINK_XFRM, NLM_F_CREATE, NLM_F_EXCL
 
 from culvert_ipsec import xfrm_wire as wire
-from culvert_ipsec.netlink import NetlinkSocket, messages, opened
+from culvert_ipsec.netlink import NetlinkSocket, messages, open_socket
 from culvert_ipsec.xfrm_values import (
     Address,
     Direction,
@@ -99,7 +99,7 @@ class XfrmEvents:
     """The kernel's notices of one kind; `fileno` is readable while a notice waits."""
 
     def __init__(self, groups: int) -> None:
-        self._socket = opened(NETLINK_XFRM, groups)
+        self._socket = open_socket(NETLINK_XFRM, groups)
         self._socket.setblocking(False)
 
     def fileno(self) -> int:

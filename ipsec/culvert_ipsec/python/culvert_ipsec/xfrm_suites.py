@@ -10,7 +10,7 @@ from culvert_ipsec.datapath import DatapathError
 from culvert_ipsec.xfrm_values import Algorithms
 
 
-def allowed(names: Collection[str]) -> frozenset[str]:
+def allow_suites(names: Collection[str]) -> frozenset[str]:
     """The usable suites if these legacy ones are allowed. Raises DatapathError."""
     if unknown := set(names) - set(Suite):
         raise DatapathError(f"The allowed suites are not known: {', '.join(sorted(unknown))}.")
