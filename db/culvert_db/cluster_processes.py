@@ -47,7 +47,7 @@ class ClusterProcesses:
         """`data` is the cluster's directory. All its processes have it as their working directory."""
         self._data = data
 
-    def found(self) -> list[int]:
+    def find(self) -> list[int]:
         """The ids of the cluster's processes. Skips other programs in this directory, such as an administrator's shell."""
         try:
             data = self._data.stat()
@@ -67,20 +67,20 @@ class ClusterProcesses:
             pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (FileNotFoundError, ValueError):
             return None
-        return pid if pid in self.found() else None
+        return pid if pid in self.find() else None
 
     async def end(self, steps: Sequence[EndingStep]) -> None:
         """Returns when no process is left. Raises PostgresFailedError when one outlives SIGKILL, waiting for a disk."""
         for step in steps:
-            if not self.found():
+            if not self.find():
                 return
             if (postmaster := self.postmaster()) is not None:
                 _send(postmaster, step.signal)
-            if await self._ended(step.seconds):
+            if await self._wait_end(step.seconds):
                 return
         deadline = time.monotonic() + _KILLED_SECONDS
         # Repeated, because the postmaster may start another process before SIGKILL ends it.
-        while left := self.found():
+        while left := self.find():
             if time.monotonic() > deadline:
                 numbers = ", ".join(map(str, left))
                 raise PostgresFailedError(Cause.STUCK, f"processes do not end: {numbers}", self._data)
@@ -88,9 +88,9 @@ class ClusterProcesses:
                 _send(pid, signal.SIGKILL)
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _ended(self, seconds: float) -> bool:
+    async def _wait_end(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
-        while self.found():
+        while self.find():
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(_POLL_SECONDS)

@@ -118,7 +118,7 @@ class EmbeddedPostgres:
                 raise self._of_the_system(error) from error
             raise
         self._supervision = asyncio.create_task(self._supervise(), name="embedded Postgres")
-        self._log_bounds = asyncio.create_task(self._bound_log(), name="embedded Postgres' log")
+        self._log_bounds = asyncio.create_task(self._limit_log(), name="embedded Postgres' log")
 
     async def stop(self) -> None:
         """Fast shutdown: open transactions are rolled back, a checkpoint is written. Raises PostgresFailedError."""
@@ -169,7 +169,7 @@ class EmbeddedPostgres:
             restarts = await self._launch_again(restarts)
             _log.info("the embedded Postgres serves again")
 
-    async def _bound_log(self) -> None:
+    async def _limit_log(self) -> None:
         while True:
             await asyncio.sleep(_LOG_LOOK_SECONDS)
             try:

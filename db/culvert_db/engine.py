@@ -63,11 +63,11 @@ def parse_url(database_url: str) -> URL:
     if url.query.get("target_session_attrs", "any") not in {"any", "primary", "read-write"}:
         raise ValueError("target_session_attrs must be read-write: a standby takes no writes")
     url = url.difference_update_query(["target_session_attrs"])
-    servers = (named or _joined(url, "host")).split(",")
+    servers = (named or _join_parameter(url, "host")).split(",")
     if len(servers) == 1:
         return url
     found = [_SERVER.fullmatch(it) for it in servers]
-    ports = _joined(url, "port").split(",")
+    ports = _join_parameter(url, "port").split(",")
     ports = ports * len(servers) if len(ports) == 1 else ports
     if None in found or len(ports) != len(servers):
         raise ValueError("the database URL must have a host, and a port or none, for each server")
@@ -76,7 +76,7 @@ def parse_url(database_url: str) -> URL:
     return url.update_query_dict({"host": ",".join(hosts), "port": ",".join(ports)})
 
 
-def _joined(url: URL, parameter: str) -> str:
+def _join_parameter(url: URL, parameter: str) -> str:
     given = url.query.get(parameter, "")
     return given if isinstance(given, str) else ",".join(given)
 
