@@ -40,7 +40,7 @@ def batches(changes: Iterable[Change]) -> list[Batch]:
 
 
 class Dispatch:
-    """The changes still to be sent. `next` returns the next batch; `accepted` or `refused` takes the answer to it."""
+    """The changes still to be sent. `next` returns the next batch; `accept` or `refuse` takes the answer to it."""
 
     def __init__(self, changes: Iterable[Change], *, is_welcome: bool = False) -> None:
         """`is_welcome`: the server has accepted an update of this key before."""
@@ -51,10 +51,10 @@ class Dispatch:
     def next(self) -> Batch | None:
         return self._waiting.popleft() if self._waiting and not self.is_hopeless else None
 
-    def accepted(self) -> None:
+    def accept(self) -> None:
         self._is_welcome = True
 
-    def refused(self, batch: Batch) -> bool:
+    def refuse(self, batch: Batch) -> bool:
         """True if the batch is a single change, which is refused; a longer batch is split and its halves are tried."""
         if len(batch) > 1:
             middle = len(batch) // 2
@@ -68,7 +68,7 @@ class Dispatch:
         """Whether the zone refuses all changes, not only some names."""
         return self._refused >= _HOPELESS and not self._is_welcome
 
-    def untried(self) -> Batch:
+    def list_untried(self) -> Batch:
         """The changes that are given up in this pass."""
         return tuple(change for left in self._waiting for change in left) if self.is_hopeless else ()
 

@@ -74,7 +74,7 @@ async def _once(settings: Settings) -> int:
 
 async def _run(settings: Settings) -> int:
     warn_if_not_locked()
-    async with _updater(settings) as updater, _monitoring(settings, updater):
+    async with _updater(settings) as updater, _serve_monitoring(settings, updater):
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, updater.stop)
         _log.info("ready", extra={"key_dir": str(settings.key_dir)})
@@ -83,13 +83,13 @@ async def _run(settings: Settings) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _monitoring(settings: Settings, updater: Updater) -> AsyncGenerator[None]:
+async def _serve_monitoring(settings: Settings, updater: Updater) -> AsyncGenerator[None]:
     listen = settings.monitoring_listen
     async with contextlib.AsyncExitStack() as stack:
         if listen is not None:
             try:
                 await stack.enter_async_context(
-                    monitoring.serving(listen, updater.instruments, updater.is_ready)
+                    monitoring.serve(listen, updater.instruments, updater.is_ready)
                 )
             except (OSError, OverflowError):
                 raise SettingsError(f"monitoring_listen: cannot listen on {listen}") from None

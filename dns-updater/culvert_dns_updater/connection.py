@@ -30,7 +30,7 @@ class Connection:
 
 
 @contextlib.asynccontextmanager
-async def connected(address: str, port: int, patience: float) -> AsyncGenerator[Connection]:
+async def connect(address: str, port: int, patience: float) -> AsyncGenerator[Connection]:
     """Raises OSError."""
     async with asyncio.timeout(patience):
         reader, writer = await asyncio.open_connection(address, port)

@@ -34,7 +34,7 @@ class Intent:
     resources: tuple[tuple[str, Address], ...]
 
 
-def wanted(zone: ZoneProfile, intent: Intent) -> Names:
+def names_in(zone: ZoneProfile, intent: Intent) -> Names:
     """The desired names of a zone."""
     known = origins(intent.zones)
     names: Names = {}
@@ -45,7 +45,7 @@ def wanted(zone: ZoneProfile, intent: Intent) -> Names:
     return names
 
 
-def unplaced(intent: Intent) -> Names:
+def names_without_zone(intent: Intent) -> Names:
     """The names that no zone publishes."""
     known = origins(intent.zones)
     names: Names = {}

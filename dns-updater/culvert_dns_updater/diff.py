@@ -135,7 +135,8 @@ def diff(
     foreign: dict[str, tuple[str, ...]] = {}
     occluded: dict[str, Cut] = {}
     changes = [
-        _withdraw(name, observed, ownership) for name in sorted(_owned(observed, ownership) - desired.keys())
+        _withdraw(name, observed, ownership)
+        for name in sorted(_find_owned(observed, ownership) - desired.keys())
     ]
     publish: list[Change] = []
     for name, addresses in sorted(desired.items()):
@@ -186,13 +187,13 @@ def _is_owned(name: str, observed: ZoneContent, ownership: Ownership) -> bool:
     return mark is not None and mark.rdata == frozenset({ownership.mark})
 
 
-def _owned(observed: ZoneContent, ownership: Ownership) -> set[str]:
+def _find_owned(observed: ZoneContent, ownership: Ownership) -> set[str]:
     prefix = f"{OWNER_LABEL}."
     names = {name.removeprefix(prefix) for name in observed if name.startswith(prefix)}
     return {name for name in names if _is_owned(name, observed, ownership)}
 
 
-def _wanted(addresses: frozenset[Address], ownership: Ownership) -> dict[str, Rrset]:
+def _desire(addresses: frozenset[Address], ownership: Ownership) -> dict[str, Rrset]:
     types = {rrtype(address) for address in addresses}
     return {
         t: Rrset(ownership.ttl, frozenset(str(a) for a in addresses if rrtype(a) == t)) for t in sorted(types)
@@ -203,7 +204,7 @@ def _equals(here: Mapping[str, Rrset], addresses: frozenset[Address], ownership:
     mark = here.get("TXT")
     if mark is None or TUNNEL_MARK not in mark.rdata or mark.ttl != _mark_ttl(here, ownership):
         return False
-    return {t: here[t] for t in _ADDRESS_TYPES if t in here} == _wanted(addresses, ownership)
+    return {t: here[t] for t in _ADDRESS_TYPES if t in here} == _desire(addresses, ownership)
 
 
 def _mark_ttl(here: Mapping[str, Rrset], ownership: Ownership) -> int:
@@ -227,7 +228,7 @@ def _publish(
         name,
         (*free, NameFree(owner)),
         (
-            *_addresses(name, _wanted(addresses, ownership)),
+            *_addresses(name, _desire(addresses, ownership)),
             Add(name, _mark_ttl(here, ownership), "TXT", TUNNEL_MARK),
             Add(owner, ownership.ttl, "TXT", ownership.mark),
         ),
@@ -237,7 +238,7 @@ def _publish(
 def _replace(
     name: str, addresses: frozenset[Address], here: Mapping[str, Rrset], ownership: Ownership
 ) -> Change:
-    wanted = _wanted(addresses, ownership)
+    wanted = _desire(addresses, ownership)
     others = {t for t in _ADDRESS_TYPES if here.get(t) != wanted.get(t)}
     edits: list[Edit] = [DeleteRrset(name, t) for t in sorted(others & here.keys())]
     edits += _addresses(name, {t: rrset for t, rrset in wanted.items() if t in others})

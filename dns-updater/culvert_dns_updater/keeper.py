@@ -22,7 +22,7 @@ from culvert_db.published import record_types
 from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import schedule
-from culvert_dns_updater.desired import Intent, Names, ZoneProfile, wanted
+from culvert_dns_updater.desired import Intent, Names, ZoneProfile, names_in
 from culvert_dns_updater.instruments import Instruments
 from culvert_dns_updater.memory import Memory
 from culvert_dns_updater.states import RecordState, State, States, wanted_values
@@ -125,12 +125,12 @@ class Keeper:
         profile = next((zone for zone in intent.zones if zone.id == self.lease.zone_id), None)
         if profile is None:
             return None
-        names = wanted(profile, intent)
+        names = names_in(profile, intent)
         try:
-            applied = await self._zone(profile).apply(names, Writing(self._announce(profile), self._held))
+            applied = await self._zone(profile).apply(names, Writing(self._announce(profile), self._is_held))
         except CulvertError as error:
             self._blind += 1
-            return await self._failed(profile, names, error)
+            return await self._fail(profile, names, error)
         self._blind = 0
         if profile.retiring and not applied.states:
             await self._means.store.retire(profile.name, self.lease)
@@ -164,8 +164,8 @@ class Keeper:
             ) from None
         return Zone(profile, key, self._means.timeout, self._memory)
 
-    def _held(self) -> bool:
-        return self.lease.held()
+    def _is_held(self) -> bool:
+        return self.lease.is_held()
 
     def _announce(self, profile: ZoneProfile):
         async def announce(states: States) -> None:
@@ -173,11 +173,11 @@ class Keeper:
 
         return announce
 
-    async def _failed(self, profile: ZoneProfile, names: Names, error: CulvertError) -> Outcome:
+    async def _fail(self, profile: ZoneProfile, names: Names, error: CulvertError) -> Outcome:
         self._report(str(error), profile.name)
         state = State.UNREACHABLE if error.reason is Reason.DNS_UPDATE_UNREACHABLE else State.REFUSED
         keys = {(name, t) for name, addresses in names.items() for t in record_types(addresses)}
-        keys |= set(await self._means.store.known(profile.name))
+        keys |= set(await self._means.store.list_known(profile.name))
         states = {
             (name, t): RecordState(state, error, wanted_values(names.get(name, frozenset()), t))
             for name, t in keys

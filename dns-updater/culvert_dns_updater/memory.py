@@ -50,7 +50,7 @@ class Memory:
         self._refusals.clear()
         self._unfinished, self._unfinished_due = 0, None
 
-    def waiting(self, now: float) -> Mapping[Change, CulvertError]:
+    def list_waiting(self, now: float) -> Mapping[Change, CulvertError]:
         """The changes that are not due yet. A change with other values is a new one, and due at once."""
         return {change: it.error for change, it in self._refusals.items() if it.due > now}
 

@@ -63,7 +63,7 @@ class _ServerOfIpv6(_Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(listen: str, instruments: Instruments, ready: Callable[[], bool]) -> AsyncGenerator[None]:
+async def serve(listen: str, instruments: Instruments, ready: Callable[[], bool]) -> AsyncGenerator[None]:
     """Serve at "host:port". Raises OSError."""
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:

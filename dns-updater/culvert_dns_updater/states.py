@@ -65,14 +65,14 @@ def states_of(
             state = RecordState(State.FOREIGN, error)
         elif cut := plan.occluded.get(name):
             why = serving.DELEGATED if cut.type == "NS" else serving.REDIRECTED
-            state = occluded(name, zone, cut.name, why)
+            state = occluded_state(name, zone, cut.name, why)
         else:
-            state = _unfinished(errors.get(name))
+            state = _unfinished_state(errors.get(name))
             types = sorted({*types, *_ours(observed, name)})
         states |= {(name, t): _beside(state, name, t, addresses, observed) for t in types}
     for change in plan.changes:
         if change.kind == "withdraw":
-            state = _unfinished(errors.get(change.name))
+            state = _unfinished_state(errors.get(change.name))
             left = _ours(observed, change.name)
             states |= {(change.name, t): _beside(state, change.name, t, frozenset(), observed) for t in left}
     return states
@@ -98,11 +98,11 @@ def _beside(
     return replace(state, wanted=wanted_values(addresses, record_type), found=found)
 
 
-def _unfinished(refusal: CulvertError | None) -> RecordState:
+def _unfinished_state(refusal: CulvertError | None) -> RecordState:
     return RecordState(State.PENDING) if refusal is None else RecordState(State.REFUSED, refusal)
 
 
-def occluded(name: str, zone: str, cut: str, why: str) -> RecordState:
+def occluded_state(name: str, zone: str, cut: str, why: str) -> RecordState:
     """`why`: the kind of the zone cut, as a part of a sentence."""
     return RecordState(
         State.OCCLUDED, CulvertError(Reason.DNS_NAME_OCCLUDED, name=name, zone=zone, cut=cut, why=why)

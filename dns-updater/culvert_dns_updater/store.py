@@ -98,7 +98,7 @@ class Lease:
     epoch: int
     until: float
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return time.monotonic() < self.until
 
 
@@ -172,9 +172,9 @@ class Store:
                 _profile(zone, None if zone.all_resources else frozenset(only[zone.id]))
                 for zone in await session.scalars(select(DnsZone).order_by(by_code_point(DnsZone.name)))
             ]
-        return Intent(tuple(zones), _published(rows))
+        return Intent(tuple(zones), _read_published(rows))
 
-    async def known(self, zone: str) -> list[tuple[str, str]]:
+    async def list_known(self, zone: str) -> list[tuple[str, str]]:
         """(name, type) of each record with a stored state. Raises StoreError."""
         async with _faults(), self._database() as session:
             rows = await session.execute(select(DnsRecord.name, DnsRecord.type).where(DnsRecord.zone == zone))
@@ -236,7 +236,7 @@ class Store:
                 await connection.invalidate()
 
 
-def _published(rows: Sequence[tuple[int, str, list[Address]]]) -> tuple[tuple[str, Address], ...]:
+def _read_published(rows: Sequence[tuple[int, str, list[Address]]]) -> tuple[tuple[str, Address], ...]:
     # Others publish the names below a wildcard.
     exact = [(fqdn, addresses) for _, fqdn, addresses in rows if not fqdn.startswith("*.")]
     return tuple((fqdn, address) for fqdn, addresses in exact for address in addresses)

@@ -108,7 +108,7 @@ class Transfer:
             self._serial = soa.serial
         return is_last
 
-    def needed(self, desired: Iterable[str]) -> frozenset[bytes]:
+    def find_needed(self, desired: Iterable[str]) -> frozenset[bytes]:
         """The names to decode: desired names and names with an owner mark, their owner names, and all names above them."""
         names = {_wire(name) for name in desired} | {it.removeprefix(_OWNER_LABEL) for it in self._marked}
         marks = {_OWNER_LABEL + name for name in names}
@@ -158,7 +158,7 @@ class Content:
             text = _rdata(message, record).to_text()
             rrsets[rtype] = Rrset(min(before.ttl, record.ttl), before.rdata | {text})
 
-    def found(self) -> ZoneContent:
+    def to_zone_content(self) -> ZoneContent:
         return self._found
 
 

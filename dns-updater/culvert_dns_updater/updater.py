@@ -13,7 +13,7 @@ import logging
 from culvert_db.published import record_types
 from culvert_proto import CulvertError, Reason
 
-from culvert_dns_updater.desired import Intent, unplaced
+from culvert_dns_updater.desired import Intent, names_without_zone
 from culvert_dns_updater.keeper import Keeper, Means, Outcome
 from culvert_dns_updater.states import RecordState, State, States, wanted_values
 from culvert_dns_updater.store import LeaseLostError, StoreError
@@ -103,7 +103,7 @@ class Updater:
         await self._tell_unplaced(await self._store.intent())
 
     async def _tell_unplaced(self, intent: Intent) -> Outcome:
-        states = _unplaced(intent)
+        states = _unplaced_states(intent)
         await self._store.record_unplaced(states)
         return Outcome.INCOMPLETE if states else Outcome.LIVE
 
@@ -139,13 +139,13 @@ class Updater:
         self._answers, self._fault = fault is None, str(fault or "")
 
 
-def _unplaced(intent: Intent) -> States:
+def _unplaced_states(intent: Intent) -> States:
     return {
         (name, t): RecordState(
             State.REFUSED,
             CulvertError(Reason.REQUEST_INVALID, why=f"{name} is in none of the zones that are published"),
             wanted_values(addresses, t),
         )
-        for name, addresses in unplaced(intent).items()
+        for name, addresses in names_without_zone(intent).items()
         for t in record_types(addresses)
     }

@@ -66,7 +66,9 @@ def _add(change: Change, message: dns.update.UpdateMessage) -> None:
                 message.delete(_absolute(name), rtype, rdata)
 
 
-def refused(rcode: dns.rcode.Rcode, *, server: str, zone: str, is_transfer: bool = False) -> CulvertError:
+def refusal_error(
+    rcode: dns.rcode.Rcode, *, server: str, zone: str, is_transfer: bool = False
+) -> CulvertError:
     why = _WHY_RCODE.get(rcode, f"it answered {dns.rcode.to_text(rcode)}")
     reason = Reason.DNS_TRANSFER_REFUSED if is_transfer else Reason.DNS_UPDATE_REFUSED
     if rcode in _FAILED:
@@ -80,7 +82,7 @@ def fault(
     """The CulvertError for the error of an update or a transfer."""
     if isinstance(error, dns.xfr.TransferError):
         rcode = cast(dns.rcode.Rcode, error.rcode)  # pyright: ignore[reportUnknownMemberType]
-        return refused(rcode, server=server, zone=zone, is_transfer=True)
+        return refusal_error(rcode, server=server, zone=zone, is_transfer=True)
     if isinstance(error, dns.tsig.PeerBadTime | dns.tsig.BadTime):
         return CulvertError(Reason.DNS_CLOCK_WRONG, server=server)
     why = _WHY_TSIG.get(type(error), "its answer is malformed or not signed")

@@ -23,7 +23,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_dns_updater import serving, wire
 from culvert_dns_updater.batch import Batch, Dispatch
-from culvert_dns_updater.connection import Connection, addresses_of, connected
+from culvert_dns_updater.connection import Connection, addresses_of, connect
 from culvert_dns_updater.desired import Names, ZoneProfile
 from culvert_dns_updater.diff import Change, DeleteRecord, Plan, diff
 from culvert_dns_updater.memory import Memory
@@ -32,7 +32,7 @@ from culvert_dns_updater.states import (
     RecordState,
     State,
     States,
-    occluded,
+    occluded_state,
     states_of,
     wanted_values,
 )
@@ -99,7 +99,7 @@ class Zone:
         """
         address, (observed, serial) = await self._first_transfer(desired)
         plan = self._diff(desired, observed)
-        waiting = self._memory.waiting(time.monotonic())
+        waiting = self._memory.list_waiting(time.monotonic())
         due = tuple(change for change in plan.changes if change not in waiting)
         sent, after = _Sent(), plan
         errors = {change.name: error for change, error in waiting.items()}
@@ -112,9 +112,9 @@ class Zone:
                 sent = await self._update(address, due, writing.allowed)
                 observed, serial, after = await self._look(address, desired, sent.accepted)
             ignored = [change for change in after.changes if change.name in sent.accepted]
-            sent.refused |= {change: self._ignored(change) for change in ignored}
+            sent.refused |= {change: self._ignored_error(change) for change in ignored}
             errors |= {change.name: error for change, error in (sent.refused | sent.untried).items()}
-            unserved = await self._unserved(address, {name: desired[name] for name in after.live})
+            unserved = await self._find_unserved(address, {name: desired[name] for name in after.live})
             if not self._memory.knows_limits and (ours := sent.accepted or set(after.live)):
                 await self._learn_limits(address, min(ours), writing.allowed)
         except _FAULTS as error:
@@ -160,7 +160,7 @@ class Zone:
     async def _transfer(self, address: str, desired: Names) -> tuple[ZoneContent, int]:
         transfer = Transfer(self._profile.origin, self._key)
         told_at = time.monotonic()
-        async with self._connected(address) as connection:
+        async with self._connect(address) as connection:
             await connection.send(transfer.query)
             # The timeout is for each message, so a large zone may take longer.
             while not transfer.receive(await connection.receive(), time.time()):
@@ -169,12 +169,12 @@ class Zone:
                     _log.info(
                         "reads the zone: %d records", transfer.records, extra={"zone": self._profile.name}
                     )
-        content = Content(transfer.needed(desired))
+        content = Content(transfer.find_needed(desired))
         for message in transfer.messages:
             content.add(message)
             # Let other tasks run, which renew the leases.
             await asyncio.sleep(0)
-        return content.found(), transfer.serial
+        return content.to_zone_content(), transfer.serial
 
     async def _look(self, address: str, desired: Names, accepted: set[str]) -> tuple[ZoneContent, int, Plan]:
         """Read the zone after an update."""
@@ -192,33 +192,35 @@ class Zone:
         sent = _Sent()
         # In random order: if a pass is given up after many refusals, the next one tries other changes first.
         dispatch = Dispatch(random.sample(changes, len(changes)), is_welcome=self._memory.is_welcome)
-        async with self._connected(address) as connection:
+        async with self._connect(address) as connection:
             while batch := dispatch.next():
                 if not allowed():
                     raise WriteDeniedError
                 rcode = await self._send(batch, connection)
                 if rcode == dns.rcode.NOERROR:
-                    dispatch.accepted()
+                    dispatch.accept()
                     self._memory.is_welcome = True
                     sent.accepted |= {change.name for change in batch}
                 elif rcode in wire.PREREQUISITE_FAILED and len(batch) == 1:
                     # Another program has changed the zone; the next transfer shows its change.
-                    dispatch.accepted()
-                elif dispatch.refused(batch):
-                    refused = wire.refused(rcode, server=self._profile.server, zone=self._profile.origin)
+                    dispatch.accept()
+                elif dispatch.refuse(batch):
+                    refused = wire.refusal_error(
+                        rcode, server=self._profile.server, zone=self._profile.origin
+                    )
                     error = refused
                     if rcode == dns.rcode.REFUSED:
                         error = await self._refusal(batch[0], connection) or refused
                     if self._memory.is_welcome:
-                        dispatch.accepted()
+                        dispatch.accept()
                     sent.refused[batch[0]] = error
-                    sent.untried = dict.fromkeys(dispatch.untried(), refused)
+                    sent.untried = dict.fromkeys(dispatch.list_untried(), refused)
         return sent
 
     async def _learn_limits(self, address: str, name: str, allowed: Callable[[], bool]) -> None:
         """Learn which types the key may not write, by an update that changes nothing. `name`: an owned name."""
         probe, denied = Change("replace", name, (), ()), list[str]()
-        async with self._connected(address) as connection:
+        async with self._connect(address) as connection:
             for record_type in _NOT_THERE:
                 if not allowed():
                     raise WriteDeniedError
@@ -227,7 +229,7 @@ class Zone:
         self._memory.knows_limits, self._memory.limits = True, None
         if denied:
             types = ", ".join(denied)
-            self._memory.limits = self._limited(name, types)
+            self._memory.limits = self._limit_error(name, types)
             told = "the key %s may not write %s: no resource at such an address will be published"
             _log.warning(told, self._profile.key, types, extra={"zone": self._profile.name})
 
@@ -250,9 +252,9 @@ class Zone:
         part = change.without(frozenset(denied))
         if part is not None and await self._send((part,), connection) == dns.rcode.NOERROR:
             self._memory.is_welcome = True
-        return self._limited(change.name, _types(denied, change))
+        return self._limit_error(change.name, _types(denied, change))
 
-    def _limited(self, name: str, types: str) -> CulvertError:
+    def _limit_error(self, name: str, types: str) -> CulvertError:
         named = {"key": self._profile.key, "zone": self._profile.origin}
         return CulvertError(Reason.DNS_KEY_LIMITED, name=name, types=types, **named)
 
@@ -261,7 +263,7 @@ class Zone:
         probe = replace(change, edits=(nothing,))
         return await self._send((probe,), connection) == dns.rcode.REFUSED
 
-    async def _unserved(self, address: str, live: Names) -> Mapping[str, RecordState]:
+    async def _find_unserved(self, address: str, live: Names) -> Mapping[str, RecordState]:
         """The names that are as desired in the zone, but not in the server's answers."""
         memory, now = self._memory, time.monotonic()
         memory.served = {name: it for name, it in memory.served.items() if name in live}
@@ -269,12 +271,12 @@ class Zone:
         questions = [(name, t) for name in sorted(asked) for t in record_types(live[name])]
         unserved: dict[str, RecordState] = {}
         for start in range(0, len(questions), _QUESTIONS_AT_ONCE):
-            unserved |= await self._asked(address, questions[start : start + _QUESTIONS_AT_ONCE], live)
+            unserved |= await self._ask(address, questions[start : start + _QUESTIONS_AT_ONCE], live)
         memory.served |= {name: (live[name], now) for name in asked - unserved.keys()}
         memory.unserved = unserved
         return unserved
 
-    async def _asked(
+    async def _ask(
         self, address: str, questions: Iterable[tuple[str, str]], live: Names
     ) -> Mapping[str, RecordState]:
         differences: dict[str, tuple[str, str | None, str]] = {}
@@ -285,14 +287,14 @@ class Zone:
             query.use_tsig(self._key)
             waiting[number] = (query, name, t)
         try:
-            async with self._connected(address) as connection:
+            async with self._connect(address) as connection:
                 for query, _, _ in waiting.values():
                     await connection.send(query.to_wire())
                 while waiting:
                     answer = await connection.receive()
                     query, name, t = waiting[int.from_bytes(answer[:2])]
                     wanted = frozenset(wanted_values(live[name], t))
-                    told = self._parsed(answer, query)
+                    told = self._parse(answer, query)
                     if found := serving.difference(told, name, t, wanted, self._profile.origin):
                         # Answers arrive in any order, so pick the least one.
                         differences[name] = min(differences.get(name, (t, *found)), (t, *found))
@@ -306,7 +308,7 @@ class Zone:
     def _not_served(self, name: str, cut: str | None, why: str) -> RecordState:
         zone = self._profile.origin
         if cut is not None:
-            return occluded(name, zone, cut, why)
+            return occluded_state(name, zone, cut, why)
         server = self._profile.server
         error = CulvertError(Reason.DNS_NAME_NOT_SERVED, name=name, zone=zone, server=server, why=why)
         return RecordState(State.PENDING, error)
@@ -315,7 +317,7 @@ class Zone:
         message = wire.encode(changes, self._profile.origin, self._key)
         await connection.send(message.to_wire())
         try:
-            answer = self._parsed(await connection.receive(), message)
+            answer = self._parse(await connection.receive(), message)
         except dns.tsig.PeerBadKey:
             # The transfer has proven that the server knows the key: Knot DNS answers so if its ACL forbids the update.
             return dns.rcode.REFUSED
@@ -324,16 +326,16 @@ class Zone:
             raise dns.exception.FormError("the answer is not signed")
         return rcode
 
-    def _parsed(self, answer: bytes, query: dns.message.Message) -> dns.message.Message:
+    def _parse(self, answer: bytes, query: dns.message.Message) -> dns.message.Message:
         message = dns.message.from_wire(answer, keyring=self._key, request_mac=query.mac)
         if not query.is_response(message):
             raise dns.exception.FormError("the answer is not to what was asked")
         return message
 
-    def _connected(self, address: str) -> contextlib.AbstractAsyncContextManager[Connection]:
-        return connected(address, self._profile.port, self._timeout)
+    def _connect(self, address: str) -> contextlib.AbstractAsyncContextManager[Connection]:
+        return connect(address, self._profile.port, self._timeout)
 
-    def _ignored(self, change: Change) -> CulvertError:
+    def _ignored_error(self, change: Change) -> CulvertError:
         server, zone = self._profile.server, self._profile.origin
         return CulvertError(
             Reason.DNS_UPDATE_IGNORED,

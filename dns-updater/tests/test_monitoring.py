@@ -14,7 +14,7 @@ import pytest
 from culvert_db import bind_database, create_engine, dns_role, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_dns_updater.instruments import Instruments
-from culvert_dns_updater.monitoring import serving
+from culvert_dns_updater.monitoring import serve
 from culvert_lab.free_port import free_port
 
 from .name_server import Bind
@@ -83,7 +83,7 @@ async def test_idle_strangers_neither_keep_a_monitor_out_nor_take_a_thread_each(
     port = free_port()
     before = threading.active_count()
     with ExitStack() as strangers:
-        async with serving(f"127.0.0.1:{port}", Instruments(), lambda: True):
+        async with serve(f"127.0.0.1:{port}", Instruments(), lambda: True):
             for _ in range(100):
                 stranger = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port))
                 strangers.enter_context(stranger)

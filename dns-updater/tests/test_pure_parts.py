@@ -13,7 +13,7 @@ import pytest
 from culvert_db.published import published_name
 from culvert_dns_updater import schedule, serving, settings, tsig_key, wire
 from culvert_dns_updater.batch import MESSAGE_BYTES, Dispatch, batches
-from culvert_dns_updater.desired import Intent, ZoneProfile, unplaced, wanted
+from culvert_dns_updater.desired import Intent, ZoneProfile, names_in, names_without_zone
 from culvert_dns_updater.diff import Change, diff
 from culvert_dns_updater.memory import Memory
 from culvert_dns_updater.records import Ownership
@@ -78,7 +78,7 @@ def _zone(
 def _placed(*zones: ZoneProfile) -> tuple[list[set[str]], set[str]]:
     names = ("wiki.corp.example", "a.lab.corp.example", "notcorp.example")
     intent = Intent(zones, tuple((name, ipaddress.ip_address("10.20.0.10")) for name in names))
-    return [set(wanted(zone, intent)) for zone in zones], set(unplaced(intent))
+    return [set(names_in(zone, intent)) for zone in zones], set(names_without_zone(intent))
 
 
 def test_resources_go_into_the_most_specific_zone() -> None:
@@ -120,9 +120,9 @@ def test_bisecting_a_refused_batch_finds_the_bad_changes(count: int, bad: set[in
     while batch := dispatch.next():
         names = [change.name for change in batch]
         if blamed & set(names):
-            refused += names if dispatch.refused(batch) else []
+            refused += names if dispatch.refuse(batch) else []
         else:
-            dispatch.accepted()
+            dispatch.accept()
             done += names
     assert sorted(refused) == sorted(blamed)
     assert sorted(done + refused) == sorted(change.name for change in changes)
@@ -132,8 +132,8 @@ def test_a_server_that_refuses_everything_is_not_asked_name_by_name() -> None:
     dispatch, asked, refused = Dispatch(_changes(1000)), 0, 0
     while batch := dispatch.next():
         asked += 1
-        refused += dispatch.refused(batch)
-    assert (refused, len(dispatch.untried()), asked < 40) == (8, 992, True)
+        refused += dispatch.refuse(batch)
+    assert (refused, len(dispatch.list_untried()), asked < 40) == (8, 992, True)
 
 
 def test_only_a_refused_change_waits_longer_each_time() -> None:
@@ -144,8 +144,8 @@ def test_only_a_refused_change_waits_longer_each_time() -> None:
         memory.note((bad, good), {bad: error}, is_unfinished=False, now=now, chance=0)
         due = memory.due()
         assert due is not None
-        assert memory.waiting(due - 0.01) == {bad: error}
-        assert memory.waiting(due) == {}
+        assert memory.list_waiting(due - 0.01) == {bad: error}
+        assert memory.list_waiting(due) == {}
         waits.append(due - now)
         now = due
     assert waits == sorted(waits)
