@@ -75,7 +75,7 @@ def build() -> Path:
         for page in manual.rglob("*.[18]"):
             language = page.parent.relative_to(manual)
             place = STAGE / "usr/share/man" / language / f"man{page.suffix[1:]}/{page.name}.gz"
-            _compressed(place, page.read_bytes())
+            _compress(place, page.read_bytes())
     _documents()
     return _package(minor, site_packages)
 
@@ -131,7 +131,7 @@ def _documents() -> None:
     _text(documents / "copyright", (FILES / "copyright").read_text() + licences())
     changelog = f"{NAME} ({_version()}) stable; urgency=medium\n\n  * See the project's history.\n\n"
     when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%aD")
-    _compressed(documents / "changelog.gz", f"{changelog} -- {_maintainer()}  {when}\n".encode())
+    _compress(documents / "changelog.gz", f"{changelog} -- {_maintainer()}  {when}\n".encode())
 
 
 def _package(minor: str, site_packages: Path) -> Path:
@@ -143,10 +143,10 @@ def _package(minor: str, site_packages: Path) -> Path:
         "architecture": architecture,
         "installed": str(installed),
         "python": f"python{minor}",
-        **_linked_with(site_packages),
+        **_link_dependencies(site_packages),
     }
     control.mkdir()
-    _text(control / "control", _filled((FILES / "control").read_text(), fields))
+    _text(control / "control", _fill((FILES / "control").read_text(), fields))
     _text(control / "conffiles", "".join(f"/{it}\n" for it in CONFIGURATION))
     for script in SCRIPTS:
         _copy(FILES / script, control / script)
@@ -164,7 +164,7 @@ def _package(minor: str, site_packages: Path) -> Path:
     return package
 
 
-def _linked_with(site_packages: Path) -> dict[str, str]:
+def _link_dependencies(site_packages: Path) -> dict[str, str]:
     """Debian's packages of the libraries that are linked with and not in the package itself: Depends and Recommends."""
     _text(WORK / "debian/control", f"Source: {NAME}\n\nPackage: {NAME}\nArchitecture: any\n")
     libraries = [it for it in site_packages.rglob("*.so*") if it.is_file()]
@@ -197,7 +197,7 @@ def _maintainer() -> str:
     return found[1]
 
 
-def _filled(template: str, fields: Mapping[str, str]) -> str:
+def _fill(template: str, fields: Mapping[str, str]) -> str:
     return re.sub(r"@(\w+)@", lambda found: fields[found[1]], template)
 
 
@@ -214,7 +214,7 @@ def _text(target: Path, text: str) -> None:
     target.write_text(text)
 
 
-def _compressed(target: Path, content: bytes) -> None:
+def _compress(target: Path, content: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(gzip.compress(content, mtime=0))
 

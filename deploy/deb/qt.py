@@ -47,13 +47,13 @@ def prune(site_packages: Path) -> None:
         plugin.unlink()
     for directory in [it for it in (qt / "plugins").iterdir() if not any(it.iterdir())]:
         directory.rmdir()
-    linked = _linked([*pyqt.glob("*.so"), *plugins], qt / "lib")
+    linked = _find_linked([*pyqt.glob("*.so"), *plugins], qt / "lib")
     for library in (qt / "lib").iterdir():
         if library.name not in linked:
             library.unlink()
 
 
-def _linked(files: list[Path], libraries: Path) -> set[str]:
+def _find_linked(files: list[Path], libraries: Path) -> set[str]:
     found: set[str] = set()
     ahead = files
     while ahead:

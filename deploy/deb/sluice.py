@@ -56,7 +56,7 @@ def build() -> Path:
         "version": version,
         "architecture": _output("dpkg", "--print-architecture"),
         "installed": str(sum(it.stat().st_size for it in files) // 1024),
-        "depends": f"{_linked_with()}, python3",
+        "depends": f"{_link_dependencies()}, python3",
     }
     sums = [
         f"{hashlib.md5(it.read_bytes(), usedforsecurity=False).hexdigest()}  {it.relative_to(STAGE)}\n"
@@ -93,7 +93,7 @@ def _crates() -> str:
     )
 
 
-def _linked_with() -> str:
+def _link_dependencies() -> str:
     (WORK / "debian").mkdir()
     (WORK / "debian/control").write_text("Source: sluice\n\nPackage: sluice\nArchitecture: any\n")
     command = ["dpkg-shlibdeps", "-O", f"-e{STAGE / 'usr/bin/sluice'}"]

@@ -26,7 +26,7 @@ import pytest_asyncio
 from culvert_lab import capture, laptop, parts, pcapng
 from culvert_lab import topology as net
 from culvert_lab.errors import LabError
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.process import Running
 from culvert_proto import local_pb2
 
@@ -155,7 +155,7 @@ class Chaos:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def office() -> AsyncGenerator[Office]:
-    async with opened() as office:
+    async with open_office() as office:
         yield office
 
 

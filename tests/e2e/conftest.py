@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 from culvert_lab import targets
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,5 +19,5 @@ def target() -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def office() -> AsyncGenerator[Office]:
-    async with opened() as office:
+    async with open_office() as office:
         yield office

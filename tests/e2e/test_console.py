@@ -105,7 +105,7 @@ async def test_from_an_invitation_to_an_open_page(scene: Scene) -> None:
         "conditions": conditions,
     }
     await admin.post("/policies", policy)
-    await parts.published(scene.lab, scene.joined.bind, GIT)
+    await parts.wait_published(scene.lab, scene.joined.bind, GIT)
 
     await scene.goes_to("Devices")
     uri = await laptop.enrol(scene.lab, link, LAPTOP)

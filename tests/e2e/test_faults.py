@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from culvert_lab import laptop, parts, spare
 from culvert_lab import topology as net
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.topology import Site
 from culvert_proto import Reason, local_pb2
 
@@ -28,7 +28,7 @@ SETTINGS = {"CULVERT_PROTECTED_PREFIXES": f"{net.PROTECTED_PREFIX},{spare.PREFIX
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def office() -> AsyncGenerator[Office]:
-    async with opened(settings=SETTINGS) as office:
+    async with open_office(settings=SETTINGS) as office:
         yield office
 
 

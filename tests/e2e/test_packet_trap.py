@@ -13,7 +13,7 @@ from culvert_client.core.triggers import SAME_NAME_EVERY
 from culvert_ipsec.link_plan import ROUTE_TABLE
 from culvert_lab import laptop, spare
 from culvert_lab import topology as net
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.topology import Site
 from culvert_proto import local_pb2
 
@@ -27,7 +27,7 @@ PATIENCE = 20.0
 async def office() -> AsyncGenerator[Office]:
     """With IPv6 inside, too."""
     prefixes = f"{net.PROTECTED_PREFIX},{spare.PREFIX6}"
-    async with opened(settings={"CULVERT_PROTECTED_PREFIXES": prefixes}) as office:
+    async with open_office(settings={"CULVERT_PROTECTED_PREFIXES": prefixes}) as office:
         yield office
 
 

@@ -20,7 +20,7 @@ import pytest_asyncio
 from culvert_lab import laptop, parts, spare
 from culvert_lab import topology as net
 from culvert_lab.mobile import DNS64, mobile, only_mobile
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.topology import Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
@@ -37,7 +37,7 @@ _SIDES = (("198.51.100.0/24", "gateway"), ("203.0.113.0/24", "laptop"))
 async def office() -> AsyncGenerator[Office]:
     """With IPv6 inside, too."""
     prefixes = f"{net.PROTECTED_PREFIX},{spare.PREFIX6}"
-    async with opened(settings={"CULVERT_PROTECTED_PREFIXES": prefixes}) as office:
+    async with open_office(settings={"CULVERT_PROTECTED_PREFIXES": prefixes}) as office:
         yield office
 
 

@@ -278,7 +278,7 @@ def _ip(arguments: str) -> None:
 async def test_a_click_on_a_name_with_an_umlaut_goes_through(office: Office) -> None:
     name = "xn--bcher-kva.corp.example"
     await parts.create_resource(office.joined.admin, name="books", fqdn="Bücher.Corp.Example.")
-    await parts.published(office.lab, office.joined.bind, name)
+    await parts.wait_published(office.lab, office.joined.bind, name)
     page = await laptop.open_page(office.lab, "http://BÜCHER.corp.example/")
     assert (page.status, page.error) == (200, "")
     assert name in [tunnel.fqdn for tunnel in (await laptop.status(office.lab)).tunnels]

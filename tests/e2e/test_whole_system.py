@@ -24,7 +24,7 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_lab import bind9, parts
 from culvert_lab import topology as net
 from culvert_lab.errors import StepError
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.process import Running
 from culvert_lab.topology import Site
 
@@ -61,7 +61,7 @@ async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[D
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def office(postgres: Database) -> AsyncGenerator[Office]:
-    async with opened() as office:
+    async with open_office() as office:
         yield office
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from culvert_lab import laptop, parts
 from culvert_lab import topology as net
-from culvert_lab.office import opened
+from culvert_lab.office import open_office
 from culvert_lab.topology import Site
 from linux_esp import fxsave
 from linux_esp.site import waited
@@ -28,7 +28,7 @@ SOFT_PACKETS = 1500
 
 
 async def test_a_name_opens_is_rekeyed_under_a_download_and_closes() -> None:
-    async with opened(Path("/mnt/lab")) as office:
+    async with open_office(Path("/mnt/lab")) as office:
         fqdn = await office.add_resource("kernel", rekey={"soft_packets": SOFT_PACKETS}, idle_seconds=3600)
         assert _keys() == 0
         page = await office.fetch(fqdn)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from culvert_lab import laptop, parts
 from culvert_lab import topology as net
-from culvert_lab.office import opened
+from culvert_lab.office import open_office
 from culvert_lab.topology import Site
 from figures import Figure
 from flows import End, flowing
@@ -44,7 +44,7 @@ async def measure(names: list[str]) -> list[Figure]:
 
 
 async def _measure(datapath: str, work: Path) -> Figure:
-    async with opened(work, SETTINGS) as office:
+    async with open_office(work, SETTINGS) as office:
         fqdn = await office.add_resource(NAME, rekey={"soft_seconds": 1}, idle_seconds=3600)
         await office.culvert("open", fqdn)
         if (taken := (await laptop.status(office.lab)).datapath) != datapath:

@@ -17,7 +17,7 @@ from culvert_lab import topology as net
 from culvert_lab.console import Console, chromium_running, person
 from culvert_lab.expose import relay
 from culvert_lab.free_port import free_port
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.topology import Site
 from figures import Figure
 from playwright.async_api import Page
@@ -44,7 +44,7 @@ _IDLE = """() => document.querySelector('.react-flow__node')
 
 async def measure() -> list[Figure]:
     """Medians. Raises RuntimeError when a tunnel does not open or close."""
-    async with opened() as office, _overview(office) as shown:
+    async with open_office() as office, _overview(office) as shown:
         runs = [await _once(office, shown.page) for _ in range(TIMES + 1)]
         loads = [await _load(shown) for _ in range(LOADS + 1)]
     # The first ones find programs and files that are not in memory yet.

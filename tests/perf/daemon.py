@@ -19,7 +19,7 @@ from statistics import median
 
 from clicks import NAME, STUB, Clicks, ask, closing, cold_clicks, open_tunnel
 from culvert_lab import topology as net
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.topology import Site
 from delay import controller_away
 from figures import Figure, percentile
@@ -41,7 +41,7 @@ _SYN_RETRANSMITS = "TCPSynRetrans"
 async def measure(names: list[str]) -> list[Figure]:
     """The figures asked for, of NAMES, all in one lab. Raises ProgramError, StepError, RuntimeError."""
     figures: list[Figure] = []
-    async with opened() as office:
+    async with open_office() as office:
         near = await cold_clicks(office, FAR_CLICKS if "click_rtt40_p50_ms" in names else 1)
         if "click_rtt40_p50_ms" in names:
             figures += await _far(office, near)

@@ -12,7 +12,7 @@ import time
 from statistics import median
 
 from culvert_lab import parts, spare
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.process import Running
 from datagrams import flowing
 from figures import Figure
@@ -25,7 +25,7 @@ _POOLS = {parts.GATEWAY: "10.99.0.", spare.NAME: "10.99.1."}
 
 async def measure() -> list[Figure]:
     """The median of RUNS deaths. Raises StepError, ProgramError, RuntimeError, TimeoutError."""
-    async with opened() as office:
+    async with open_office() as office:
         gateways = {
             parts.GATEWAY: office.joined.gateway,
             spare.NAME: await spare.start(office.lab, office.joined.admin),

@@ -17,7 +17,7 @@ from clicks import NAME, STUB, ask, closing, cold_clicks
 from culvert_lab import parts
 from culvert_lab import topology as net
 from culvert_lab.netns import Inside
-from culvert_lab.office import opened
+from culvert_lab.office import open_office
 from culvert_lab.topology import Site
 from echo import until_answered
 from figures import Figure
@@ -31,7 +31,7 @@ async def measure() -> list[Figure]:
     """Medians. The two that are run by a program take turns. Raises ProgramError, StepError, RuntimeError, TimeoutError."""
     ours: list[float] = []
     theirs: list[float] = []
-    async with opened() as office:
+    async with open_office() as office:
         await cold_clicks(office, 1)
         with strongswan() as other:
             async with closing(office) as close:

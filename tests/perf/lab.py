@@ -10,7 +10,7 @@ import baselines
 import rtt
 from clicks import Clicks, cold_clicks, tunnel_mbit_s
 from culvert_lab import parts
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from figures import Figure, percentile
 
 CLICK_NAMES = ("click_p50_ms", "click_p99_ms")
@@ -22,7 +22,7 @@ GOODPUT_SECONDS = 5
 
 async def measure(names: list[str]) -> list[Figure]:
     """The figures asked for, of NAMES, all in one lab. Raises ProgramError, StepError, RuntimeError."""
-    async with opened() as office:
+    async with open_office() as office:
         # The tunnel of the others leads to the name that the clicks open.
         clicked = not {*names}.isdisjoint(CLICK_NAMES)
         clicks = await cold_clicks(office, CLICKS if clicked else 1)

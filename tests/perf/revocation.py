@@ -12,7 +12,7 @@ from statistics import median
 
 from culvert_lab import laptop, parts
 from culvert_lab import topology as net
-from culvert_lab.office import Office, opened
+from culvert_lab.office import Office, open_office
 from culvert_lab.topology import Site
 from datagrams import flowing
 from figures import Figure
@@ -25,7 +25,7 @@ _AFTER_SECONDS = 2.0
 
 async def measure() -> list[Figure]:
     """The median of RUNS revocations. Raises StepError, ProgramError, RuntimeError."""
-    async with opened() as office:
+    async with open_office() as office:
         fqdn = await office.add_resource(_NAME)
         took = [await _once(office, fqdn)]
         while len(took) < RUNS:

@@ -11,7 +11,7 @@ from statistics import median
 
 import downloads
 from culvert_lab.homes import homes
-from culvert_lab.office import opened
+from culvert_lab.office import open_office
 from figures import Figure
 
 MOVES = 5
@@ -22,7 +22,7 @@ FLOWS_SECONDS = 1.5
 async def measure() -> list[Figure]:
     """The median of MOVES. Raises StepError, ProgramError, RuntimeError, TimeoutError."""
     took: list[float] = []
-    async with opened() as office, homes() as home:
+    async with open_office() as office, homes() as home:
         # The laptop has just moved once.
         await asyncio.sleep(FLOWS_SECONDS)
         if (done := await office.fetch(seconds=20)).code != 0:

@@ -21,7 +21,7 @@ from culvert_proto.output import check_output
 from culvert_lab import administrator, demo, parts
 from culvert_lab.errors import LabError
 from culvert_lab.expose import expose
-from culvert_lab.lab import Lab, environment, launch_argv, running_lab
+from culvert_lab.lab import Lab, environment, find_running, launch_argv
 from culvert_lab.topology import REST_PORT, Site, site_of
 
 
@@ -37,13 +37,13 @@ def _main(arguments: Sequence[str] | None) -> int:
             case "demo":
                 return _run(demo.run(check=options.check), stopped=1 if options.check else 0)
             case "code":
-                running_lab()
+                find_running()
                 print(administrator.code(demo.BUILD / "lab"))
                 return 0
             case "down":
                 return _run(_down(), stopped=130)
             case "expose":
-                running_lab()
+                find_running()
                 return _run(expose(options.port), stopped=0)
             case "shell":
                 _become(options.site, ["/bin/bash", "--norc", "--noprofile"])
@@ -118,7 +118,7 @@ def _site(word: str) -> Site:
 
 
 def _become(site: Site, argv: list[str]) -> NoReturn:
-    running_lab()
+    find_running()
     command = launch_argv(demo.BUILD / "lab", site, argv, parent=os.getppid())
     programs = str(parts.PROGRAMS)
     env = environment(site)

@@ -98,7 +98,7 @@ async def join(lab: Lab, progress: Progress, settings: Mapping[str, str] | None 
         bind = await bind9.start(lab)
     async with progress.step("Controller: Postgres, migrations, certificate authorities, APIs"):
         controller = await parts.start_controller(lab, settings)
-    async with progress.step(f"Gateway: {targets.chosen().name} with its bundle"):
+    async with progress.step(f"Gateway: {targets.choose().name} with its bundle"):
         await parts.register_gateway(lab, controller.admin)
         gateway = await parts.start_gateway(lab)
     async with progress.step("Gateway online: P4 program pushed over P4Runtime, entries written"):
@@ -109,7 +109,7 @@ async def join(lab: Lab, progress: Progress, settings: Mapping[str, str] | None 
         await parts.create_user(controller.admin)
         rekey = {"soft_packets": SOFT_PACKETS}
         await parts.create_resource(controller.admin, idle_seconds=IDLE_SECONDS, rekey=rekey)
-        await parts.published(lab, bind)
+        await parts.wait_published(lab, bind)
     return Joined(bind, controller, updater, gateway, web)
 
 
@@ -187,7 +187,7 @@ async def rekey_under_load(lab: Lab, admin: Admin) -> Rekeyed:
     """Download while soft limits are reached, and ask both ends of the tunnel what they dropped. Raises StepError."""
     before = await laptop.tunnel(lab, net.WIKI_NAME)
     dropped = -sum((await laptop.status(lab)).drops.values())
-    rate = targets.chosen().download_rate
+    rate = targets.choose().download_rate
     fetched = await laptop.download(lab, f"{URL}download?bytes={DOWNLOAD_BYTES}&rate={rate}")
     if fetched.error:
         raise StepError(f"The download broke off after {fetched.received} bytes: {fetched.error}")

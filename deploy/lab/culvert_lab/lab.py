@@ -150,7 +150,7 @@ def lab_connection() -> socket.socket:
     return probe
 
 
-def running_lab() -> int:
+def find_running() -> int:
     """Process id of the lab that is up. Raises LabDownError."""
     with lab_connection() as probe:
         peer = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -173,7 +173,7 @@ class Mark:
             lock.bind(LOCK)
         except OSError:
             lock.close()
-            raise LabBusyError(running_lab()) from None
+            raise LabBusyError(find_running()) from None
         mark = Mark()
         mark._server = await asyncio.start_unix_server(mark._keep, sock=lock)
         return mark

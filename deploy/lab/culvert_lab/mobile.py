@@ -76,7 +76,7 @@ async def mobile(lab: Lab, mtu: int = 1500) -> AsyncGenerator[None]:
     inside = ["ip", "netns", "exec", _ROUTER]
     programs: list[Running] = []
     relays = [
-        ["socat", f"{kind}6-LISTEN:{port},bind=[{_embedded(far)}],reuseaddr{fork}", f"{kind}4:{far}:{port}"]
+        ["socat", f"{kind}6-LISTEN:{port},bind=[{_embed(far)}],reuseaddr{fork}", f"{kind}4:{far}:{port}"]
         for kind, far, port, fork in _RELAYED
     ]
     try:
@@ -122,10 +122,10 @@ def _build(mtu: int) -> None:
     _ip(f"-n {_ROUTER} route add default via 198.18.64.1")
     _ip(f"-n {Site.LAPTOP} route add default via {DNS64} dev mobile")
     for _, far, _, _ in _RELAYED:
-        _ip(f"-n {_ROUTER} address add {_embedded(far)}/128 dev lan nodad")
+        _ip(f"-n {_ROUTER} address add {_embed(far)}/128 dev lan nodad")
 
 
-def _embedded(far: str) -> IPv6Address:
+def _embed(far: str) -> IPv6Address:
     return IPv6Network(_PREFIX)[int(IPv4Address(far))]
 
 

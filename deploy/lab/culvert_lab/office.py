@@ -42,12 +42,12 @@ class Office:
         """Publish another name on the wiki's server; gives its FQDN."""
         fqdn = f"{name}.{net.ZONE}"
         await parts.create_resource(self.joined.admin, name=name, fqdn=fqdn, **fields)
-        await parts.published(self.lab, self.joined.bind, fqdn)
+        await parts.wait_published(self.lab, self.joined.bind, fqdn)
         return fqdn
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_office(
     work: Path = parts.ROOT / "build/lab", settings: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Office]:
     """Up, joined, enrolled; and all of it gone afterwards, but for the logs in LOGS. `settings` are the controller's."""

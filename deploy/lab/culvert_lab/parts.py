@@ -93,7 +93,7 @@ async def register_gateway(lab: Lab, admin: Admin) -> None:
         "/gateways",
         {
             "name": GATEWAY,
-            "kind": targets.chosen().name,
+            "kind": targets.choose().name,
             "address": net.GATEWAY_ADDRESS,
             "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{net.P4RUNTIME_PORT}",
             "device_id": 1,
@@ -128,7 +128,7 @@ async def lay_out_bundle(lab: Lab, admin: Admin, name: str, directory_name: str)
 
 async def start_gateway(lab: Lab, name: str = "gateway") -> Running:
     """Start the gateway's switch with its bundle. Raises StepError, ProgramError."""
-    target = targets.chosen()
+    target = targets.choose()
     program = await lab.start(name, Site.GATEWAY, target.argv, env=target.env)
     await program.ready(target.ready)
     return program
@@ -180,7 +180,7 @@ async def create_resource(admin: Admin, **fields: object) -> None:
     await admin.post("/resources", profile | fields)
 
 
-async def published(lab: Lab, bind: Bind9, name: str = net.WIKI_NAME, seconds: float = 40.0) -> None:
+async def wait_published(lab: Lab, bind: Bind9, name: str = net.WIKI_NAME, seconds: float = 40.0) -> None:
     """Wait until BIND answers with the resource's A and TXT. Raises StepError."""
     outside = lab.inside(Site.LAPTOP)
     deadline = time.monotonic() + seconds

@@ -44,7 +44,7 @@ class Writer:
             )
         size = len(packet.frame)
         head = struct.pack("=IIIII", number, packet.at_ns >> 32, packet.at_ns & 0xFFFFFFFF, size, size)
-        self._block(ENHANCED_PACKET, head + _padded(packet.frame))
+        self._block(ENHANCED_PACKET, head + _pad(packet.frame))
 
     def _block(self, kind: int, body: bytes) -> None:
         length = struct.pack("=I", len(body) + 12)
@@ -69,8 +69,8 @@ def read(source: BinaryIO) -> Iterator[Packet]:
 
 
 def _option(code: int, value: bytes) -> bytes:
-    return struct.pack("=HH", code, len(value)) + _padded(value)
+    return struct.pack("=HH", code, len(value)) + _pad(value)
 
 
-def _padded(value: bytes) -> bytes:
+def _pad(value: bytes) -> bytes:
     return value + bytes(-len(value) % 4)

@@ -66,9 +66,9 @@ class Running:
             if found := wanted.search(self.text()):
                 return found
             if ended:
-                raise self._failed(f"ended with status {self.code}")
+                raise self._to_error(f"ended with status {self.code}")
             if time.monotonic() > deadline:
-                raise self._failed(f"was not ready within {seconds:g} s")
+                raise self._to_error(f"was not ready within {seconds:g} s")
             await asyncio.sleep(POLL_SECONDS)
 
     def text(self) -> str:
@@ -91,7 +91,7 @@ class Running:
                 self.kill()
         return await self._process.wait()
 
-    def _failed(self, what: str) -> ProgramError:
+    def _to_error(self, what: str) -> ProgramError:
         return ProgramError(self.name, what, str(self.log), self.text())
 
 

@@ -22,7 +22,7 @@ _LAN, _LAN6 = "10.20.0.2", "fd20::2"
 
 async def start(lab: Lab, admin: Admin) -> Running:
     """Registered, started, online, and the intranet knows the way back. Raises StepError, ProgramError."""
-    target = targets.chosen(f"/run/{NAME}", _PORT)
+    target = targets.choose(f"/run/{NAME}", _PORT)
     await admin.post(
         "/gateways",
         {

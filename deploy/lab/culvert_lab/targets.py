@@ -32,7 +32,7 @@ class Target:
     download_rate: int = 6 << 20
 
 
-def chosen(bundle: str = BUNDLE, port: int = net.P4RUNTIME_PORT) -> Target:
+def choose(bundle: str = BUNDLE, port: int = net.P4RUNTIME_PORT) -> Target:
     """With its bundle in that directory, and P4Runtime at that port.
 
     Raises StepError: no such target, or it is not installed or not built.

@@ -30,7 +30,7 @@ def render(line: Timeline) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="{GROUND}"/>',
         _text(40, 50, f"One click: {line.name}", size=26, weight=700),
         _text(40, 78, _summary(line), size=15, fill=SOFT),
-        _held(line, scale, bottom),
+        _draw_hold(line, scale, bottom),
         *_grid(line, scale, bottom),
     ]
     for row, step in enumerate(line.steps):
@@ -46,7 +46,7 @@ def _summary(line: Timeline) -> str:
     )
 
 
-def _held(line: Timeline, scale: float, bottom: int) -> str:
+def _draw_hold(line: Timeline, scale: float, bottom: int) -> str:
     x, width = LEFT + line.held[0] * scale, max(1.0, line.held_ms * scale)
     label = f"answer held {line.held_ms:.1f} ms"
     middle = min(max(x + width / 2, LEFT + 60), WIDTH - RIGHT - 60)

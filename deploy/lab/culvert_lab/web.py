@@ -30,16 +30,16 @@ LARGEST = 1 << 32
 SETTLE_SECONDS = 1.0
 
 
-def known_bytes(total: int) -> Iterator[bytes]:
+def generate_bytes(total: int) -> Iterator[bytes]:
     """`total` bytes that depend on their position alone, in blocks."""
     for start in range(0, total, BLOCK):
         yield hashlib.shake_128(start.to_bytes(8)).digest(min(BLOCK, total - start))
 
 
 def repr_digest(total: int) -> str:
-    """The Repr-Digest field (RFC 9530 section 3) of `known_bytes(total)`."""
+    """The Repr-Digest field (RFC 9530 section 3) of `generate_bytes(total)`."""
     digest = hashlib.sha256()
-    for block in known_bytes(total):
+    for block in generate_bytes(total):
         digest.update(block)
     return f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"
 
@@ -56,7 +56,7 @@ class Resent(NamedTuple):
     needless_segments: int
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         return not self.unacknowledged and self.resent_segments <= self.needless_segments
 
 
@@ -151,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Repr-Digest", repr_digest(total))
         self.end_headers()
         began, sent = time.monotonic(), 0
-        for block in known_bytes(total):
+        for block in generate_bytes(total):
             self.wfile.write(block)
             sent += len(block)
             if rate:
@@ -160,7 +160,7 @@ class Handler(BaseHTTPRequestHandler):
     def _settle(self) -> Resent:
         # The receiver reports a repeat one round trip after it has acknowledged the data.
         deadline = time.monotonic() + SETTLE_SECONDS
-        while not (state := resent(self.connection)).settled and time.monotonic() < deadline:
+        while not (state := resent(self.connection)).is_settled and time.monotonic() < deadline:
             time.sleep(0.005)
         return state
 

@@ -15,7 +15,7 @@ from culvert_lab import bind9, capture, intranet, laptop, links
 from culvert_lab import lab as lab_module
 from culvert_lab.classify import Kind
 from culvert_lab.errors import LabBusyError, ProgramError
-from culvert_lab.lab import Lab, Mark, running_lab
+from culvert_lab.lab import Lab, Mark, find_running
 from culvert_lab.topology import DNS_ADDRESS, MARKER, WIKI_ADDRESS, ZONE, Site
 
 pytestmark = [
@@ -91,7 +91,7 @@ async def test_namespaces_can_be_deleted_after_the_first_ip_netns_add() -> None:
 CRASHES = """
 import asyncio, pathlib, sys
 from culvert_lab import lab as lab_module
-from culvert_lab.lab import Lab, Mark, running_lab
+from culvert_lab.lab import Lab, Mark, find_running
 from culvert_lab.topology import Site
 
 async def main():
@@ -134,7 +134,7 @@ async def test_a_lab_can_be_asked_for_more_often_than_its_socket_queues(
     mark = await Mark.take()
     for _ in range(300):
         async with asyncio.timeout(10):
-            assert await asyncio.to_thread(running_lab) == os.getpid()
+            assert await asyncio.to_thread(find_running) == os.getpid()
     with lab_module.lab_connection() as held:
         held.settimeout(10)
         mark.remove()

@@ -18,5 +18,5 @@ def test_bmv2_gets_no_option_that_its_build_refuses(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("CULVERT_TARGET", "bmv2")
     monkeypatch.setattr(targets, "BMV2_MODULE", switch)
-    argv = targets.chosen().argv
+    argv = targets.choose().argv
     assert ("--thrift-port" in argv[: argv.index("--")]) == bool(options)
