@@ -11,13 +11,13 @@ from esp_peer import LEGACY
 from gateway_authority import Authority
 from gateway_entries import KEK, Site
 from gateway_rig import Gateway
-from gateway_target import GRPC_PORT, Launch, Target, chosen, controller_options, infrastructure
-from gateway_wires import PORTS, SWITCH, Relay, Wire, wired_switch
+from gateway_target import GRPC_PORT, Launch, Target, choose, controller_options, infrastructure
+from gateway_wires import PORTS, SWITCH, Relay, Wire, wire_switch
 
 
 @pytest.fixture(scope="session")
 def kind() -> type[Target]:
-    kind = chosen()
+    kind = choose()
     if (why := kind.absent()) is not None:
         pytest.skip(why)
     if os.geteuid() != 0:
@@ -35,7 +35,7 @@ def target(
     kind: type[Target], authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """A switch with the legacy suites allowed."""
-    with wired_switch():
+    with wire_switch():
         suites = [suite.name for suite in LEGACY]
         target = kind(Launch(SWITCH, PORTS, KEK, suites, tmp_path_factory.mktemp("switch"), authority))
         try:

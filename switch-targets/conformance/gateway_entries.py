@@ -65,7 +65,7 @@ def host(address: str) -> tuple[int, int]:
     return ip(address), ANY
 
 
-def wrapped(key: bytes, kek: bytes = KEK) -> int:
+def wrap_key(key: bytes, kek: bytes = KEK) -> int:
     """RFC 5649 under a gateway's key-encryption key."""
     return int.from_bytes(aes_key_wrap_with_padding(kek, key))
 
@@ -201,7 +201,7 @@ class Tunnel:
     def sad_in(self) -> fy.P4TableEntry:
         action = fy.Action(
             "open", sa_id=self.sa_in, slot=self.number, suite=self.suite.number,
-            wrapped_key=wrapped(self.key_in, self.kek), esn=int(self.esn), replay_window=self.replay_window,
+            wrapped_key=wrap_key(self.key_in, self.kek), esn=int(self.esn), replay_window=self.replay_window,
             **vars(self.limits_in), endpoint=self.endpoint, tag=self.tag,
         )  # fmt: skip
         match = fy.Match(dst=ip(self.outer.gateway), spi=self.spi_in)
@@ -209,7 +209,7 @@ class Tunnel:
 
     def sad_out(self) -> fy.P4TableEntry:
         action = fy.Action(
-            "seal", slot=self.number, suite=self.suite.number, wrapped_key=wrapped(self.key_out, self.kek),
+            "seal", slot=self.number, suite=self.suite.number, wrapped_key=wrap_key(self.key_out, self.kek),
             spi=self.spi_out, esn=int(self.esn), **vars(self.limits_out), src=ip(self.outer.gateway),
             dst=ip(self.outer.peer), sport=4500 if self.peer_port else 0, dport=self.peer_port,
             endpoint=self.endpoint, tag=self.tag,

@@ -69,7 +69,7 @@ def ip_header(family: Family, source: str, destination: str, **fields: Any) -> P
     return IPv6(src=source, dst=destination, **{renamed.get(name, name): it for name, it in fields.items()})
 
 
-def carrying(header: Packet, protocol: int) -> Packet:
+def with_protocol(header: Packet, protocol: int) -> Packet:
     """The same IP header with this protocol said."""
     header.setfieldval("proto" if IP in header else "nh", protocol)
     return header
@@ -77,15 +77,15 @@ def carrying(header: Packet, protocol: int) -> Packet:
 
 def to_server(family: Family, payload: Packet | bytes = b"", **fields: Any) -> Packet:
     """The inner packet that the peer sends."""
-    return built(ip_header(family, family.inner, family.server, **fields), payload)
+    return build(ip_header(family, family.inner, family.server, **fields), payload)
 
 
 def to_inner(family: Family, payload: Packet | bytes = b"", **fields: Any) -> Packet:
     """The inner packet that the server answers with."""
-    return built(ip_header(family, family.server, family.inner, **fields), payload)
+    return build(ip_header(family, family.server, family.inner, **fields), payload)
 
 
-def built(header: Packet, payload: Packet | bytes) -> Packet:
+def build(header: Packet, payload: Packet | bytes) -> Packet:
     if isinstance(payload, bytes):
         payload = UDP(sport=5000, dport=6000) / Raw(payload)
     return type(header)(bytes(header / payload))
@@ -115,7 +115,7 @@ class Gateway:
         return {Drop(it.index): it.packet_count for it in cells if it.packet_count}
 
     @contextlib.asynccontextmanager
-    async def dropping(self, *causes: Drop) -> AsyncGenerator[None]:
+    async def expect_drops(self, *causes: Drop) -> AsyncGenerator[None]:
         """Expect that the frames sent meanwhile are dropped under these causes, one each, and that nothing comes out."""
         before = await self.drops()
         yield
@@ -153,15 +153,15 @@ class Gateway:
             if outer.version == 4:
                 udp.chksum = 0
             return self.on_wan(header / udp / Raw(esp))
-        return self.on_wan(carrying(header, 50) / Raw(esp))
+        return self.on_wan(with_protocol(header, 50) / Raw(esp))
 
-    def sealed(self, tunnel: Tunnel, inner: Packet, sequence: int, **outer: Any) -> Packet:
+    def seal(self, tunnel: Tunnel, inner: Packet, sequence: int, **outer: Any) -> Packet:
         """A packet of the peer's, sealed by scapy."""
         return self.esp(tunnel, seal(tunnel, inner, sequence), **outer)
 
     async def opens(self, tunnel: Tunnel, sequence: int, **outer: Any) -> Packet:
         """A packet goes through from the peer to the server."""
-        self.wan.send(self.sealed(tunnel, to_server(tunnel.inner, b"request"), sequence, **outer))
+        self.wan.send(self.seal(tunnel, to_server(tunnel.inner, b"request"), sequence, **outer))
         arrived = self.lan.receive()
         assert arrived is not None, await self.drops()
         return arrived
@@ -202,7 +202,7 @@ def seal(tunnel: Tunnel, inner: Packet, sequence: int) -> bytes:
     return Association(tunnel.suite, tunnel.key_in, tunnel.spi_in, tunnel.esn).seal(inner, sequence)
 
 
-def opened(tunnel: Tunnel, frame: Packet) -> Packet:
+def open_frame(tunnel: Tunnel, frame: Packet) -> Packet:
     """The inner packet of a frame that the gateway sealed."""
     return Association(tunnel.suite, tunnel.key_out, tunnel.spi_out, tunnel.esn).open(esp_bytes(frame))
 

@@ -70,7 +70,7 @@ class Target(ABC):
         RuntimeError when the switch did not end in order."""
 
 
-def chosen() -> type[Target]:
+def choose() -> type[Target]:
     """The kind that CULVERT_TARGET names; sluice without it."""
     name = os.environ.get("CULVERT_TARGET", "sluice")
     return cast(type[Target], importlib.import_module(f"target_{name}").TARGET)

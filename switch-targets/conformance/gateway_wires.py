@@ -95,7 +95,7 @@ def connect(one: tuple[str, str], other: tuple[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def wired_switch(switch: str = SWITCH, peers: str = PEERS) -> Generator[None]:
+def wire_switch(switch: str = SWITCH, peers: str = PEERS) -> Generator[None]:
     """Two namespaces with every port of PORTS between them."""
     with namespaces(switch, peers):
         for name in PORTS.values():

@@ -127,7 +127,7 @@ def _statement(line: str) -> Statement:
     if name == "expect":
         return Expect(int(words[0]), "".join(words[1:]).upper() or None)
     if name in ("add", "setdefault"):
-        return _written(name, words[0], line.split(None, 2)[2])
+        return _write_statement(name, words[0], line.split(None, 2)[2])
     if found := _CHECK.match(line):
         counter, index, unit, relation, value = found.groups()
         return CheckCounter(counter, index, unit or "packets", relation, int(value or 0))
@@ -136,7 +136,7 @@ def _statement(line: str) -> Statement:
     raise ValueError(f"{name} is not known")
 
 
-def _written(name: str, table: str, rest: str) -> Statement:
+def _write_statement(name: str, table: str, rest: str) -> Statement:
     found = _CALL.search(rest)
     if found is None:
         raise ValueError("an action with parentheses is missing")

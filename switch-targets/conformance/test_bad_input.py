@@ -73,7 +73,7 @@ def seeds_for_wan(gateway: Gateway) -> list[bytes]:
     for number, outer in enumerate(FAMILIES):
         for port in (40123, 0):
             tunnel = gateway_tunnels[outer.version, port]
-            made.append(gateway.sealed(tunnel, to_server(V4, bytes(40)), 1, port=port))
+            made.append(gateway.seal(tunnel, to_server(V4, bytes(40)), 1, port=port))
         bare = ip_header(outer, outer.router, outer.gateway)
         ping = ICMP() if number == 0 else ICMPv6EchoRequest()
         made += [gateway.on_wan(bare / ping / Raw(bytes(20)))]
@@ -173,7 +173,7 @@ async def test_on_the_wan(gateway: Gateway) -> None:
         fresh = tunnel.but(key_in=new_tunnel().key_in)
         gateway_tunnels[tunnel.outer.version, tunnel.peer_port] = fresh
         await gateway.insert(fresh.sad_in())
-        gateway.wan.send(gateway.sealed(fresh, to_server(V4, bytes(40)), 1))
+        gateway.wan.send(gateway.seal(fresh, to_server(V4, bytes(40)), 1))
     seeds = seeds_for_wan(gateway)
     await asyncio.sleep(0.1)
     assert gateway.lan.receive(0.1) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gateway_entries import FAMILIES, Family
-from gateway_rig import Drop, Gateway, new_tunnel, opened, to_inner, to_server
+from gateway_rig import Drop, Gateway, new_tunnel, open_frame, to_inner, to_server
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
@@ -37,9 +37,9 @@ async def test_decapsulation(gateway: Gateway, family: Family, outer: Family) ->
         for outside, becomes in row.items():
             sequence += 1
             packet = to_server(family, b"data", tos=DSCP_IN | inner)
-            frame = gateway.sealed(tunnel, packet, sequence, tos=DSCP_OUT | outside)
+            frame = gateway.seal(tunnel, packet, sequence, tos=DSCP_OUT | outside)
             if becomes is None:
-                async with gateway.dropping(Drop.ECN):
+                async with gateway.expect_drops(Drop.ECN):
                     gateway.wan.send(frame)
                 continue
             gateway.wan.send(frame)
@@ -58,4 +58,4 @@ async def test_encapsulation(gateway: Gateway, family: Family, outer: Family) ->
     for ecn in range(4):
         left = await gateway.seals(tunnel, to_inner(family, b"data", tos=DSCP_IN | ecn))
         assert tos(left) == DSCP_IN | ecn
-        assert tos(opened(tunnel, left)) == DSCP_IN | ecn
+        assert tos(open_frame(tunnel, left)) == DSCP_IN | ecn

@@ -8,7 +8,7 @@ from typing import Any
 import finsy as fy
 import pytest
 from gateway_entries import FAMILIES, LAN, LAN_MAC, SERVER_MAC, V4, Family, Site, bypass
-from gateway_rig import QUIET, Drop, Gateway, built, ip_header, new_tunnel, opened, to_inner, to_server
+from gateway_rig import QUIET, Drop, Gateway, build, ip_header, new_tunnel, open_frame, to_inner, to_server
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import (
     ICMPv6DestUnreach,
@@ -92,7 +92,7 @@ class TestAboutPacketsFromTheLan:
     @pytest.mark.parametrize("site", [Site(wan_mtu=1000)], ids=["mtu"])
     async def test_bypassed_packets_meet_the_next_hops_mtu(self, gateway: Gateway, family: Family) -> None:
         await gateway.insert(bypass(LAN, family.server, family.elsewhere))
-        packet = built(ip_header(family, family.server, family.elsewhere), bytes(1000))
+        packet = build(ip_header(family, family.server, family.elsewhere), bytes(1000))
         gateway.lan.send(gateway.on_lan(packet))
         error = gateway.lan.receive()
         assert error is not None
@@ -105,10 +105,10 @@ class TestAboutPacketsFromTheTunnel:
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.entries())
         packet = to_server(family, b"traceroute", ttl=1)
-        gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+        gateway.wan.send(gateway.seal(tunnel, packet, 1))
         left = gateway.wan.receive()
         assert left is not None, await gateway.drops()
-        error = opened(tunnel, left)
+        error = open_frame(tunnel, left)
         assert (error.src, error.dst) == (family.lan, family.inner)
         check_error(error, family, "time", 0, bytes(packet))
         assert header_of(left).getfieldval("tos" if IP in left else "tc") == 0xC0
@@ -119,19 +119,19 @@ class TestAboutPacketsFromTheTunnel:
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.entries())
         packet = to_server(family, bytes(1300))
-        gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+        gateway.wan.send(gateway.seal(tunnel, packet, 1))
         left = gateway.wan.receive()
         assert left is not None
-        check_error(opened(tunnel, left), family, "big", 1280, bytes(packet))
+        check_error(open_frame(tunnel, left), family, "big", 1280, bytes(packet))
 
     async def test_without_a_policy_it_is_discarded(self, gateway: Gateway, family: Family) -> None:
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.sad_in(), tunnel.spd_in(), tunnel.sad_out(), tunnel.spd_out())
-        async with gateway.dropping(Drop.TTL, Drop.POLICY):
-            gateway.wan.send(gateway.sealed(tunnel, to_server(family, b"", ttl=1), 1))
+        async with gateway.expect_drops(Drop.TTL, Drop.POLICY):
+            gateway.wan.send(gateway.seal(tunnel, to_server(family, b"", ttl=1), 1))
         await gateway.insert(bypass(LAN, family.lan, family.inner))
-        async with gateway.dropping(Drop.TTL, Drop.POLICY):
-            gateway.wan.send(gateway.sealed(tunnel, to_server(family, b"", ttl=1), 2))
+        async with gateway.expect_drops(Drop.TTL, Drop.POLICY):
+            gateway.wan.send(gateway.seal(tunnel, to_server(family, b"", ttl=1), 2))
 
 
 def unanswerable(family: Family) -> list[Packet]:
@@ -141,7 +141,7 @@ def unanswerable(family: Family) -> list[Packet]:
         return ip_header(family, family.server, family.inner, ttl=1, **fields)
 
     if family.version == 4:
-        later = built(spent(frag=10), b"later")
+        later = build(spent(frag=10), b"later")
         return [spent() / ICMP(type=kind) / bytes(28) for kind in (3, 4, 5, 11, 12)] + [later]
     later = spent() / Fragment(offset=10, nh=17) / Raw(bytes(40))
     errors: list[Any] = [ICMPv6DestUnreach(), ICMPv6TimeExceeded(), ICMPv6PacketTooBig()]
@@ -154,7 +154,7 @@ async def test_there_is_none_about(gateway: Gateway, family: Family) -> None:
     """RFC 1812 section 4.3.2.7, RFC 4443 section 2.4 (e)."""
     await gateway.insert(new_tunnel(inner=family).entries())
     for packet in unanswerable(family):
-        async with gateway.dropping(Drop.TTL):
+        async with gateway.expect_drops(Drop.TTL):
             gateway.lan.send(gateway.on_lan(packet))
     header = ip_header(family, family.server, family.inner, ttl=1)
     if family.version == 4:
@@ -181,7 +181,7 @@ async def test_none_without_a_source(gateway: Gateway) -> None:
     sources = await gateway.read(fy.P4TableEntry("icmp_source"))
     await gateway.switch.delete(sources)
     await gateway.insert(new_tunnel().entries())
-    async with gateway.dropping(Drop.TTL):
+    async with gateway.expect_drops(Drop.TTL):
         gateway.lan.send(gateway.on_lan(to_inner(V4, b"", ttl=1)))
 
 
@@ -195,6 +195,6 @@ async def test_a_forged_one_is_not_believed(gateway: Gateway, family: Family) ->
     sent = header_of(await gateway.seals(tunnel, largest))
     error = ICMP(type=3, code=4, nexthopmtu=600) if family.version == 4 else ICMPv6PacketTooBig(mtu=1280)
     forged = ip_header(family, family.router, family.gateway) / error / Raw(bytes(sent)[:500])
-    async with gateway.dropping(Drop.NOT_OFFERED):
+    async with gateway.expect_drops(Drop.NOT_OFFERED):
         gateway.wan.send(gateway.on_wan(forged))
-    assert len(opened(tunnel, await gateway.seals(tunnel, largest))) == mtu
+    assert len(open_frame(tunnel, await gateway.seals(tunnel, largest))) == mtu

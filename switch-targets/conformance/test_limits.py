@@ -22,9 +22,9 @@ async def test_hard_limits(gateway: Gateway, limits: Limits) -> None:
         await gateway.opens(tunnel, sequence)
         await gateway.seals(tunnel)
     for sequence in (4, 5):
-        async with gateway.dropping(Drop.HARD_LIMIT):
-            gateway.wan.send(gateway.sealed(tunnel, to_server(V4, b"request"), sequence))
-        async with gateway.dropping(Drop.HARD_LIMIT):
+        async with gateway.expect_drops(Drop.HARD_LIMIT):
+            gateway.wan.send(gateway.seal(tunnel, to_server(V4, b"request"), sequence))
+        async with gateway.expect_drops(Drop.HARD_LIMIT):
             gateway.lan.send(gateway.on_lan(to_inner(V4, b"answer")))
 
 
@@ -42,9 +42,9 @@ async def test_limits_in_seconds(gateway: Gateway) -> None:
         said = [await asyncio.wait_for(soft.get(), 2) for _ in range(2)]
         assert said == [{"sa_id": tunnel.sa_in, "outbound": 0}, {"sa_id": tunnel.sa_out, "outbound": 1}]
         await asyncio.sleep(1)
-    async with gateway.dropping(Drop.HARD_LIMIT):
-        gateway.wan.send(gateway.sealed(tunnel, to_server(V4, b"request"), 3))
-    async with gateway.dropping(Drop.HARD_LIMIT):
+    async with gateway.expect_drops(Drop.HARD_LIMIT):
+        gateway.wan.send(gateway.seal(tunnel, to_server(V4, b"request"), 3))
+    async with gateway.expect_drops(Drop.HARD_LIMIT):
         gateway.lan.send(gateway.on_lan(to_inner(V4, b"answer")))
 
 
@@ -78,13 +78,13 @@ async def test_a_bad_spi_is_told_but_not_without_end(gateway: Gateway, outer: Fa
     tunnel = new_tunnel(outer=outer, spi_in=0x9999)
     async with gateway.digests("bad_spi_t") as told:
         for sequence in range(1, 31):
-            gateway.wan.send(gateway.sealed(tunnel, to_server(V4), sequence))
+            gateway.wan.send(gateway.seal(tunnel, to_server(V4), sequence))
             await asyncio.sleep(0.01)
         said = await asyncio.wait_for(told.get(), 2)
         assert said == {"dst": ip(outer.gateway), "spi": 0x9999, "src": ip(outer.peer)}
         await asyncio.sleep(QUIET)
         assert 1 + told.qsize() <= 5
-        gateway.wan.send(gateway.sealed(tunnel, to_server(V4), 1, source=outer.elsewhere))
+        gateway.wan.send(gateway.seal(tunnel, to_server(V4), 1, source=outer.elsewhere))
         await reaches(told, said | {"src": ip(outer.elsewhere)})
     assert (await gateway.drops())[Drop.BAD_SPI] == 31
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gateway_entries import FAMILIES, LAN_MAC, ROUTER_MAC, V4, V6, WAN_MAC, Family, Site, own_address
-from gateway_rig import Drop, Gateway, carrying, ip_header
+from gateway_rig import Drop, Gateway, ip_header, with_protocol
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import (
     ICMPv6EchoReply,
@@ -76,10 +76,10 @@ class TestArp:
 
     async def test_others_are_not(self, gateway: Gateway) -> None:
         for other in (ask(pdst=V4.router), ask(pdst=V4.lan), ask(op=2)):
-            async with gateway.dropping(Drop.ARP_NOT_OURS):
+            async with gateway.expect_drops(Drop.ARP_NOT_OURS):
                 gateway.wan.send(gateway.on_wan(other, dst=BROADCAST))
         for bad in (ask(hwtype=6), ask(ptype=0x86DD), ask(hwlen=8), ask(plen=16), ask(hwsrc=BROADCAST)):
-            async with gateway.dropping(Drop.MALFORMED):
+            async with gateway.expect_drops(Drop.MALFORMED):
                 frame = bytes(gateway.on_wan(bad, dst=BROADCAST))
                 gateway.wan.send(frame.ljust(60, b"\0"))
 
@@ -122,7 +122,7 @@ class TestNeighborDiscovery:
 
     async def test_others_are_not(self, gateway: Gateway) -> None:
         for target in (V6.router, V6.lan):
-            async with gateway.dropping(Drop.ARP_NOT_OURS):
+            async with gateway.expect_drops(Drop.ARP_NOT_OURS):
                 gateway.wan.send(gateway.on_wan(solicitation(target), dst=group_mac(target)))
 
     async def test_bad_ones_are_not(self, gateway: Gateway) -> None:
@@ -143,14 +143,14 @@ class TestNeighborDiscovery:
             empty_option,
         ]
         for packet in bad:
-            async with gateway.dropping(Drop.MALFORMED):
+            async with gateway.expect_drops(Drop.MALFORMED):
                 gateway.wan.send(gateway.on_wan(packet, dst=group_mac(V6.gateway)))
-        async with gateway.dropping(Drop.MALFORMED):
+        async with gateway.expect_drops(Drop.MALFORMED):
             gateway.wan.send(gateway.on_wan(short))
 
     async def test_impossible_senders_are_not(self, gateway: Gateway) -> None:
         for source in ("::1", "ff02::1", "::ffff:198.51.100.1"):
-            async with gateway.dropping(Drop.MARTIAN):
+            async with gateway.expect_drops(Drop.MARTIAN):
                 packet = solicitation(source=source)
                 gateway.wan.send(gateway.on_wan(packet, dst=group_mac(V6.gateway)))
 
@@ -205,7 +205,7 @@ class TestPing:
             packet.flags = "MF"
         else:
             packet = IPv6(src=family.router, dst=family.gateway) / Fragment(m=1) / packet[ICMPv6EchoRequest]
-        async with gateway.dropping(Drop.FRAGMENT):
+        async with gateway.expect_drops(Drop.FRAGMENT):
             gateway.wan.send(gateway.on_wan(packet))
 
 
@@ -222,13 +222,13 @@ async def test_the_lan_address_answers_too(gateway: Gateway, family: Family) -> 
 async def test_nothing_else_is_offered(gateway: Gateway, family: Family) -> None:
     bare = ip_header(family, family.router, family.gateway)
     for payload in (UDP(dport=53), UDP(dport=500), TCP(dport=22), TCP(dport=4500), Raw(b"protocol")):
-        async with gateway.dropping(Drop.NOT_OFFERED):
+        async with gateway.expect_drops(Drop.NOT_OFFERED):
             packet = bare / payload
             if isinstance(payload, Raw):
-                carrying(packet, 89)
+                with_protocol(packet, 89)
             gateway.wan.send(gateway.on_wan(packet))
     wrong = ICMP(type=13) if family.version == 4 else ICMPv6EchoReply()
-    async with gateway.dropping(Drop.NOT_OFFERED):
+    async with gateway.expect_drops(Drop.NOT_OFFERED):
         gateway.wan.send(gateway.on_wan(bare / wrong))
 
 
@@ -238,6 +238,6 @@ async def test_esp_is_for_the_wan(gateway: Gateway, family: Family) -> None:
     for payload in (UDP(sport=4500, dport=4500) / Raw(bytes(60)), Raw(bytes(60))):
         packet = inside / payload
         if isinstance(payload, Raw):
-            carrying(packet, 50)
-        async with gateway.dropping(Drop.NOT_OFFERED):
+            with_protocol(packet, 50)
+        async with gateway.expect_drops(Drop.NOT_OFFERED):
             gateway.lan.send(gateway.on_lan(packet))

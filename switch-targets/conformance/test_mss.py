@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gateway_entries import FAMILIES, V4, Family, Site
-from gateway_rig import Gateway, built, carrying, ip_header, new_tunnel, opened
+from gateway_rig import Gateway, build, ip_header, new_tunnel, open_frame, with_protocol
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
@@ -55,7 +55,7 @@ def syn(family: Family, options: bytes, flags: int = 2, to_server: bool = True) 
 
 
 def with_checksum(header: Packet, segment: bytes) -> Packet:
-    packet = type(header)(bytes(carrying(header, 6) / segment))
+    packet = type(header)(bytes(with_protocol(header, 6) / segment))
     del packet[TCP].chksum
     value = type(packet)(bytes(packet))[TCP].chksum
     return type(header)(bytes(header / (segment[:16] + value.to_bytes(2, "big") + segment[18:])))
@@ -81,7 +81,7 @@ async def test_from_the_server(gateway: Gateway, family: Family, place: str) -> 
     await gateway.insert(tunnel.entries())
     for flags in (0x02, 0x12):
         packet = syn(family, CLAMPED[place], flags, to_server=False)
-        inner = opened(tunnel, await gateway.seals(tunnel, packet))
+        inner = open_frame(tunnel, await gateway.seals(tunnel, packet))
         assert segment(inner) == expected(packet, MTU, CLAMPED[place])
 
 
@@ -91,7 +91,7 @@ async def test_from_the_peer(gateway: Gateway, family: Family, place: str) -> No
     tunnel = new_tunnel(inner=family, inner_mtu=MTU)
     await gateway.insert(tunnel.entries())
     packet = syn(family, CLAMPED[place])
-    gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+    gateway.wan.send(gateway.seal(tunnel, packet, 1))
     arrived = gateway.lan.receive()
     assert arrived is not None
     assert segment(arrived[IP] if IP in arrived else arrived[IPv6]) == expected(packet, MTU, CLAMPED[place])
@@ -103,11 +103,11 @@ async def test_what_cannot_be_parsed_passes(gateway: Gateway, family: Family) ->
     await gateway.insert(tunnel.entries())
     for name, options in LEFT.items():
         packet = syn(family, options, to_server=False)
-        assert segment(opened(tunnel, await gateway.seals(tunnel, packet))) == segment(packet), name
+        assert segment(open_frame(tunnel, await gateway.seals(tunnel, packet))) == segment(packet), name
     lying = bytearray(segment(syn(family, MSS, to_server=False)))
     lying[12] = 15 << 4
     packet = with_checksum(ip_header(family, family.server, family.inner), bytes(lying))
-    assert segment(opened(tunnel, await gateway.seals(tunnel, packet))) == segment(packet), "data offset"
+    assert segment(open_frame(tunnel, await gateway.seals(tunnel, packet))) == segment(packet), "data offset"
 
 
 @families
@@ -116,11 +116,11 @@ async def test_what_fits_or_is_no_syn_passes(gateway: Gateway, family: Family) -
     await gateway.insert(tunnel.entries())
     for options, flags in ((bytes([2, 4, 2, 0]), 2), (MSS, 0x10), (MSS, 0x04)):
         packet = syn(family, options, flags, to_server=False)
-        assert segment(opened(tunnel, await gateway.seals(tunnel, packet))) == segment(packet)
+        assert segment(open_frame(tunnel, await gateway.seals(tunnel, packet))) == segment(packet)
     open_ended = tunnel.but(inner_mtu=0)
     await gateway.switch.modify([open_ended.spd_out()])
     packet = syn(family, MSS, to_server=False)
-    assert segment(opened(tunnel, await gateway.seals(tunnel, packet))) == segment(packet)
+    assert segment(open_frame(tunnel, await gateway.seals(tunnel, packet))) == segment(packet)
 
 
 @families
@@ -129,7 +129,7 @@ async def test_the_next_hops_mtu_clamps_too(gateway: Gateway, family: Family, si
     tunnel = new_tunnel(inner=family, inner_mtu=MTU)
     await gateway.insert(tunnel.entries())
     packet = syn(family, MSS)
-    gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+    gateway.wan.send(gateway.seal(tunnel, packet, 1))
     arrived = gateway.lan.receive()
     assert arrived is not None
     assert segment(arrived[IP] if IP in arrived else arrived[IPv6]) == expected(packet, 1300, MSS)
@@ -138,9 +138,9 @@ async def test_the_next_hops_mtu_clamps_too(gateway: Gateway, family: Family, si
 async def test_segments_pass_built_as_they_came(gateway: Gateway) -> None:
     tunnel = new_tunnel(inner_mtu=MTU)
     await gateway.insert(tunnel.entries())
-    packet = built(
+    packet = build(
         ip_header(V4, V4.server, V4.inner), TCP(sport=1, dport=2, options=[("MSS", 9000)]) / bytes(900)
     )
-    inner = opened(tunnel, await gateway.seals(tunnel, packet))
+    inner = open_frame(tunnel, await gateway.seals(tunnel, packet))
     assert dict(inner[TCP].options)["MSS"] == MTU - 40
     assert inner[TCP].payload == packet[TCP].payload

@@ -12,11 +12,11 @@ from gateway_rig import (
     QUIET,
     Drop,
     Gateway,
-    built,
+    build,
     esp_bytes,
     ip_header,
     new_tunnel,
-    opened,
+    open_frame,
     seal,
     to_inner,
     to_server,
@@ -44,20 +44,20 @@ async def test_pitfall_02_no_sa_no_packet(gateway: Gateway) -> None:
     """The clear packet never leaves on the WAN, although there is a route for it."""
     tunnel = new_tunnel()
     await gateway.insert(tunnel.spd_out())
-    async with gateway.dropping(Drop.NO_SA):
+    async with gateway.expect_drops(Drop.NO_SA):
         gateway.lan.send(gateway.on_lan(to_inner(V4)))
 
 
 async def test_pitfall_03_policy_after_opening_and_by_side(gateway: Gateway) -> None:
     tunnel, other = new_tunnel(), new_tunnel(number=2, spi_in=0x1002, spi_out=0x2003)
     await gateway.insert(tunnel.entries(), other.sad_in())
-    stranger = built(ip_header(V4, "10.99.0.6", V4.server), b"")
+    stranger = build(ip_header(V4, "10.99.0.6", V4.server), b"")
     for used, packet in ((tunnel, stranger), (other, to_server(V4))):
-        async with gateway.dropping(Drop.SELECTOR):
-            gateway.wan.send(gateway.sealed(used, packet, 1))
+        async with gateway.expect_drops(Drop.SELECTOR):
+            gateway.wan.send(gateway.seal(used, packet, 1))
     await gateway.insert(bypass(2, V4.server, V4.elsewhere))
-    for packet in (to_server(V4), to_inner(V4), built(ip_header(V4, V4.server, V4.elsewhere), b"")):
-        async with gateway.dropping(Drop.POLICY):
+    for packet in (to_server(V4), to_inner(V4), build(ip_header(V4, V4.server, V4.elsewhere), b"")):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.wan.send(gateway.on_wan(packet))
 
 
@@ -90,10 +90,10 @@ async def test_pitfall_05_padding_replay_and_dummies(gateway: Gateway) -> None:
         assert plain[-2 - pad : -2] == bytes(range(1, pad + 1))
         assert len(plain) == 28 + size + pad + 2
         assert int.from_bytes(esp[4:8]) == sequence
-    frame = gateway.sealed(tunnel, to_server(V4), 1)
+    frame = gateway.seal(tunnel, to_server(V4), 1)
     gateway.wan.send(frame)
     assert gateway.lan.receive() is not None
-    async with gateway.dropping(Drop.REPLAY):
+    async with gateway.expect_drops(Drop.REPLAY):
         gateway.wan.send(frame)
 
 
@@ -101,12 +101,12 @@ async def test_pitfall_06_fragments_ids_and_congestion(gateway: Gateway) -> None
     tunnel = new_tunnel()
     await gateway.insert(tunnel.entries())
     fragment = IP(src=V4.inner, dst=V4.server, proto=17, id=4711, frag=5, flags="MF") / Raw(bytes(64))
-    gateway.wan.send(gateway.sealed(tunnel, fragment, 1))
+    gateway.wan.send(gateway.seal(tunnel, fragment, 1))
     arrived = gateway.lan.receive()
     assert arrived is not None
     assert (arrived[IP].id, arrived[IP].frag, str(arrived[IP].flags)) == (4711, 5, "MF")
     marked = to_server(V4, b"data", tos=2)
-    gateway.wan.send(gateway.sealed(tunnel, marked, 2, tos=3))
+    gateway.wan.send(gateway.seal(tunnel, marked, 2, tos=3))
     arrived = gateway.lan.receive()
     assert arrived is not None
     assert arrived[IP].tos == 3
@@ -119,7 +119,7 @@ async def test_pitfall_07_the_soft_limit_eats_nothing(gateway: Gateway) -> None:
     await gateway.insert(tunnel.entries())
     for sequence in range(1, 5):
         await gateway.opens(tunnel, sequence)
-        assert opened(tunnel, await gateway.seals(tunnel))[UDP].payload.load == b"answer"
+        assert open_frame(tunnel, await gateway.seals(tunnel))[UDP].payload.load == b"answer"
 
 
 async def test_pitfall_11_only_the_controller_is_heard(

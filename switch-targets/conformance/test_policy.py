@@ -24,7 +24,7 @@ from gateway_entries import (
     prefix,
     route,
 )  # fmt: skip
-from gateway_rig import QUIET, Drop, Gateway, built, ip_header, new_tunnel, opened, to_inner, to_server
+from gateway_rig import QUIET, Drop, Gateway, build, ip_header, new_tunnel, open_frame, to_inner, to_server
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.inet6 import IPv6ExtHdrFragment as Fragment
@@ -38,7 +38,7 @@ families = pytest.mark.parametrize("family", FAMILIES, ids=lambda it: f"v{it.ver
 @families
 class TestFrames:
     async def test_port_and_vlan_need_a_role(self, gateway: Gateway, family: Family) -> None:
-        async with gateway.dropping(Drop.NO_ROLE):
+        async with gateway.expect_drops(Drop.NO_ROLE):
             frame = gateway.on_wan(to_server(family))
             gateway.wan.send(Ether(src=frame.src, dst=frame.dst) / Dot1Q(vlan=7) / frame.payload)
 
@@ -51,14 +51,14 @@ class TestFrames:
             double,
             Ether(bytes(ether)[:12] + b"\x88\xcc" + bytes(46)),
         ):
-            async with gateway.dropping(Drop.NOT_IP):
+            async with gateway.expect_drops(Drop.NOT_IP):
                 gateway.wan.send(other)
 
     async def test_frames_for_others(self, gateway: Gateway, family: Family) -> None:
         for mac in ("02:00:00:00:01:09", "ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01", "01:00:5e:00:00:01"):
-            async with gateway.dropping(Drop.NOT_OUR_MAC):
+            async with gateway.expect_drops(Drop.NOT_OUR_MAC):
                 gateway.wan.send(gateway.on_wan(to_server(family), dst=mac))
-        async with gateway.dropping(Drop.NOT_OUR_MAC):
+        async with gateway.expect_drops(Drop.NOT_OUR_MAC):
             gateway.wan.send(gateway.on_wan(to_server(family), src="03:00:00:00:00:01"))
 
 
@@ -84,20 +84,20 @@ async def test_martians(gateway: Gateway, source: str, destination: str) -> None
     )
     await gateway.insert(everything, tunnel.sad_in(), permit)
     family = V6 if ":" in source else V4
-    packet = built(ip_header(family, source, destination), b"")
-    async with gateway.dropping(Drop.MARTIAN):
+    packet = build(ip_header(family, source, destination), b"")
+    async with gateway.expect_drops(Drop.MARTIAN):
         gateway.lan.send(gateway.on_lan(packet))
-    async with gateway.dropping(Drop.MARTIAN):
-        gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+    async with gateway.expect_drops(Drop.MARTIAN):
+        gateway.wan.send(gateway.seal(tunnel, packet, 1))
 
 
 async def test_a_mapped_address_is_not_its_ipv4_address(gateway: Gateway) -> None:
     """IPv6 cannot borrow what IPv4 is allowed."""
     tunnel = new_tunnel()
     await gateway.insert(tunnel.entries())
-    packet = built(IPv6(src="::ffff:10.99.0.5", dst="::ffff:10.20.0.10"), b"")
-    async with gateway.dropping(Drop.MARTIAN):
-        gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+    packet = build(IPv6(src="::ffff:10.99.0.5", dst="::ffff:10.20.0.10"), b"")
+    async with gateway.expect_drops(Drop.MARTIAN):
+        gateway.wan.send(gateway.seal(tunnel, packet, 1))
 
 
 class TestInboundSelectors:
@@ -121,10 +121,10 @@ class TestInboundSelectors:
         def tcp(
             sport: int = 1500, dport: int = 443, source: str = family.inner, to: str = family.server
         ) -> Packet:
-            return built(ip_header(family, source, to), TCP(sport=sport, dport=dport))
+            return build(ip_header(family, source, to), TCP(sport=sport, dport=dport))
 
         for sequence, sport in enumerate((1000, 1500, 2000), start=1):
-            gateway.wan.send(gateway.sealed(tunnel, tcp(sport), sequence))
+            gateway.wan.send(gateway.seal(tunnel, tcp(sport), sequence))
             assert gateway.lan.receive() is not None
         bad = [
             tcp(sport=999),
@@ -132,64 +132,64 @@ class TestInboundSelectors:
             tcp(dport=442),
             tcp(source=family.peer),
             tcp(to=family.elsewhere),
-            built(ip_header(family, family.inner, family.server), UDP(sport=1500, dport=443)),
+            build(ip_header(family, family.inner, family.server), UDP(sport=1500, dport=443)),
         ]
         for sequence, packet in enumerate(bad, start=10):
-            async with gateway.dropping(Drop.SELECTOR):
-                gateway.wan.send(gateway.sealed(tunnel, packet, sequence))
+            async with gateway.expect_drops(Drop.SELECTOR):
+                gateway.wan.send(gateway.seal(tunnel, packet, sequence))
 
     async def test_another_sa_has_other_selectors(self, gateway: Gateway) -> None:
         await self.inserted(gateway, V4)
         other = new_tunnel(number=2, spi_in=0x1003)
         await gateway.insert(other.sad_in())
-        async with gateway.dropping(Drop.SELECTOR):
-            gateway.wan.send(gateway.sealed(other, to_server(V4), 1))
+        async with gateway.expect_drops(Drop.SELECTOR):
+            gateway.wan.send(gateway.seal(other, to_server(V4), 1))
 
     async def test_other_extension_headers_are_the_protocol(self, gateway: Gateway) -> None:
         tunnel = await self.inserted(gateway, V6, protocol=(17, 0xFF))
         packet = IPv6(src=V6.inner, dst=V6.server) / IPv6ExtHdrDestOpt() / UDP(sport=1, dport=6000)
-        async with gateway.dropping(Drop.SELECTOR):
-            gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+        async with gateway.expect_drops(Drop.SELECTOR):
+            gateway.wan.send(gateway.seal(tunnel, packet, 1))
         await gateway.insert(tunnel.spd_in())
-        gateway.wan.send(gateway.sealed(tunnel, packet, 2))
+        gateway.wan.send(gateway.seal(tunnel, packet, 2))
         assert gateway.lan.receive() is not None
 
 
 @families
 class TestOutboundPolicy:
     async def test_the_default_is_to_discard(self, gateway: Gateway, family: Family) -> None:
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.lan.send(gateway.on_lan(to_inner(family)))
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.wan.send(gateway.on_wan(to_server(family)))
 
     async def test_bypass_is_for_one_side(self, gateway: Gateway, family: Family) -> None:
         await gateway.insert(bypass(LAN, family.server, family.elsewhere))
-        out = built(ip_header(family, family.server, family.elsewhere), b"clear")
+        out = build(ip_header(family, family.server, family.elsewhere), b"clear")
         gateway.lan.send(gateway.on_lan(out))
         left = gateway.wan.receive()
         assert left is not None
         assert left[UDP].payload.load == b"clear"
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.wan.send(gateway.on_wan(out))
 
     async def test_a_higher_priority_wins(self, gateway: Gateway, family: Family) -> None:
         tunnel = new_tunnel(inner=family)
         discard = policy(LAN, fy.Action("discard"), priority=20, protocol=(17, 0xFF), dport=(53, 53))
         await gateway.insert(tunnel.entries(), discard)
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.lan.send(
-                gateway.on_lan(built(ip_header(family, family.server, family.inner), UDP(dport=53)))
+                gateway.on_lan(build(ip_header(family, family.server, family.inner), UDP(dport=53)))
             )
         await gateway.seals(tunnel)
 
     async def test_protected_is_sealed_or_dropped(self, gateway: Gateway, family: Family) -> None:
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.spd_out())
-        async with gateway.dropping(Drop.NO_SA):
+        async with gateway.expect_drops(Drop.NO_SA):
             gateway.lan.send(gateway.on_lan(to_inner(family)))
         await gateway.insert(tunnel.but(kek=bytes(32)).sad_out())
-        async with gateway.dropping(Drop.KEY):
+        async with gateway.expect_drops(Drop.KEY):
             gateway.lan.send(gateway.on_lan(to_inner(family)))
         await gateway.switch.modify([tunnel.sad_out()])
         await gateway.seals(tunnel)
@@ -211,7 +211,7 @@ class TestOutboundPolicy:
         packet = type(packet)(bytes(packet))
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.entries())
-        inner = opened(tunnel, await gateway.seals(tunnel, packet))
+        inner = open_frame(tunnel, await gateway.seals(tunnel, packet))
         assert bytes(inner)[40:] == bytes(packet)[40:]
         assert (inner.id if family.version == 4 else inner[Fragment].id) == 77
 
@@ -252,26 +252,26 @@ class TestFragments:
             nonlocal sequence
             sequence += 1
             inner = fragment(family, family.inner, family.server, offset, **fields)
-            gateway.wan.send(gateway.sealed(of, inner, sequence))
+            gateway.wan.send(gateway.seal(of, inner, sequence))
 
-        async with gateway.dropping(Drop.SELECTOR):
+        async with gateway.expect_drops(Drop.SELECTOR):
             send(6)
         for offset in (0, 6, 12):
             send(offset)
             arrived = gateway.lan.receive()
             assert arrived is not None
             assert (arrived[IP].frag if family.version == 4 else arrived[Fragment].offset) == offset
-        async with gateway.dropping(Drop.SELECTOR):
+        async with gateway.expect_drops(Drop.SELECTOR):
             send(6, identification=10)
-        async with gateway.dropping(Drop.SELECTOR):
+        async with gateway.expect_drops(Drop.SELECTOR):
             send(6, other)
         # A first fragment that is refused lets none follow.
-        async with gateway.dropping(Drop.SELECTOR):
+        async with gateway.expect_drops(Drop.SELECTOR):
             send(0, identification=11, port=6001)
-        async with gateway.dropping(Drop.SELECTOR):
+        async with gateway.expect_drops(Drop.SELECTOR):
             send(6, identification=11)
         await asyncio.sleep(2.5)
-        async with gateway.dropping(Drop.SELECTOR):
+        async with gateway.expect_drops(Drop.SELECTOR):
             send(18)
 
     async def test_into_a_tunnel(self, gateway: Gateway, family: Family) -> None:
@@ -285,25 +285,25 @@ class TestFragments:
         def answer(offset: int, **fields: int) -> Packet:
             return gateway.on_lan(fragment(family, family.server, family.inner, offset, **fields))
 
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.lan.send(answer(6))
         for offset in (0, 6, 12):
             gateway.lan.send(answer(offset))
             sealed = gateway.wan.receive()
             assert sealed is not None
-            inner = opened(tunnel, sealed)
+            inner = open_frame(tunnel, sealed)
             assert (inner.frag if family.version == 4 else inner[Fragment].offset) == offset
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.lan.send(answer(6, identification=10))
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.lan.send(answer(0, identification=11, port=6001))
-        async with gateway.dropping(Drop.POLICY):
+        async with gateway.expect_drops(Drop.POLICY):
             gateway.lan.send(answer(6, identification=11))
 
     async def test_a_policy_without_ports_covers_each(self, gateway: Gateway, family: Family) -> None:
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.entries())
-        gateway.wan.send(gateway.sealed(tunnel, fragment(family, family.inner, family.server, 6), 1))
+        gateway.wan.send(gateway.seal(tunnel, fragment(family, family.inner, family.server, 6), 1))
         assert gateway.lan.receive() is not None
 
 
@@ -312,8 +312,8 @@ class TestRouting:
     async def test_no_route(self, gateway: Gateway, family: Family) -> None:
         await gateway.switch.delete([route(family.anywhere, WAN_HOP)])
         await gateway.insert(bypass(LAN, family.server, family.elsewhere))
-        async with gateway.dropping(Drop.NO_ROUTE):
-            gateway.lan.send(gateway.on_lan(built(ip_header(family, family.server, family.elsewhere), b"")))
+        async with gateway.expect_drops(Drop.NO_ROUTE):
+            gateway.lan.send(gateway.on_lan(build(ip_header(family, family.server, family.elsewhere), b"")))
 
     @families
     async def test_the_longest_prefix_wins(self, gateway: Gateway, family: Family) -> None:
@@ -321,7 +321,7 @@ class TestRouting:
         await gateway.insert(route(f"{family.server}/{length}", LAN2_HOP))
         tunnel = new_tunnel(inner=family)
         await gateway.insert(tunnel.entries())
-        gateway.wan.send(gateway.sealed(tunnel, to_server(family), 1))
+        gateway.wan.send(gateway.seal(tunnel, to_server(family), 1))
         assert gateway.lan2.receive() is not None
         assert gateway.lan.receive(QUIET) is None
 
@@ -331,15 +331,15 @@ class TestRouting:
         await gateway.insert(tunnel.entries())
         length = 32 if family.version == 4 else 128
         await gateway.insert(route(f"{family.server}/{length}", 99))
-        async with gateway.dropping(Drop.NO_NEXTHOP):
-            gateway.wan.send(gateway.sealed(tunnel, to_server(family), 1))
+        async with gateway.expect_drops(Drop.NO_NEXTHOP):
+            gateway.wan.send(gateway.seal(tunnel, to_server(family), 1))
         group = fy.P4TableEntry(
             "route", match=fy.Match(dst=prefix(f"{family.server}/{length}")),
             action=fy.Action("via_group", group_id=5, members=0),
         )  # fmt: skip
         await gateway.switch.modify([group])
-        async with gateway.dropping(Drop.NO_NEXTHOP):
-            gateway.wan.send(gateway.sealed(tunnel, to_server(family), 2))
+        async with gateway.expect_drops(Drop.NO_NEXTHOP):
+            gateway.wan.send(gateway.seal(tunnel, to_server(family), 2))
 
     @families
     async def test_flows_share_a_group(self, gateway: Gateway, family: Family) -> None:
@@ -353,8 +353,8 @@ class TestRouting:
         for _ in range(3):
             for port in range(1, 33):
                 sequence += 1
-                flow = built(ip_header(family, family.inner, family.server), UDP(sport=port, dport=80))
-                gateway.wan.send(gateway.sealed(tunnel, flow, sequence))
+                flow = build(ip_header(family, family.inner, family.server), UDP(sport=port, dport=80))
+                gateway.wan.send(gateway.seal(tunnel, flow, sequence))
         for name, wire in (("lan", gateway.lan), ("lan2", gateway.lan2)):
             for frame in wire.drain():
                 ways.setdefault(frame[UDP].sport, set()).add(name)
@@ -370,6 +370,6 @@ class TestRouting:
             "spd_in", match=fy.Match(sa_id=tunnel.sa_in), priority=1, action=fy.Action("permit", inner_mtu=0)
         )
         await gateway.insert(tunnel.sad_in(), everywhere)
-        async with gateway.dropping(Drop.LEAK):
-            packet = built(ip_header(family, family.inner, family.elsewhere), b"")
-            gateway.wan.send(gateway.sealed(tunnel, packet, 1))
+        async with gateway.expect_drops(Drop.LEAK):
+            packet = build(ip_header(family, family.inner, family.elsewhere), b"")
+            gateway.wan.send(gateway.seal(tunnel, packet, 1))

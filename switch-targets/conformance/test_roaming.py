@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from gateway_entries import V4, V6, Family, Tunnel, ip
-from gateway_rig import QUIET, Drop, Gateway, new_tunnel, opened, seal, to_server
+from gateway_rig import QUIET, Drop, Gateway, new_tunnel, open_frame, seal, to_server
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
@@ -60,7 +60,7 @@ async def test_moves_with_a_newest_packet(gateway: Gateway, place: Place) -> Non
     left = await gateway.seals(tunnel)
     assert goes_to(left) == place
     assert left[IP].src == V4.gateway
-    assert bytes(opened(tunnel, left)[UDP].payload) == b"answer"
+    assert bytes(open_frame(tunnel, left)[UDP].payload) == b"answer"
     await gateway.opens(tunnel, 3)
     assert goes_to(await gateway.seals(tunnel)) == HOME
 
@@ -75,7 +75,7 @@ async def test_moves_between_versions(gateway: Gateway, port: int) -> None:
     assert left[IPv6].src == V6.gateway
     if port:
         assert (left[UDP].sport, left[UDP].chksum != 0) == (4500, True)
-    assert bytes(opened(tunnel, left)[UDP].payload) == b"answer"
+    assert bytes(open_frame(tunnel, left)[UDP].payload) == b"answer"
     await gateway.opens(tunnel, 2)
     assert goes_to(await gateway.seals(tunnel)) == HOME
 
@@ -85,7 +85,7 @@ async def test_what_is_not_newest_does_not_move(gateway: Gateway) -> None:
     await gateway.insert(tunnel.entries())
     await gateway.opens(tunnel, 2000)
     late = to_server(V4, b"late")
-    gateway.wan.send(gateway.sealed(tunnel, late, 1999, source=V4.elsewhere))
+    gateway.wan.send(gateway.seal(tunnel, late, 1999, source=V4.elsewhere))
     assert gateway.lan.receive() is not None, "in the window: it is opened"
     assert goes_to(await gateway.seals(tunnel)) == HOME
 
@@ -96,7 +96,7 @@ async def test_what_is_not_newest_does_not_move(gateway: Gateway) -> None:
         (seal(tunnel, late, 900), Drop.REPLAY),
         (bytes(forged), Drop.ICV),
     ]:
-        async with gateway.dropping(cause):
+        async with gateway.expect_drops(cause):
             gateway.wan.send(gateway.esp(tunnel, esp, source=V4.elsewhere))
         assert goes_to(await gateway.seals(tunnel)) == HOME
 

@@ -23,7 +23,19 @@ from typing import Any, cast
 import finsy as fy
 import pytest
 from gateway_authority import Authority
-from gateway_entries import KEK, LAN, WAN, ip, nexthop, own_address, policy, port_role, prefix, route, wrapped
+from gateway_entries import (
+    KEK,
+    LAN,
+    WAN,
+    ip,
+    nexthop,
+    own_address,
+    policy,
+    port_role,
+    prefix,
+    route,
+    wrap_key,
+)
 from gateway_target import GRPC_PORT, Launch, Target, controller_options
 from gateway_wires import PREFIX, Relay, connect, inside, namespaces, run
 
@@ -124,7 +136,7 @@ def net(network: str) -> tuple[int, int]:
 
 def inbound(at: Side, keys: Keys, version: int) -> list[fy.P4TableEntry]:
     action = fy.Action(
-        "open", sa_id=keys.sa_in(at), slot=keys.number, suite=1, wrapped_key=wrapped(keys.to[at.name]), esn=1,
+        "open", sa_id=keys.sa_in(at), slot=keys.number, suite=1, wrapped_key=wrap_key(keys.to[at.name]), esn=1,
         replay_window=1024, **LIMITS, endpoint=0, tag=0,
     )  # fmt: skip
     match = fy.Match(dst=ip(at.outer[version]), spi=keys.spi(at))
@@ -139,7 +151,7 @@ def inbound(at: Side, keys: Keys, version: int) -> list[fy.P4TableEntry]:
 def sad_out(at: Side, keys: Keys, version: int) -> fy.P4TableEntry:
     there = other(at)
     action = fy.Action(
-        "seal", slot=keys.number, suite=1, wrapped_key=wrapped(keys.to[there.name]), spi=keys.spi(there), esn=1, **LIMITS,
+        "seal", slot=keys.number, suite=1, wrapped_key=wrap_key(keys.to[there.name]), spi=keys.spi(there), esn=1, **LIMITS,
         src=ip(at.outer[version]), dst=ip(there.outer[version]), sport=0, dport=0, endpoint=0, tag=0,
     )  # fmt: skip
     return fy.P4TableEntry("sad_out", match=fy.Match(sa_id=keys.sa_out(at)), action=action)

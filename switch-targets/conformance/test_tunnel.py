@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from esp_peer import LEGACY, MODERN, Suite
 from gateway_entries import FAMILIES, LAN_MAC, ROUTER_MAC, SERVER_MAC, V4, V6, WAN_MAC, Family, Site, ip
-from gateway_rig import Gateway, esp_bytes, new_tunnel, opened, to_inner, to_server
+from gateway_rig import Gateway, esp_bytes, new_tunnel, open_frame, to_inner, to_server
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
@@ -40,7 +40,7 @@ async def test_both_ways(gateway: Gateway, outer: Family, inner: Family, peer_po
     await gateway.insert(tunnel.entries())
     for sequence, size in enumerate(SIZES, start=1):
         request = to_server(inner, bytes(size))
-        gateway.wan.send(gateway.sealed(tunnel, request, sequence))
+        gateway.wan.send(gateway.seal(tunnel, request, sequence))
         arrived = gateway.lan.receive()
         assert arrived is not None, await gateway.drops()
         assert (arrived.src, arrived.dst) == (LAN_MAC, SERVER_MAC)
@@ -65,7 +65,7 @@ async def test_both_ways(gateway: Gateway, outer: Family, inner: Family, peer_po
                 assert left[UDP].chksum == checksum_of(left)
         assert int.from_bytes(esp_bytes(left)[4:8]) == sequence
         assert len(esp_bytes(left)) % 4 == 0
-        assert bytes(opened(tunnel, left)) == bytes(hop(answer))
+        assert bytes(open_frame(tunnel, left)) == bytes(hop(answer))
     assert await gateway.drops() == {}
 
 
@@ -104,7 +104,7 @@ async def test_suites(gateway: Gateway, suite: Suite, esn: bool) -> None:
     for sequence in (1, 2, 70, 5):
         await gateway.opens(tunnel, sequence)
         left = await gateway.seals(tunnel)
-        assert bytes(opened(tunnel, left)[UDP].payload) == b"answer"
+        assert bytes(open_frame(tunnel, left)[UDP].payload) == b"answer"
 
 
 @pytest.mark.parametrize("site", [Site(wan_vlan=100, lan_vlan=200), Site(lan_vlan=4094)], ids=repr)
@@ -117,13 +117,13 @@ async def test_tagged(gateway: Gateway, site: Site, inner: Family) -> None:
     assert bytes(arrived[UDP].payload)[:7] == b"request"
     left = await gateway.seals(tunnel)
     assert (left[Dot1Q].vlan if site.wan_vlan else Dot1Q in left) == site.wan_vlan
-    assert bytes(opened(tunnel, left)[UDP].payload) == b"answer"
+    assert bytes(open_frame(tunnel, left)[UDP].payload) == b"answer"
 
 
 async def test_a_priority_tag_is_no_vlan(gateway: Gateway) -> None:
     tunnel = new_tunnel()
     await gateway.insert(tunnel.entries())
-    frame = gateway.sealed(tunnel, to_server(V4, b"request"), 1)
+    frame = gateway.seal(tunnel, to_server(V4, b"request"), 1)
     tagged = Ether(src=frame.src, dst=frame.dst) / Dot1Q(vlan=0, prio=5) / frame.payload
     gateway.wan.send(tagged)
     arrived = gateway.lan.receive()
@@ -134,7 +134,7 @@ async def test_a_priority_tag_is_no_vlan(gateway: Gateway) -> None:
 async def test_link_padding_is_no_payload(gateway: Gateway) -> None:
     tunnel = new_tunnel()
     await gateway.insert(tunnel.entries())
-    gateway.wan.send(bytes(gateway.sealed(tunnel, to_server(V4, b"x"), 1)) + bytes(9))
+    gateway.wan.send(bytes(gateway.seal(tunnel, to_server(V4, b"x"), 1)) + bytes(9))
     arrived = gateway.lan.receive()
     assert arrived is not None
     assert len(arrived) == 14 + 20 + 8 + 1
@@ -142,7 +142,7 @@ async def test_link_padding_is_no_payload(gateway: Gateway) -> None:
     gateway.lan.send(bytes(gateway.on_lan(answer)) + bytes(17))
     left = gateway.wan.receive()
     assert left is not None
-    assert bytes(opened(tunnel, left)) == bytes(hop(answer))
+    assert bytes(open_frame(tunnel, left)) == bytes(hop(answer))
 
 
 async def test_entries_count_their_packets(gateway: Gateway) -> None:

@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 ROOT = "p4/v1/p4runtime.proto"
 
 
-def serialized_in(source: str) -> Iterator[bytes]:
+def find_serialized(source: str) -> Iterator[bytes]:
     """Find the bytes literals that a generated module registers as its file's descriptor."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
@@ -39,7 +39,7 @@ def descriptor(proto: str) -> FileDescriptorProto:
         spec = None
     if spec is None or spec.origin is None:
         sys.exit(f"no Python module {module} ({proto}): install the package p4runtime")
-    for serialized in serialized_in(Path(spec.origin).read_text(encoding="utf-8")):
+    for serialized in find_serialized(Path(spec.origin).read_text(encoding="utf-8")):
         found = FileDescriptorProto.FromString(serialized)
         if found.name == proto:
             return found

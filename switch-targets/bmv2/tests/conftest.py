@@ -14,7 +14,7 @@ from gateway_authority import Authority
 from gateway_entries import KEK, Site
 from gateway_rig import Gateway
 from gateway_target import GRPC_PORT, Launch, controller_options, infrastructure
-from gateway_wires import PORTS, PREFIX, Relay, Wire, wired_switch
+from gateway_wires import PORTS, PREFIX, Relay, Wire, wire_switch
 from target_bmv2 import Bmv2Target
 
 SWITCH, PEERS = f"{PREFIX}-bmv2", f"{PREFIX}-bmv2-peers"
@@ -29,7 +29,7 @@ def rig() -> Iterator[None]:
         pytest.skip(why)
     if os.geteuid() != 0:
         pytest.fail("needs root, for network namespaces")
-    with wired_switch(SWITCH, PEERS):
+    with wire_switch(SWITCH, PEERS):
         yield
 
 

@@ -11,7 +11,7 @@ import finsy as fy
 import pytest
 from esp_peer import LEGACY
 from gateway_authority import Authority
-from gateway_entries import KEK, V4, wrapped
+from gateway_entries import KEK, V4, wrap_key
 from gateway_rig import QUIET, Drop, Gateway, esp_bytes, new_tunnel, to_inner, to_server
 from gateway_target import Launch
 from gateway_wires import Wire
@@ -32,7 +32,7 @@ async def test_packets_of_every_alignment_cross(start: Start, connect: Connect, 
         for sequence, size in enumerate([*range(18), 255, 1399, 1400], 1):
             left = await site.seals(tunnel, to_inner(V4, bytes(size)))
             assert int.from_bytes(esp_bytes(left)[4:8]) == sequence
-            site.wan.send(site.sealed(tunnel, to_server(V4, bytes(size)), sequence))
+            site.wan.send(site.seal(tunnel, to_server(V4, bytes(size)), sequence))
             arrived = site.lan.receive()
             assert arrived is not None
             assert bytes(arrived)[42:] == bytes(size)
@@ -40,7 +40,7 @@ async def test_packets_of_every_alignment_cross(start: Start, connect: Connect, 
 
 async def test_a_wrapped_key_may_begin_with_zeros(start: Start, connect: Connect, gateway: Rig) -> None:
     keys = (os.urandom(36) for _ in range(100_000))
-    key = next(key for key in keys if wrapped(key) >> 8 * 47 == 0)
+    key = next(key for key in keys if wrap_key(key) >> 8 * 47 == 0)
     start()
     async with connect() as switch:
         site, tunnel = gateway(switch), new_tunnel().but(key_in=key)
@@ -57,8 +57,8 @@ async def test_a_new_push_forgets_no_sequence_number(start: Start, connect: Conn
             await site.insert(site.site.entries(), tunnel.entries())
             assert int.from_bytes(esp_bytes(await site.seals(tunnel))[4:8]) == sequence
             await site.opens(tunnel, sequence)
-            async with site.dropping(Drop.REPLAY):
-                site.wan.send(site.sealed(tunnel, to_server(V4), 1))
+            async with site.expect_drops(Drop.REPLAY):
+                site.wan.send(site.seal(tunnel, to_server(V4), 1))
 
 
 async def test_a_legacy_suite_waits_for_permission(start: Start, connect: Connect, gateway: Rig) -> None:
@@ -118,9 +118,9 @@ async def test_without_an_engine_no_packet_passes_and_stderr_says_why(
 
 async def refuses(site: Gateway) -> None:
     tunnel = new_tunnel()
-    async with site.dropping(Drop.KEY, Drop.KEY):
+    async with site.expect_drops(Drop.KEY, Drop.KEY):
         site.lan.send(site.on_lan(to_inner(V4)))
-        site.wan.send(site.sealed(tunnel, to_server(V4), 1))
+        site.wan.send(site.seal(tunnel, to_server(V4), 1))
 
 
 class WithoutModule(Bmv2Target):

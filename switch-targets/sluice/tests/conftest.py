@@ -21,7 +21,7 @@ from gateway_entries import KEK, Site
 from gateway_rig import Gateway
 from gateway_target import CLIENT_NAME, GRPC_PORT, P4INFO, PROGRAM
 from gateway_target import infrastructure as make_infrastructure
-from gateway_wires import Relay, Wire, wired_switch
+from gateway_wires import Relay, Wire, wire_switch
 from sluice_rig import PEERS, SWITCH, Controller, Sluice, binary, credentials, flat
 
 
@@ -34,7 +34,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="session")
 def rig(program: Path) -> Iterator[None]:
-    with wired_switch(SWITCH, PEERS):
+    with wire_switch(SWITCH, PEERS):
         yield
 
 

@@ -41,8 +41,8 @@ def frames(gateway: Gateway) -> list[tuple[str, Packet]]:
         ("lan", gateway.on_lan(to_inner(V6, UDP(sport=1, dport=2)))),
         ("lan", gateway.on_lan(ARP(op=1, pdst=V4.lan))),
         ("lan", gateway.on_lan(to_inner(V6, ICMPv6ND_NS(tgt=V6.lan)))),
-        ("wan", gateway.sealed(tunnel, to_server(V4, bytes(40)), 1)),
-        ("wan", gateway.sealed(tunnel, to_server(V4, bytes(40)), 1, port=0)),
+        ("wan", gateway.seal(tunnel, to_server(V4, bytes(40)), 1)),
+        ("wan", gateway.seal(tunnel, to_server(V4, bytes(40)), 1, port=0)),
         ("wan", gateway.on_wan(fragment)),
         ("wan", gateway.on_wan(to_server(V4, ICMP()))),
     ]

@@ -64,7 +64,7 @@ async def test_packets_entries_and_writes_are_counted(
 ) -> None:
     tunnel = new_tunnel()
     await wired.insert(tunnel.entries())
-    sealed = wired.sealed(tunnel, to_server(V4), 1)
+    sealed = wired.seal(tunnel, to_server(V4), 1)
     wired.wan.send(sealed)
     received = wired.lan.receive()
     assert received is not None

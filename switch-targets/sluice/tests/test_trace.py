@@ -163,7 +163,7 @@ async def test_real_packets_are_told_and_forwarded(tracing: Tracing, wired: Gate
     tunnel = new_tunnel()
     await wired.insert(tunnel.entries())
     for sequence in (1, 2, 3):
-        wired.wan.send(wired.sealed(tunnel, to_server(V4), sequence))
+        wired.wan.send(wired.seal(tunnel, to_server(V4), sequence))
         assert wired.lan.receive() is not None
     said, _ = client.communicate(timeout=20)
     assert client.returncode == 0
@@ -187,8 +187,8 @@ async def test_a_packet_is_found_in_traffic(tracing: Tracing, wired: Gateway) ->
         client = tracing.start(*words)
         code, said = tracing.says("--port", "1")
         assert (code, "another trace is under way" in said) == (1, True)
-        wired.wan.send(wired.sealed(tunnel, to_server(V4), next(sequence)))
-        wired.wan.send(wired.sealed(new_tunnel(spi_in=0x7777), to_server(V4), next(sequence)))
+        wired.wan.send(wired.seal(tunnel, to_server(V4), next(sequence)))
+        wired.wan.send(wired.seal(new_tunnel(spi_in=0x7777), to_server(V4), next(sequence)))
         said, _ = client.communicate(timeout=20)
         assert said.count("packet ") == 1
         assert told in said

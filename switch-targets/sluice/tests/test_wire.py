@@ -23,7 +23,7 @@ def asks(gateway: Gateway) -> Packet:
 
 async def test_nothing_is_forwarded_without_a_program(sluice: Sluice, wan: Wire, lan: Wire) -> None:
     bare = Gateway(None, Site(), wan, lan, lan)  # type: ignore[arg-type]
-    wan.send(bare.sealed(new_tunnel(), to_server(V4), 1))
+    wan.send(bare.seal(new_tunnel(), to_server(V4), 1))
     wan.send(asks(bare))
     assert lan.receive(QUIET) is None
     assert wan.receive(QUIET) is None
@@ -39,7 +39,7 @@ async def test_sequence_numbers_go_on_when_the_program_is_pushed_again(
             gateway = Gateway(switch, Site(), wan, lan, lan)
             await switch.insert([*entries.site(), *tunnel.entries()])
             sequences.append(int.from_bytes(esp_bytes(await gateway.seals(tunnel))[4:8]))
-            wan.send(gateway.sealed(tunnel, to_server(V4), 1))
+            wan.send(gateway.seal(tunnel, to_server(V4), 1))
             replayed = lan.receive(QUIET)
             assert (replayed is None) == (len(sequences) == 2)
     assert sequences == [1, 2]
@@ -55,7 +55,7 @@ async def test_a_digest_is_said_again_when_it_was_acknowledged(wired: Gateway) -
 
     collecting = asyncio.create_task(collect())
     await asyncio.sleep(0)
-    unknown = wired.sealed(new_tunnel(spi_in=0x9999), to_server(V4), 1)
+    unknown = wired.seal(new_tunnel(spi_in=0x9999), to_server(V4), 1)
     wired.wan.send(unknown)
     first = await asyncio.wait_for(lists.get(), 2)
     assert first.data[0]["spi"] == 0x9999
@@ -80,7 +80,7 @@ async def test_a_flood_of_control_does_not_stop_packets(wired: Gateway) -> None:
 
     writing = asyncio.create_task(write())
     for sequence in range(1, 101):
-        wired.wan.send(wired.sealed(tunnel, to_server(V4), sequence))
+        wired.wan.send(wired.seal(tunnel, to_server(V4), sequence))
         await asyncio.sleep(0.002)
     await writing
     assert len(wired.lan.drain()) == 100
@@ -102,9 +102,9 @@ async def test_frames_beyond_the_mtu_are_dropped_and_said(wired: Gateway, sluice
     await wired.insert(tunnel.entries())
     run("ip", "-n", SWITCH, "link", "set", "lan", "mtu", "600")
     try:
-        wired.wan.send(wired.sealed(tunnel, to_server(V4, bytes(1000)), 1))
+        wired.wan.send(wired.seal(tunnel, to_server(V4, bytes(1000)), 1))
         assert wired.lan.receive(QUIET) is None
-        wired.wan.send(wired.sealed(tunnel, to_server(V4, bytes(500)), 2))
+        wired.wan.send(wired.seal(tunnel, to_server(V4, bytes(500)), 2))
         assert wired.lan.receive() is not None
     finally:
         run("ip", "-n", SWITCH, "link", "set", "lan", "mtu", "1500")
