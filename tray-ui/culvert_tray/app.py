@@ -37,13 +37,13 @@ from culvert_tray.late_host import LateHost
 from culvert_tray.link import LONGEST
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.notifications import Notifications
-from culvert_tray.preferences import Preferences, seen, with_favourite, with_notices
+from culvert_tray.preferences import Preferences, with_favourite, with_notices, with_recent
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
 from culvert_tray.single import NAME, SHOW, First
 from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import Down, View, awaiting, starting
+from culvert_tray.view import Down, View, list_awaiting, starting
 from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
@@ -83,20 +83,20 @@ class Tray(QObject):
         self._notifications = Notifications()
         connect(self._notifications.clicked, self._notice_clicked)
         connect(self._notifications.replied, self._code_typed)
-        connect(daemon.viewed, self._viewed)
-        connect(daemon.happened, self._happened)
+        connect(daemon.viewed, self._on_view)
+        connect(daemon.happened, self._on_activity)
         self._redraw = QTimer(self)
         connect(self._redraw.timeout, self._draw)
         self._redraw.start(_REDRAW)
         self._draw()
         self._icon.show()
-        self._later(_SETTLE, self._settled)
+        self._later(_SETTLE, self._on_settled)
         self._later(_TRAY_GRACE, self._open_without_tray)
 
     def _new_icon(self) -> QSystemTrayIcon:
         icon = QSystemTrayIcon()
         icon.setContextMenu(self._menu)
-        connect(icon.activated, self._activated)
+        connect(icon.activated, self._on_activated)
         connect(icon.messageClicked, self._balloon_clicked)
         return icon
 
@@ -107,12 +107,12 @@ class Tray(QObject):
         self._draw()
         self._icon.show()
 
-    def _viewed(self, view: View) -> None:
+    def _on_view(self, view: View) -> None:
         self._view = view
-        self._prefer(seen(self._preferences, view))
+        self._prefer(with_recent(self._preferences, view))
         self._draw()
 
-    def _happened(self, activity: local_pb2.Activity | None) -> None:
+    def _on_activity(self, activity: local_pb2.Activity | None) -> None:
         if activity is None:
             self._activities.clear()
         else:
@@ -161,7 +161,7 @@ class Tray(QObject):
         connect(timer.timeout, then)
         timer.start(milliseconds)
 
-    def _settled(self) -> None:
+    def _on_settled(self) -> None:
         early, self._early = self._early or [], None
         for notice in early:
             self._tell(notice)
@@ -197,13 +197,13 @@ class Tray(QObject):
         elif isinstance(answer, local_pb2.SubmitCodeResponse):
             self._tell_recovery_codes(answer)
         else:
-            self._answered(answer)
+            self._on_answer(answer)
 
     def _tell_recovery_codes(self, answer: local_pb2.SubmitCodeResponse) -> None:
         if answer.HasField("recovery_codes_left"):
             self._tell(notices.recovery_codes(answer.recovery_codes_left))
 
-    def _activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
+    def _on_activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason is QSystemTrayIcon.ActivationReason.Trigger:
             self._do(commands.ShowWindow())
 
@@ -211,7 +211,7 @@ class Tray(QObject):
         if not QSystemTrayIcon.isSystemTrayAvailable():
             self._show_window()
 
-    def told(self, word: str) -> None:
+    def take_word(self, word: str) -> None:
         """The purpose of a second start."""
         if word == SHOW:
             self._do(commands.ShowWindow())
@@ -228,10 +228,10 @@ class Tray(QObject):
     def _do(self, command: commands.Command) -> None:
         # The window may be opened to read the last answer, so it does not end that answer.
         if not isinstance(command, commands.ShowWindow):
-            self._window.clicked()
+            self._window.clear_answer()
         match command:
             case commands.OpenPage(fqdn):
-                self._daemon.open_tunnel(fqdn, self._opened)
+                self._daemon.open_tunnel(fqdn, self._on_opened)
             case commands.CopyText(text):
                 if clipboard := QGuiApplication.clipboard():
                     clipboard.setText(text)
@@ -239,16 +239,16 @@ class Tray(QObject):
                 self._show(f"{organisation} {tunnel_id}", lambda: DetailsDialog(tr("Tunnel")))
                 self._draw()
             case commands.CloseTunnel(name):
-                self._daemon.close_tunnel(name, self._answered)
+                self._daemon.close_tunnel(name, self._on_answer)
             case commands.SelectGateway(gateway, organisation):
-                self._daemon.select_gateway(gateway, organisation, self._answered)
+                self._daemon.select_gateway(gateway, organisation, self._on_answer)
             case commands.EnterCode(organisation):
                 self._show(
                     f"code {organisation}",
                     lambda: CodeDialog(self._daemon, self._tell_recovery_codes, organisation),
                 )
             case commands.AnswerClaims(organisation):
-                waiting = awaiting(self._view, organisation)
+                waiting = list_awaiting(self._view, organisation)
                 if waiting:
                     self._show(
                         f"claims {organisation}", lambda: ClaimsDialog(self._daemon, waiting, organisation)
@@ -256,9 +256,9 @@ class Tray(QObject):
             case commands.Enrol():
                 self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes))
             case commands.Pause(length):
-                self._daemon.pause(length.end(datetime.now().astimezone()), self._answered)
+                self._daemon.pause(length.end(datetime.now().astimezone()), self._on_answer)
             case commands.Resume():
-                self._daemon.resume(self._answered)
+                self._daemon.resume(self._on_answer)
             case commands.ShowWindow(page):
                 if page is not None:
                     self._window.show_page(page)
@@ -272,7 +272,7 @@ class Tray(QObject):
             case commands.RunDiagnostics():
                 self._window.show_page(commands.Page.DIAGNOSTICS)
                 self._show_window()
-                self._window.diagnostics.running()
+                self._window.diagnostics.show_running()
                 self._doctor.examine(self._window.diagnostics.show_verdicts)
             case commands.SaveReport():
                 self._save_report()
@@ -309,14 +309,14 @@ class Tray(QObject):
         dialog.raise_()
         dialog.activateWindow()
 
-    def _opened(self, answer: Answer | Refusal) -> None:
+    def _on_opened(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, local_pb2.OpenTunnelResponse):
             QDesktopServices.openUrl(QUrl(f"http://{answer.tunnel.fqdn}/"))
-        self._answered(answer)
+        self._on_answer(answer)
 
-    def _answered(self, answer: Answer | Refusal) -> None:
+    def _on_answer(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, CulvertError):
-            self._memory = notices.told(self._memory, answer)
+            self._memory = notices.note_refusal(self._memory, answer)
             self._tell(notices.answer(answer))
         elif isinstance(answer, Down):
             self._tell(notices.down(answer))
@@ -359,7 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     daemon = Daemon(options.socket)
     tray = Tray(app, daemon, Doctor(options.socket))
-    connect(first.told, tray.told)
+    connect(first.told, tray.take_word)
 
     def quit_app(_number: int, _frame: FrameType | None) -> None:
         app.quit()
@@ -371,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     awake.start(_SIGNALS)
     daemon.start()
     if word != SHOW or options.window:
-        tray.told(word)
+        tray.take_word(word)
     try:
         return app.exec()
     finally:

@@ -39,7 +39,7 @@ from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.link import Invitation, invitation
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
-from culvert_tray.view import named
+from culvert_tray.view import with_organisation
 
 # Six digits (RFC 6238), or a recovery code with any grouping.
 _CODE = QRegularExpression("[0-9]{3} ?[0-9]{3}|[A-Za-z2-7]{4}([- ]?[A-Za-z2-7]{4}){3}")
@@ -85,7 +85,7 @@ class CodeForm(QWidget):
         font.setPointSizeF(font.pointSizeF() * 1.6)
         self.field.setFont(font)
         wanted = tr("&Six digits from your authenticator, or a recovery code")
-        label = QLabel(named(wanted, organisation.replace("&", "&&")))
+        label = QLabel(with_organisation(wanted, organisation.replace("&", "&&")))
         label.setBuddy(self.field)
         self._problem = _Problem()
         self._submit = QPushButton(tr("Submit"))
@@ -104,9 +104,9 @@ class CodeForm(QWidget):
 
     def _ask(self) -> None:
         self.setEnabled(False)
-        self._daemon.submit_code(self.field.text().replace(" ", ""), self._organisation, self._answered)
+        self._daemon.submit_code(self.field.text().replace(" ", ""), self._organisation, self._on_answer)
 
-    def _answered(self, answer: Answer | Refusal) -> None:
+    def _on_answer(self, answer: Answer | Refusal) -> None:
         self.setEnabled(True)
         if isinstance(answer, local_pb2.SubmitCodeResponse):
             self._dialog.accept()
@@ -120,7 +120,7 @@ class CodeForm(QWidget):
 class CodeDialog(QDialog):
     def __init__(self, daemon: Daemon, taken: CodeTaken, organisation: str) -> None:
         super().__init__()
-        self.setWindowTitle(named(tr("Enter a code"), organisation))
+        self.setWindowTitle(with_organisation(tr("Enter a code"), organisation))
         form = CodeForm(daemon, self, taken, organisation)
         layout = QVBoxLayout(self)
         layout.addWidget(form)
@@ -133,7 +133,7 @@ class ClaimsDialog(QDialog):
     def __init__(self, daemon: Daemon, prefixes: Sequence[str], organisation: str) -> None:
         super().__init__()
         self._daemon, self._prefixes, self._organisation = daemon, tuple(prefixes), organisation
-        self.setWindowTitle(named(tr("Public networks"), organisation))
+        self.setWindowTitle(with_organisation(tr("Public networks"), organisation))
         self.setMinimumWidth(460)
         asked = QLabel(
             tr(
@@ -165,9 +165,9 @@ class ClaimsDialog(QDialog):
 
     def _answer(self, *, agreed: bool) -> None:
         self.setEnabled(False)
-        self._daemon.answer_claims(self._prefixes, self._organisation, self._answered, agreed=agreed)
+        self._daemon.answer_claims(self._prefixes, self._organisation, self._on_answer, agreed=agreed)
 
-    def _answered(self, answer: Answer | Refusal) -> None:
+    def _on_answer(self, answer: Answer | Refusal) -> None:
         self.setEnabled(True)
         if isinstance(answer, local_pb2.AnswerClaimsResponse):
             self.accept()
@@ -240,9 +240,9 @@ class EnrolDialog(QDialog):
 
     def _ask(self) -> None:
         self._page.setEnabled(False)
-        self._daemon.enrol(self._link.text().strip(), self._name.text().strip(), self._answered)
+        self._daemon.enrol(self._link.text().strip(), self._name.text().strip(), self._on_answer)
 
-    def _answered(self, answer: Answer | Refusal) -> None:
+    def _on_answer(self, answer: Answer | Refusal) -> None:
         self._page.setEnabled(True)
         if not isinstance(answer, local_pb2.EnrollResponse):
             self._problem.tell(answer)
@@ -266,7 +266,7 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     picture.setMinimumSize(code.size())
     picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
     picture.setAccessibleName(tr("QR code for your authenticator"))
-    secret = QLabel(tr("Can't scan it? Type this key: {key}", key=_grouped_secret(enrolled.totp_uri)))
+    secret = QLabel(tr("Can't scan it? Type this key: {key}", key=_group_secret(enrolled.totp_uri)))
     secret.setTextFormat(Qt.TextFormat.PlainText)
     secret.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     secret.setWordWrap(True)
@@ -328,7 +328,7 @@ def qr_code(text: str) -> QPixmap:
     return QPixmap.fromImage(image.scaled(side * _MODULE_PIXELS, side * _MODULE_PIXELS))
 
 
-def _grouped_secret(totp_uri: str) -> str:
+def _group_secret(totp_uri: str) -> str:
     secret = parse_qs(urlsplit(totp_uri).query).get("secret", [""])[0]
     return " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))
 

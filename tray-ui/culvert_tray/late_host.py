@@ -24,8 +24,8 @@ class LateHost(QObject):
         self._watcher = QDBusServiceWatcher(
             _WATCHER, bus, QDBusServiceWatcher.WatchModeFlag.WatchForRegistration, self
         )
-        connect(self._watcher.serviceRegistered, self._registered)
+        connect(self._watcher.serviceRegistered, self._on_registered)
 
-    def _registered(self) -> None:
+    def _on_registered(self) -> None:
         self._watcher.removeWatchedService(_WATCHER)
         self.came.emit()

@@ -30,29 +30,29 @@ def invitation(link: str) -> Invitation | CulvertError:
     """Parse a link. The refusal never contains the link."""
     link = link.strip()
     if len(link) > LONGEST:
-        return _refused(Phrase("it is too long"))
+        return _refusal_error(Phrase("it is too long"))
     if not link.isascii() or not link.isprintable():
-        return _refused(Phrase("it holds characters that no link has"))
+        return _refusal_error(Phrase("it holds characters that no link has"))
     try:
         parts = urlsplit(link)
         query = parse_qs(parts.query, strict_parsing=True)
     except ValueError:
-        return _refused(Phrase("it is not a link"))
+        return _refusal_error(Phrase("it is not a link"))
     if (parts.scheme, parts.netloc, parts.path.strip("/")) != ("culvert", "enroll", ""):
-        return _refused(Phrase("it does not begin with culvert://enroll"))
+        return _refusal_error(Phrase("it does not begin with culvert://enroll"))
     if any(len(query.get(name, ())) != 1 for name in ("controller", "token", "ca")):
-        return _refused(Phrase("it must name a controller, a token and a CA, each once"))
+        return _refusal_error(Phrase("it must name a controller, a token and a CA, each once"))
     try:
         controller = urlsplit(query["controller"][0])
         host = controller.hostname or ""
     except ValueError:
-        return _refused(Phrase("its controller is not a URL"))
+        return _refusal_error(Phrase("its controller is not a URL"))
     if controller.scheme != "https" or controller.username is not None or not _HOST.fullmatch(host):
-        return _refused(Phrase("its controller is not an https URL"))
+        return _refusal_error(Phrase("its controller is not an https URL"))
     return Invitation(link, host)
 
 
-def _refused(why: Phrase) -> CulvertError:
+def _refusal_error(why: Phrase) -> CulvertError:
     return CulvertError(
         Reason.REQUEST_INVALID, why=Phrase("the invitation link cannot be read, {why}", why=why)
     )

@@ -59,7 +59,7 @@ from culvert_tray.view import (
     gateways_of,
     is_redacted,
     is_up,
-    named,
+    with_organisation,
 )
 
 # Longer lists are in the window, which has a search.
@@ -153,7 +153,7 @@ def head(view: View, now: float) -> Menu:
     return (heading, *persons, *(entry for it in warnings for entry in _error(it)))
 
 
-def folded(entries: Menu) -> Menu:
+def fold(entries: Menu) -> Menu:
     """Split long labels into several entries, because a menu is as wide as its longest text."""
     return tuple(
         line
@@ -218,13 +218,15 @@ def _headline(view: View, now: float) -> str:
 def _person(status: Status, organisation: str, now: float) -> Menu:
     entries: list[Entry] = []
     if organisation and status.state in _OUT_OF_USE:
-        entries.append(Label(named(tr(_OUT_OF_USE[status.state]), organisation)))
+        entries.append(Label(with_organisation(tr(_OUT_OF_USE[status.state]), organisation)))
     if not is_enrolled(status):
         if status.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_BLOCKED):
             entries.append(Action(tr("Enrol this computer…"), Enrol()))
     elif is_redacted(status):
         if status.state != local_pb2.STATE_OFFLINE:
-            entries.append(Label(named(tr("Another user has enrolled this computer"), organisation)))
+            entries.append(
+                Label(with_organisation(tr("Another user has enrolled this computer"), organisation))
+            )
     else:
         left = status.code_valid_until - now
         code = (
@@ -233,17 +235,19 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
             else tr("code valid for {duration}", duration=duration(left))
         )
         signed_in = tr("Signed in as {user} · {code}", user=status.user, code=code)
-        entries.append(Label(named(signed_in, organisation)))
+        entries.append(Label(with_organisation(signed_in, organisation)))
         # Only with a controller, which must check the code.
         if code_ends_soon(status, now) and status.state not in (
             local_pb2.STATE_OFFLINE,
             local_pb2.STATE_PAUSED,
         ):
-            entries.append(Action(named(tr("Enter code now…"), organisation), EnterCode(organisation)))
+            entries.append(
+                Action(with_organisation(tr("Enter code now…"), organisation), EnterCode(organisation))
+            )
     if status.awaiting_prefixes:
-        waiting = named(tr("Public networks wait for your answer…"), organisation)
+        waiting = with_organisation(tr("Public networks wait for your answer…"), organisation)
         entries.append(Action(waiting, AnswerClaims(organisation)))
-    if status.HasField("last_error") and not _said_already(status):
+    if status.HasField("last_error") and not _repeats_error(status):
         entries += _error(CulvertError.from_proto(status.last_error))
     return tuple(entries)
 
@@ -252,7 +256,7 @@ def _error(error: CulvertError) -> Menu:
     return (Label(f"⚠ {make_readable(error.message)}"), Label(error.remedy))
 
 
-def _said_already(status: Status) -> bool:
+def _repeats_error(status: Status) -> bool:
     """Whether the state's text already has the error's content."""
     repeated = {
         local_pb2.STATE_NEEDS_CODE: Reason.CODE_NEEDED,
@@ -303,7 +307,7 @@ def _resources(status: Status, now: float, preferences: Preferences) -> Menu:
     names = sorted(whose.keys() - {tunnel.fqdn for tunnel in status.tunnels})
     used = at_hand(preferences, names, MOST_INLINE)
     offered: list[Entry] = [
-        Action(named(tr("Open {name}", name=make_readable(name)), whose[name]), OpenPage(name))
+        Action(with_organisation(tr("Open {name}", name=make_readable(name)), whose[name]), OpenPage(name))
         for name in used or names[:MOST_INLINE]
     ]
     every = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
@@ -330,7 +334,7 @@ def _gateways_of(status: Status, organisation: str) -> Menu:
     ]
     automatic = Action(tr("Automatic"), SelectGateway("", organisation), checked=not pinned)
     chosen = tr("Gateway · {name}", name=pinned or tr("automatic"))
-    return (Submenu(named(chosen, organisation), (automatic, *each)),)
+    return (Submenu(with_organisation(chosen, organisation), (automatic, *each)),)
 
 
 def _away(gateway: local_pb2.Gateway) -> str:

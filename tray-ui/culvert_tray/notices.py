@@ -18,7 +18,7 @@ from culvert_proto.screens.units import clock
 from culvert_tray.commands import AnswerClaims, Command, EnterCode
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
-from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, is_up, named
+from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, is_up, with_organisation
 
 # Our tunable, in seconds: a state that ends and returns within this time gives one notice.
 FLAPPING = 300.0
@@ -128,11 +128,11 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     flapping = {cause: at for cause, at in memory.flapping if now - at < FLAPPING}
     for cause, (of, state, error) in errors.items():
         if memory.started and cause not in memory.refusals | flapping.keys() and not _has_own_notice(error):
-            notices.append(replace(refused(error, of), kind=NoticeKind.DENIED))
+            notices.append(replace(refusal_notice(error, of), kind=NoticeKind.DENIED))
             if state in _COME_AND_GO:
                 flapping[cause] = now
     warnings = {_cause(it): it for it in map(CulvertError.from_proto, view.warnings)}
-    notices += [refused(it) for cause, it in warnings.items() if cause not in memory.warnings]
+    notices += [refusal_notice(it) for cause, it in warnings.items() if cause not in memory.warnings]
     gateways = frozenset(up.items()) | {
         it for it in memory.gateways if it[0] in {t.fqdn for t in view.tunnels} - up.keys()
     }
@@ -168,20 +168,23 @@ def holds(cause: Cause, view: View, now: float) -> bool:
             return any(_cause(CulvertError.from_proto(it)) == cause for it in errors)
 
 
-def told(memory: Memory, error: CulvertError) -> Memory:
+def note_refusal(memory: Memory, error: CulvertError) -> Memory:
     """Note a refusal that was shown as the answer to a click, because the status will repeat it."""
     return replace(memory, refusals=memory.refusals | {_cause(error)})
 
 
-def refused(error: CulvertError, organisation: str = "") -> Notice:
+def refusal_notice(error: CulvertError, organisation: str = "") -> Notice:
     return Notice(
-        named(make_readable(error.message), organisation), error.remedy, warning=True, cause=_cause(error)
+        with_organisation(make_readable(error.message), organisation),
+        error.remedy,
+        warning=True,
+        cause=_cause(error),
     )
 
 
 def answer(error: CulvertError, organisation: str = "") -> Notice:
     """A notice for the answer to a click, which ends at the next click."""
-    return replace(refused(error, organisation), cause=None)
+    return replace(refusal_notice(error, organisation), cause=None)
 
 
 def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -> Notice:
@@ -192,7 +195,7 @@ def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -
         else [_code(part, now) for of, part in split_status(view) if of == organisation]
     )
     cause = CodeWanted(organisation, needed="needed" in states)
-    return replace(refused(error, organisation), command=EnterCode(organisation), cause=cause)
+    return replace(refusal_notice(error, organisation), command=EnterCode(organisation), cause=cause)
 
 
 def down(view: Down) -> Notice:
@@ -223,7 +226,7 @@ def _has_own_notice(error: CulvertError) -> bool:
 
 
 def _code(status: Status, now: float) -> str:
-    if _expired(status) is not None:
+    if _find_expiry(status) is not None:
         return "expired"
     if code_needed(status, now):
         return "needed"
@@ -233,21 +236,23 @@ def _code(status: Status, now: float) -> str:
 def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
     text = tr("Type the six digits that your authenticator shows.")
     command, kind = EnterCode(organisation), NoticeKind.CODE
-    if (expired := _expired(status)) is not None:
-        title = named(expired.message, organisation)
+    if (expired := _find_expiry(status)) is not None:
+        title = with_organisation(expired.message, organisation)
         cause = _cause(expired)
         return Notice(title, expired.remedy, warning=True, command=command, kind=kind, cause=cause)
     if code_needed(status, now):
-        title = named(tr("A code is needed"), organisation)
+        title = with_organisation(tr("A code is needed"), organisation)
         cause = CodeWanted(organisation, needed=True)
         return Notice(title, text, warning=True, command=command, kind=kind, cause=cause)
     # A time of day, so that the notice does not change each minute.
-    title = named(tr("Your code ends at {time}", time=clock(status.code_valid_until, now)), organisation)
+    title = with_organisation(
+        tr("Your code ends at {time}", time=clock(status.code_valid_until, now)), organisation
+    )
     cause = CodeWanted(organisation, needed=False)
     return Notice(title, text, command=command, kind=kind, cause=cause)
 
 
-def _expired(status: Status) -> CulvertError | None:
+def _find_expiry(status: Status) -> CulvertError | None:
     """The error if a code is needed because the certificate has expired."""
     if status.state != local_pb2.STATE_NEEDS_CODE or not status.HasField("last_error"):
         return None
@@ -256,7 +261,7 @@ def _expired(status: Status) -> CulvertError | None:
 
 
 def _ask_about_claims(status: Status, organisation: str) -> Notice:
-    title = named(tr("Public networks wait for your answer"), organisation)
+    title = with_organisation(tr("Public networks wait for your answer"), organisation)
     return Notice(
         title,
         ", ".join(status.awaiting_prefixes),

@@ -93,27 +93,27 @@ class ResourcesPage(QWidget):
         typed = self._search.text()
         if self._status.resources:
             self._empty.setText(tr("No row contains “{text}”.", text=typed) if typed else "")
-        if rows and typed and self._table.chosen() is None:
+        if rows and typed and self._table.selected_key() is None:
             self._table.setCurrentCell(0, 0)
         self._offer()
 
     def _offer(self) -> None:
-        chosen = self._table.chosen()
+        chosen = self._table.selected_key()
         for button in (self._open, self._copy, self._favourite):
             button.setEnabled(chosen is not None)
         self._favourite.setChecked(chosen in self._preferences.favourites)
 
     def _with(self, command: Callable[[str], Command]) -> None:
-        if (chosen := self._table.chosen()) is not None:
+        if (chosen := self._table.selected_key()) is not None:
             self._dispatch(command(chosen))
 
     def _copy_address(self) -> None:
         for resource in self._status.resources:
-            if resource.fqdn == self._table.chosen() and resource.addresses:
+            if resource.fqdn == self._table.selected_key() and resource.addresses:
                 self._dispatch(CopyText(resource.addresses[0].split("/")[0]))
 
     def _toggle(self) -> None:
-        wanted = self._table.chosen() not in self._preferences.favourites
+        wanted = self._table.selected_key() not in self._preferences.favourites
         self._with(lambda fqdn: SetFavourite(fqdn, wanted))
 
 
@@ -141,21 +141,21 @@ class TunnelsPage(QWidget):
         self._empty.setVisible(not rows)
         self._offer()
 
-    def _chosen(self) -> local_pb2.Tunnel | None:
-        return next((it for it in self._status.tunnels if it.fqdn == self._table.chosen()), None)
+    def _find_chosen(self) -> local_pb2.Tunnel | None:
+        return next((it for it in self._status.tunnels if it.fqdn == self._table.selected_key()), None)
 
     def _offer(self) -> None:
-        chosen = self._chosen()
+        chosen = self._find_chosen()
         self._open.setEnabled(chosen is not None and is_up(chosen))
         self._details.setEnabled(chosen is not None and bool(chosen.tunnel_id))
         self._close.setEnabled(chosen is not None)
 
     def _with(self, command: Callable[[str], Command]) -> None:
-        if (chosen := self._chosen()) is not None:
+        if (chosen := self._find_chosen()) is not None:
             self._dispatch(command(chosen.fqdn))
 
     def _details_of(self) -> None:
-        if (chosen := self._chosen()) is not None and chosen.tunnel_id:
+        if (chosen := self._find_chosen()) is not None and chosen.tunnel_id:
             self._dispatch(ShowDetails(chosen.tunnel_id, chosen.organisation))
 
 
@@ -197,7 +197,7 @@ class DiagnosticsPage(QWidget):
         _fill(self, self._table, self._said, _row(self._run, report))
         self._table.hide()
 
-    def running(self) -> None:
+    def show_running(self) -> None:
         self._run.setEnabled(False)
         self._run.setText(tr("Checking…"))
 

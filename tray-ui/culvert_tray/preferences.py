@@ -29,7 +29,7 @@ class Preferences:
     muted: frozenset[NoticeKind] = frozenset()
 
 
-def seen(preferences: Preferences, view: View) -> Preferences:
+def with_recent(preferences: Preferences, view: View) -> Preferences:
     """The preferences with open names as the most recent ones."""
     if isinstance(view, Down):
         return preferences

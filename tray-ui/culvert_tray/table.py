@@ -40,7 +40,7 @@ class Table(QTableWidget):
             header.setSectionResizeMode(widest, QHeaderView.ResizeMode.Stretch)
         connect(self.activated, lambda index: activated(self._shown[index.row()].key))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType, reportUnknownMemberType]
 
-    def chosen(self) -> str | None:
+    def selected_key(self) -> str | None:
         """The key of the selected row."""
         row = self.currentRow()
         return self._shown[row].key if 0 <= row < len(self._shown) else None
@@ -48,7 +48,7 @@ class Table(QTableWidget):
     def show_rows(self, rows: tuple[Row, ...]) -> None:
         if rows == self._shown:
             return
-        chosen = self.chosen()
+        chosen = self.selected_key()
         self._shown = rows
         self.setRowCount(len(rows))
         for y, row in enumerate(rows):

@@ -8,7 +8,7 @@ from PyQt6.QtGui import QAction, QActionGroup, QIcon, QPalette
 from PyQt6.QtWidgets import QMenu
 
 from culvert_tray.commands import Command, ShowWindow
-from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu, folded
+from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu, fold
 from culvert_tray.signals import connect
 
 Dispatch = Callable[[Command], None]
@@ -32,7 +32,7 @@ class TrayMenu(QMenu):
         self.setPalette(palette)
 
     def render_menu(self, menu: Menu) -> None:
-        menu = folded(menu)
+        menu = fold(menu)
         if menu == self._shown:
             return
         if _shape(menu) != _shape(self._shown):
@@ -46,7 +46,7 @@ class TrayMenu(QMenu):
             _update(entry, row)
         self._shown = menu
 
-    def _triggered(self, command: Command) -> None:
+    def _on_triggered(self, command: Command) -> None:
         # Undo Qt's change of the tick, which must follow the daemon's status.
         for entry, row in zip(self._shown, self._rows, strict=True):
             _update(entry, row)
@@ -64,11 +64,11 @@ class TrayMenu(QMenu):
             case Label():
                 action.setEnabled(False)
             case Heading():
-                connect(action.triggered, lambda: self._triggered(ShowWindow()))
+                connect(action.triggered, lambda: self._on_triggered(ShowWindow()))
             case Action(command=command, checked=checked):
                 if checked is not None:
                     self._choice.addAction(action)
-                connect(action.triggered, lambda: self._triggered(command))
+                connect(action.triggered, lambda: self._on_triggered(command))
         self.insertAction(None, action)
         return action
 

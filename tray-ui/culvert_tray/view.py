@@ -60,14 +60,14 @@ def is_redacted(status: Status) -> bool:
     return is_enrolled(status) and not status.user
 
 
-def awaiting(view: View, organisation: str) -> tuple[str, ...]:
+def list_awaiting(view: View, organisation: str) -> tuple[str, ...]:
     """The public networks that await this person's answer."""
     if isinstance(view, Down):
         return ()
     return tuple(it for of, part in split_status(view) if of == organisation for it in part.awaiting_prefixes)
 
 
-def named(text: str, organisation: str) -> str:
+def with_organisation(text: str, organisation: str) -> str:
     """The text with the organisation's name, if there are several."""
     return f"{text} · {organisation}" if organisation else text
 

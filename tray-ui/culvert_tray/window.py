@@ -82,7 +82,7 @@ class StatusWindow(QWidget):
         self._notice_text.setText(f"{notice.title}\n{notice.text}".strip())
         self._notice_text.show()
 
-    def clicked(self) -> None:
+    def clear_answer(self) -> None:
         """Remove the answer to the previous click."""
         if self._notice is not None and self._notice.cause is None:
             self._notice = None
@@ -140,7 +140,7 @@ class _Head(QWidget):
                     layout.addWidget(_label(text))
                 case Action(text, command):
                     button = QPushButton(text.replace("&", "&&"))
-                    connect(button.clicked, partial(self._clicked, command))
+                    connect(button.clicked, partial(self._on_click, command))
                     layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
                 case _:
                     pass
@@ -149,7 +149,7 @@ class _Head(QWidget):
         old.hide()
         old.deleteLater()
 
-    def _clicked(self, command: Command, _checked: bool) -> None:
+    def _on_click(self, command: Command, _checked: bool) -> None:
         self._dispatch(command)
 
 

@@ -12,9 +12,9 @@ from culvert_tray.preferences import (
     NoticeKind,
     Preferences,
     at_hand,
-    seen,
     with_favourite,
     with_notices,
+    with_recent,
 )
 from culvert_tray.preferences_file import read_preferences, write_preferences
 from culvert_tray.rows import activity_rows, resource_rows, tunnel_rows
@@ -76,12 +76,14 @@ def test_activities_are_listed_newest_first_with_remedies() -> None:
 
 
 def test_recent_names_are_kept_in_order_without_an_end() -> None:
-    preferences = seen(Preferences(recent=("mail.corp.example", "git.corp.example")), statuses.connected())
+    preferences = with_recent(
+        Preferences(recent=("mail.corp.example", "git.corp.example")), statuses.connected()
+    )
     assert preferences.recent == ("wiki.corp.example", "git.corp.example", "mail.corp.example")
-    assert seen(preferences, statuses.connected()) is preferences
-    assert seen(preferences, not_running()) is preferences
+    assert with_recent(preferences, statuses.connected()) is preferences
+    assert with_recent(preferences, not_running()) is preferences
     full = Preferences(recent=tuple(map(str, range(MOST_RECENT))))
-    assert len(seen(full, statuses.connected()).recent) == MOST_RECENT
+    assert len(with_recent(full, statuses.connected()).recent) == MOST_RECENT
     assert at_hand(with_favourite(preferences, "b", True), ["a", "b", "git.corp.example"], 8) == [
         "b",
         "git.corp.example",

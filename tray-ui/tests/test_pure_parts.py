@@ -26,12 +26,12 @@ from culvert_tray.commands import (
 from culvert_tray.daemon import retry_wait
 from culvert_tray.details import details, size
 from culvert_tray.icon import IconKind, icon_kind
-from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, folded, menu
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, fold, menu
 from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.rows import resource_rows
-from culvert_tray.view import View, awaiting, duration, not_running
+from culvert_tray.view import View, duration, list_awaiting, not_running
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
@@ -229,10 +229,10 @@ def test_every_status_has_a_menu_with_a_heading_and_a_way_out(
 
 def test_no_line_of_the_menu_is_wider_than_a_screen() -> None:
     told = menu(statuses.unheard(), NOW)
-    lines = _labels(folded(told))
+    lines = _labels(fold(told))
     assert max(map(len, lines)) <= 80
     assert " ".join(lines) == " ".join(_labels(told))
-    assert [it for it in folded(told) if not isinstance(it, Label)] == [
+    assert [it for it in fold(told) if not isinstance(it, Label)] == [
         it for it in told if not isinstance(it, Label)
     ]
 
@@ -377,8 +377,8 @@ def test_public_networks_that_wait_are_told_once_with_a_way_to_decide() -> None:
     assert [(n.title, n.command) for n in first] == [("Public networks wait for your answer", AnswerClaims())]
     assert first[0].text == "8.8.8.0/24, 2606:4700::/32, 17.0.0.0/8"
     assert (second, len(third)) == ((), 1)
-    assert awaiting(more, "") == ("8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8", "9.9.9.0/24")
-    assert awaiting(statuses.status(local_pb2.STATE_READY), "") == ()
+    assert list_awaiting(more, "") == ("8.8.8.0/24", "2606:4700::/32", "17.0.0.0/8", "9.9.9.0/24")
+    assert list_awaiting(statuses.status(local_pb2.STATE_READY), "") == ()
 
 
 def test_a_denial_is_notified_again_only_after_it_ended() -> None:
