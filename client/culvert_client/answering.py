@@ -92,7 +92,9 @@ class Answering:
                 await self._tunnels.measure()
                 silent -= heard(self._client.machines, asked_at)
         silent = names - heard(self._client.machines, asked_at)
-        pinged = await self._pinged({name: {self._address(known[name])} for name in silent & known.keys()})
+        pinged = await self._find_answering(
+            {name: {self._address(known[name])} for name in silent & known.keys()}
+        )
         self._post(GatewaysAsked(names - silent, silent, pinged))
 
     async def _ping(self, gateways: Collection[Gateway], *, through: bool) -> None:
@@ -102,14 +104,14 @@ class Answering:
         judged = [it for it in gateways if not it.online or it.name in self._latencies.answering]
         names = frozenset(it.name for it in judged)
         targets = {it.name: {self._address(it), *(self._inside(it.name) if through else ())} for it in judged}
-        answered = await self._pinged(targets)
+        answered = await self._find_answering(targets)
         if judged:
             self._post(GatewaysAsked(answered, names - answered))
 
     def _address(self, gateway: Gateway) -> Address:
         return ip_address(self._reach(gateway.address))
 
-    async def _pinged(self, targets: Mapping[str, Collection[Address]]) -> frozenset[str]:
+    async def _find_answering(self, targets: Mapping[str, Collection[Address]]) -> frozenset[str]:
         """The gateways with an address that answers. Raises OSError."""
         answers = await asyncio.gather(
             *(_answers(self._sockets, addresses) for addresses in targets.values())

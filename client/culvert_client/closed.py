@@ -42,7 +42,9 @@ class Kept:
     identity_is_damaged: bool
 
 
-def kept(state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()) -> Kept:
+def read_kept(
+    state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()
+) -> Kept:
     """The stored state of one organisation. `state_dir`: that of all organisations. `allowed`: as in Consent."""
     faults: list[CulvertError] = []
     try:
@@ -69,10 +71,10 @@ def kept(state: StateDir, state_dir: Path, names: NameServices, allowed: tuple[N
     except CulvertError as error:
         faults.append(error)
         damaged = True
-    return Kept(replace(answers, allowed=allowed).applied(profile), consent, tuple(faults), damaged)
+    return Kept(replace(answers, allowed=allowed).apply(profile), consent, tuple(faults), damaged)
 
 
-def blocked_on_disk(
+def read_blocked(
     state_dir: Path, names: NameServices, allowed: tuple[Network, ...] = ()
 ) -> frozenset[Network]:
     """The prefixes of all organisations, also from files of earlier versions."""
@@ -84,7 +86,9 @@ def blocked_on_disk(
         return frozenset(_INTRANETS)
     states = [StateDir(it, made=False) for it in (state_dir, *found)]
     return frozenset(
-        prefix for it in states for prefix in kept(it, state_dir, names, allowed).profile.protected_prefixes
+        prefix
+        for it in states
+        for prefix in read_kept(it, state_dir, names, allowed).profile.protected_prefixes
     )
 
 

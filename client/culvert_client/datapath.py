@@ -45,7 +45,7 @@ class Datapath(Protocol):
         """Send a probe to the given target through each tunnel."""
         ...
 
-    async def moved(self) -> None:
+    async def on_roam(self) -> None:
         """Send packets to the gateways, so that they learn this computer's new address."""
         ...
 

@@ -80,7 +80,7 @@ class Enrolments:
         """The key for an invitation: the same at each call, and stored on the disk. Raises OSError."""
         digest = hashlib.sha256(token.encode()).hexdigest()
         try:
-            kept = state_file.read(self._enrolling, lambda stored: _kept_key(stored, digest))
+            kept = state_file.read(self._enrolling, lambda stored: _read_key(stored, digest))
         except CulvertError:
             # Use another key. If the controller has answered for the old key, the invitation is lost anyway.
             kept = None
@@ -172,7 +172,7 @@ class Enrolments:
         sync_directory(self._path)
 
 
-def _kept_key(stored: bytes, digest: str) -> ec.EllipticCurvePrivateKey | None:
+def _read_key(stored: bytes, digest: str) -> ec.EllipticCurvePrivateKey | None:
     """The stored key; None if it is another invitation's. Raises ValueError."""
     kept: dict[str, str] = json.loads(stored)
     if kept["invitation"] != digest:

@@ -114,6 +114,6 @@ async def _ask(upstream: Upstream, fqdn: str) -> local_pb2.NameAnswer:
     return local_pb2.NameAnswer(
         fqdn=fqdn,
         answered=True,
-        marked=dns_wire.marked_in(reply) == fqdn,
+        marked=dns_wire.read_marked_name(reply) == fqdn,
         rcode="" if rcode == dns.rcode.NOERROR else dns.rcode.to_text(dns.rcode.Rcode(rcode)),
     )

@@ -58,7 +58,7 @@ class Nat64Reach:
 
     def over(self, desired: Desired) -> Desired:
         """The desired state with the gateways' addresses on this network."""
-        return nat64.translated(desired, self._used) if self._used is not None else desired
+        return nat64.translate(desired, self._used) if self._used is not None else desired
 
     def reach(self, host: str) -> str:
         """A host's address on this network; names are returned unchanged."""
@@ -68,7 +68,7 @@ class Nat64Reach:
             return host
         if self._used is None or isinstance(address, IPv6Address):
             return host
-        return str(nat64.embedded(address, self._used))
+        return str(nat64.embed(address, self._used))
 
     async def _discover(self) -> IPv6Network | None:
         query = dns_wire.query(nat64.WELL_KNOWN_NAME, "AAAA")

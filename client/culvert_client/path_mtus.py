@@ -86,7 +86,7 @@ class PathMtus:
         if tunnel.outer_address not in self._paths:
             self._paths[tunnel.outer_address] = PathMtu(self._now())
             self._tell_core()
-        self._paths[tunnel.outer_address].used(self._now())
+        self._paths[tunnel.outer_address].note_use(self._now())
         self._look.set()
 
     def distances(self, known: Iterable[agent_pb2.GatewayDistance]) -> list[agent_pb2.GatewayDistance]:
@@ -128,7 +128,7 @@ class PathMtus:
         """Measure the paths of online gateways and open tunnels, and note which are in use or doubtful."""
         now = self._now()
         online = [ip_address(it.address) for it in self._client.profile.gateways if it.online]
-        carried = {it.tunnel.outer_address: it for it in self._carried()}
+        carried = {it.tunnel.outer_address: it for it in self._list_carried()}
         wanted = dict.fromkeys((*carried, *online[:MOST_PATHS]))
         if self._paths.keys() != wanted.keys():
             self._paths = {it: self._paths.get(it) or PathMtu(now) for it in wanted}
@@ -137,19 +137,19 @@ class PathMtus:
         for address, one in carried.items():
             total = sum(
                 it.usage.bytes_in + it.usage.bytes_out
-                for it in self._carried()
+                for it in self._list_carried()
                 if it.tunnel.outer_address == address
             )
             before, flow = self._bytes.get(address, (total, 0))
             counted[address] = (total, total - before)
             if total != before:
-                self._paths[address].used(now)
+                self._paths[address].note_use(now)
             owed = one.unanswered_since is not None and now - one.unanswered_since >= _UNANSWERED
             if owed or (flow >= _FLOW and total - before < _TRICKLE):
-                self._paths[address].doubted(now)
+                self._paths[address].doubt(now)
         self._bytes = counted
 
-    def _carried(self) -> Iterator[Carried]:
+    def _list_carried(self) -> Iterator[Carried]:
         for machine in self._client.machines.values():
             if machine.carried is not None:
                 yield machine.carried
@@ -173,13 +173,13 @@ class PathMtus:
         too_long = [it.length for it in answers.too_long] if answers is not None else []
         if 0 < max(answered, default=0) < LEAST and await self._passes_inside(address):
             answered.append(LEAST)
-        path.probed(answered, too_long, self._now())
+        path.take_results(answered, too_long, self._now())
         if path.is_settled and path.mtu != before:
             log.info("packets of up to %s bytes pass between here and %s", path.mtu, address)
 
     async def _passes_inside(self, address: Address) -> bool:
         """Whether a packet of LEAST is answered through a tunnel: some networks drop only long pings."""
-        tunnels = [it.tunnel for it in self._carried() if it.tunnel.outer_address == address]
+        tunnels = [it.tunnel for it in self._list_carried() if it.tunnel.outer_address == address]
         version = ip_address(self._reach(str(address))).version
         for tunnel in tunnels:
             # Tunnels with port selectors carry no pings.
@@ -201,7 +201,7 @@ class PathMtus:
         self._news.set()
 
     async def _tell_controller(self) -> None:
-        carried = {it.tunnel.tunnel_id: it.tunnel for it in self._carried()}
+        carried = {it.tunnel.tunnel_id: it.tunnel for it in self._list_carried()}
         self._told = {
             number: told
             if (told := self._told.get(number)) and told.tunnel == tunnel
@@ -230,4 +230,4 @@ class PathMtus:
 
     def _as_the_gateway_sees(self, address: Address, path: PathMtu) -> int:
         translated = ip_address(self._reach(str(address))).version != address.version
-        return max(path.told - _TRANSLATED, LEAST) if translated else path.told
+        return max(path.reported - _TRANSLATED, LEAST) if translated else path.reported

@@ -70,7 +70,7 @@ class Reopening:
     async def _open(self, desired: Desired) -> OpenDatapath:
         await self.block(desired.blocked)
         inner = await self._datapaths.open_datapath(self._settings, self._tell)
-        inner.on_gone(lambda: self._gone(inner))
+        inner.on_gone(lambda: self._on_gone(inner))
         for hook in self._hooks:
             hook(inner)
         self._inner, self._told = inner, None
@@ -81,7 +81,7 @@ class Reopening:
             self._told = text
             log.info("%s", text)
 
-    async def _gone(self, inner: OpenDatapath) -> None:
+    async def _on_gone(self, inner: OpenDatapath) -> None:
         async with self._changing:
             if inner is not self._inner:
                 return
@@ -102,9 +102,9 @@ class Reopening:
         if self._inner is not None:
             await self._inner.probe(targets)
 
-    async def moved(self) -> None:
+    async def on_roam(self) -> None:
         if self._inner is not None:
-            await self._inner.moved()
+            await self._inner.on_roam()
 
     async def repair(self) -> None:
         async with self._changing:

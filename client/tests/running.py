@@ -63,7 +63,7 @@ class RememberingDatapath:
     async def repair(self) -> None:
         pass
 
-    async def moved(self) -> None:
+    async def on_roam(self) -> None:
         self.moves += 1
 
     async def probe(self, targets: Mapping[TunnelId, Address]) -> None:

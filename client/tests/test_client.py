@@ -39,7 +39,7 @@ from culvert_client.core.client_events import (
 )
 from culvert_client.core.faults import REFUSAL_AGE
 from culvert_client.core.grant import Address, Sas, TunnelId, Usage
-from culvert_client.core.status import redacted
+from culvert_client.core.status import redact
 from culvert_client.core.tunnel import events as on
 from culvert_client.core.tunnel.events import QueryId, RequestId
 from culvert_proto import CulvertError, Reason, local_pb2
@@ -460,7 +460,7 @@ def test_a_redacted_status_has_the_state_without_names() -> None:
     world = World()
     world.ask(1, WIKI_ADDRESS)
     world.open()
-    shown = redacted(world.status())
+    shown = redact(world.status())
     assert shown.state == local_pb2.STATE_CONNECTED
     assert "wiki" not in str(shown)
     assert "alice" not in str(shown)
@@ -494,9 +494,9 @@ def test_an_installation_is_answered_by_the_first_state_that_has_it() -> None:
     assert applies.tell(Desired(), 0.1) == []
     applies.await_next("git.corp.example", 8)
     [second] = applies.tell(Desired(), 0.2)
-    assert applies.answered(first.number, None, 0.3) == [(WIKI, on.Installed(7))]
+    assert applies.take_answer(first.number, None, 0.3) == [(WIKI, on.Installed(7))]
     assert not applies.are_done
-    assert applies.answered(second.number, error, 0.4) == [("git.corp.example", on.Failed(8, error))]
+    assert applies.take_answer(second.number, error, 0.4) == [("git.corp.example", on.Failed(8, error))]
     assert applies.are_done
     assert applies.deadline() == 0.4 + APPLY_RETRY
     assert len(applies.tell(Desired(), 0.4 + APPLY_RETRY)) == 1

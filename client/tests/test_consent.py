@@ -31,17 +31,17 @@ def nets(*texts: str) -> tuple[Network, ...]:
 
 def test_an_answer_covers_parts_and_a_no_to_a_part_ends_the_yes() -> None:
     profile = Profile(protected_prefixes=nets(PRIVATE, "8.8.8.0/25", "8.8.8.128/25", WIDER))
-    agreed = Consent().answered(nets(PUBLIC), agreed=True)
-    shown = agreed.applied(profile)
+    agreed = Consent().with_answer(nets(PUBLIC), agreed=True)
+    shown = agreed.apply(profile)
     assert (shown.protected_prefixes, shown.awaiting) == (
         nets(PRIVATE, "8.8.8.0/25", "8.8.8.128/25"),
         nets(WIDER),
     )
-    assert agreed.applied(shown) == shown
-    part = agreed.answered(nets("8.8.8.128/25"), agreed=False).applied(shown)
+    assert agreed.apply(shown) == shown
+    part = agreed.with_answer(nets("8.8.8.128/25"), agreed=False).apply(shown)
     assert (part.protected_prefixes, part.declined) == (nets(PRIVATE), nets("8.8.8.128/25"))
     assert set(part.awaiting) == set(nets("8.8.8.0/25", WIDER))
-    again = agreed.answered(nets(PUBLIC), agreed=False).answered(nets(PUBLIC), agreed=True)
+    again = agreed.with_answer(nets(PUBLIC), agreed=False).with_answer(nets(PUBLIC), agreed=True)
     assert again == agreed
 
 

@@ -13,7 +13,7 @@ from culvert_client.platform.linux.system_dns.choice import (
     author,
     choose,
     name_servers,
-    pointed_at,
+    point_at,
     upstreams,
 )
 
@@ -111,7 +111,7 @@ def test_the_stub_never_forwards_to_itself() -> None:
 def test_search_and_options_stay_and_no_second_server_does() -> None:
     before = "search lan corp.example\n\noptions edns0\nnameserver 192.0.2.1\nnonsense\n"
     assert (
-        pointed_at("127.0.0.1", before)
+        point_at("127.0.0.1", before)
         == f"{MARK}nameserver 127.0.0.1\nsearch lan corp.example\noptions edns0\n"
     )
 

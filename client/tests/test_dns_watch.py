@@ -54,15 +54,15 @@ def answering(message: bytes = ANSWER, port: int = 40000, server: str = SERVER) 
 
 def test_a_query_that_leaves_is_seen_and_its_answer_believed_once() -> None:
     watch = DnsWatch()
-    assert watch.passed(asking(), leaves=True) == SEEN
-    assert watch.passed(answering(), leaves=False) == ANSWERED
-    assert watch.passed(answering(), leaves=False) is None
+    assert watch.take_packet(asking(), leaves=True) == SEEN
+    assert watch.take_packet(answering(), leaves=False) == ANSWERED
+    assert watch.take_packet(answering(), leaves=False) is None
 
 
 def test_ipv6_and_header_options_are_read() -> None:
     datagram = UDP(sport=40000, dport=53) / QUERY
-    assert DnsWatch().passed(bytes(IPv6(src="fd00::1", dst="fd00::53") / datagram), leaves=True) == SEEN
-    assert DnsWatch().passed(asking(options=[b"\x94\x04\0\0"]), leaves=True) == SEEN
+    assert DnsWatch().take_packet(bytes(IPv6(src="fd00::1", dst="fd00::53") / datagram), leaves=True) == SEEN
+    assert DnsWatch().take_packet(asking(options=[b"\x94\x04\0\0"]), leaves=True) == SEEN
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_ipv6_and_header_options_are_read() -> None:
 )
 def test_a_forged_answer_is_not_believed(forged: bytes) -> None:
     watch = DnsWatch()
-    watch.passed(asking(), leaves=True)
-    assert watch.passed(forged, leaves=False) is None
-    assert watch.passed(answering(), leaves=False) == ANSWERED
+    watch.take_packet(asking(), leaves=True)
+    assert watch.take_packet(forged, leaves=False) is None
+    assert watch.take_packet(answering(), leaves=False) == ANSWERED
 
 
 @pytest.mark.parametrize(
@@ -97,24 +97,24 @@ def test_a_forged_answer_is_not_believed(forged: bytes) -> None:
     ids=["TXT", "class", "answer", "fragment", "fragment6", "port", "header"],
 )
 def test_packets_without_an_address_query_are_ignored(packet: bytes) -> None:
-    assert DnsWatch().passed(packet, leaves=True) is None
+    assert DnsWatch().take_packet(packet, leaves=True) is None
 
 
 def test_a_query_that_only_arrives_opens_nothing() -> None:
-    assert DnsWatch().passed(asking(), leaves=False) is None
+    assert DnsWatch().take_packet(asking(), leaves=False) is None
 
 
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_handled(junk: bytes, leaves: bool) -> None:
     for packet in (junk, b"\x45" + junk, b"\x60" + junk, asking(junk), answering(junk)):
-        DnsWatch().passed(packet, leaves=leaves)
+        DnsWatch().take_packet(packet, leaves=leaves)
 
 
 @given(st.integers(0, len(asking())), st.integers(0, len(asking()) - 1), st.integers(0, 255))
 def test_no_change_of_a_packet_breaks_it(length: int, at: int, value: int) -> None:
     changed = bytearray(asking())
     changed[at] = value
-    DnsWatch().passed(bytes(changed[:length]), leaves=True)
+    DnsWatch().take_packet(bytes(changed[:length]), leaves=True)
 
 
 def test_the_daemon_does_not_load_scapy_until_it_watches() -> None:

@@ -104,14 +104,14 @@ def test_addresses_beside_an_answer_are_removed_and_the_rest_is_kept() -> None:
         (message.additional, "x.corp.example", "TXT", "x"),
     ):
         section.append(dns.rrset.from_text(dns.name.from_text(owner), 60, "IN", kind, text))
-    wire = dns_answer.detached(message.to_wire())
+    wire = dns_answer.drop_additional_addresses(message.to_wire())
     assert wire is not None
     left = dns.message.from_wire(wire)
     assert (left.id, left.edns, left.answer, left.authority) == (7, 0, message.answer, message.authority)
     assert [it.rdtype for it in left.additional] == [dns.rdatatype.TXT]
     plain = answer(WIKI, "MX", (WIKI, "MX", "10 mail.corp.example."))
-    assert dns_answer.detached(plain) == plain
-    assert dns_answer.detached(plain[:-3]) is None
+    assert dns_answer.drop_additional_addresses(plain) == plain
+    assert dns_answer.drop_additional_addresses(plain[:-3]) is None
 
 
 def test_only_the_answer_to_the_very_query_is_believed() -> None:
@@ -137,7 +137,7 @@ def test_only_the_answer_to_the_very_query_is_believed() -> None:
     ],
 )
 def test_the_mark_counts_at_the_asked_name(wire: bytes, says_yes: bool) -> None:
-    assert dns_wire.marked_in(wire) == (WIKI if says_yes else None)
+    assert dns_wire.read_marked_name(wire) == (WIKI if says_yes else None)
 
 
 def test_a_refusal_has_an_extended_error_if_the_query_has_edns() -> None:
@@ -177,11 +177,11 @@ def test_a_query_is_read_and_refused_as_a_whole_dns_library_does(
 def test_a_long_answer_is_cut_to_the_records_that_fit_a_small_buffer() -> None:
     records = [(WIKI, "TXT", f'"{number:0200}"') for number in range(10)]
     wire = answer(WIKI, "TXT", *records)
-    cut = dns.message.from_wire(dns_wire.fitted(wire, query(WIKI, "TXT")))
+    cut = dns.message.from_wire(dns_wire.fit_udp(wire, query(WIKI, "TXT")))
     assert cut.flags & dns.flags.TC
     assert [len(rrset) for rrset in cut.answer] == [2]
     assert len(cut.to_wire()) <= 512
-    assert dns_wire.fitted(wire, query(WIKI, "TXT", use_edns=0, payload=4096)) == wire
+    assert dns_wire.fit_udp(wire, query(WIKI, "TXT", use_edns=0, payload=4096)) == wire
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: query(WIKI)[:12] + tail))
@@ -189,12 +189,12 @@ def test_a_long_answer_is_cut_to_the_records_that_fit_a_small_buffer() -> None:
 def test_no_bytes_break_a_reader(wire: bytes) -> None:
     question = dns_wire.classify(wire, PROFILE)
     dns_wire.addresses_in(wire)
-    dns_answer.detached(wire)
-    dns_wire.marked_in(wire)
+    dns_answer.drop_additional_addresses(wire)
+    dns_wire.read_marked_name(wire)
     dns_wire.answers(wire, query(WIKI), 7)
     if question.kind is not QueryKind.DROP:
         assert dns_wire.refusal(wire, dns.rcode.SERVFAIL, ERROR)[:2] == wire[:2]
-        assert len(dns_wire.fitted(wire * 10, wire)) >= 12
+        assert len(dns_wire.fit_udp(wire * 10, wire)) >= 12
 
 
 def _read_by_dnspython(wire: bytes) -> set[IPv4Address | IPv6Address]:
@@ -219,4 +219,4 @@ def test_no_flipped_byte_in_an_answer_hides_an_address_or_breaks_a_reader(data: 
     for position in data.draw(st.lists(st.integers(0, len(wire) - 1), max_size=6)):
         wire[position] = data.draw(st.integers(0, 255))
     assert (dns_wire.addresses_in(bytes(wire)) or set()) >= _read_by_dnspython(bytes(wire))
-    dns_wire.marked_in(bytes(wire))
+    dns_wire.read_marked_name(bytes(wire))

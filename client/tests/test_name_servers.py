@@ -25,7 +25,7 @@ def test_a_silent_server_is_asked_last_until_it_answers() -> None:
     assert known.trial(REST_FIRST) == FIRST
     # A single query tries the server.
     assert known.trial(REST_FIRST) is None
-    known.answered(FIRST, in_time=True, now=REST_FIRST)
+    known.note_exchange(FIRST, in_time=True, now=REST_FIRST)
     assert known.order() == ALL
 
 
@@ -57,15 +57,15 @@ def test_a_server_that_is_slow_again_and_again_goes_behind_the_others() -> None:
     known = NameServers(ALL)
     for number in range(SLOW_ANSWERS):
         assert known.order() == ALL, number
-        known.answered(FIRST, in_time=False, now=0.0)
+        known.note_exchange(FIRST, in_time=False, now=0.0)
     assert known.order() == (SECOND, THIRD, FIRST)
 
 
 def test_slow_answers_between_fast_ones_do_not_add_up() -> None:
     known = NameServers(ALL)
     for _ in range(100):
-        known.answered(FIRST, in_time=False, now=0.0)
-        known.answered(FIRST, in_time=True, now=0.0)
+        known.note_exchange(FIRST, in_time=False, now=0.0)
+        known.note_exchange(FIRST, in_time=True, now=0.0)
     assert known.order() == ALL
 
 
@@ -89,5 +89,5 @@ def test_txt_is_not_waited_for_where_several_names_had_no_answer() -> None:
     assert not silence.expects("another.corp.example", TXT_SILENCE - 1)
     assert silence.expects("another.corp.example", TXT_SILENCE)
     silence.silent("another.corp.example", TXT_SILENCE)
-    silence.answered()
+    silence.note_answer()
     assert silence.expects("another.corp.example", TXT_SILENCE)

@@ -29,8 +29,8 @@ PREFIXES = {
 @pytest.mark.parametrize(("prefix", "expected"), PREFIXES.items())
 def test_addresses_are_embedded_as_the_rfc_has_it(prefix: str, expected: str) -> None:
     network = IPv6Network(prefix)
-    assert nat64.embedded(IPv4Address("192.0.2.33"), network) == IPv6Address(expected)
-    assert nat64.prefix_in(nat64.embedded(IPv4Address("192.0.0.170"), network)) == network
+    assert nat64.embed(IPv4Address("192.0.2.33"), network) == IPv6Address(expected)
+    assert nat64.prefix_in(nat64.embed(IPv4Address("192.0.0.170"), network)) == network
 
 
 async def test_the_translator_is_used_where_there_is_no_ipv4() -> None:
@@ -58,7 +58,7 @@ async def test_the_translator_is_used_where_there_is_no_ipv4() -> None:
     six = replace(one, outer_address=IPv6Address("2001:db8:5::1"))
     desired = Desired(tunnels=tuple(Sas(it, (inbound,), pair().outbound) for it in (one, six)))
     through, beside = (sas.tunnel for sas in found.over(desired).tunnels)
-    assert through.outer_address == nat64.embedded(
+    assert through.outer_address == nat64.embed(
         IPv4Address(str(one.outer_address)), IPv6Network("2001:db8::/96")
     )
     assert through.mtu == one.mtu - 20

@@ -7,9 +7,9 @@ from ipaddress import ip_address, ip_network
 
 from culvert_client.core.client_events import Desired, Measured
 from culvert_client.core.grant import Sas, Source, TunnelId, Usage
-from culvert_client.core.merged_status import merged
+from culvert_client.core.merged_status import merge
 from culvert_client.core.profile import Profile, Resource
-from culvert_client.core.status import redacted
+from culvert_client.core.status import redact
 from culvert_client.daemon.datapath_owner import DatapathUnion, split_by_organisation
 from culvert_client.daemon.router import (
     find_by_address,
@@ -99,7 +99,7 @@ def test_measurements_go_to_the_organisation_of_their_tunnel() -> None:
 
 def test_with_one_organisation_the_status_is_its_own() -> None:
     status = World().status()
-    assert merged([("acme", status)]) is status
+    assert merge([("acme", status)]) is status
 
 
 def test_a_merged_status_is_ready_while_one_organisation_is() -> None:
@@ -111,7 +111,7 @@ def test_a_merged_status_is_ready_while_one_organisation_is() -> None:
         last_error=CulvertError(Reason.CONTROLLER_UNREACHABLE, controller="https://beta").to_proto(),
         resources=[local_pb2.Resource(name="wiki", fqdn="wiki.beta.example")],
     )
-    status = merged([("beta", lost), ("acme", ready)])
+    status = merge([("beta", lost), ("acme", ready)])
     assert (status.state, status.user, status.code_valid_until) == (
         local_pb2.STATE_READY,
         "alice",
@@ -130,7 +130,7 @@ def test_a_merged_status_is_ready_while_one_organisation_is() -> None:
 
 def test_a_merged_status_hides_another_users_organisation() -> None:
     theirs, mine = World().status(), World().status()
-    status = merged([("acme", redacted(theirs)), ("beta", mine)])
+    status = merge([("acme", redact(theirs)), ("beta", mine)])
     assert status.user == "alice"
     assert [it.organisation for it in status.resources] == ["beta"]
     assert [it.user for it in status.organisations] == ["", "alice"]

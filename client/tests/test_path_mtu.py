@@ -27,7 +27,7 @@ class Path:
         self.now += 0.1
         fits = {it for it in sent if it <= self.link}
         answered = {it for it in fits if it <= self.mtu and it not in lost} if self.answers else set[int]()
-        search.probed(answered, set(sent) - fits, self.now)
+        search.take_results(answered, set(sent) - fits, self.now)
 
     def searched(self, search: PathMtu | None = None) -> PathMtu:
         """Until it is settled, in few rounds."""
@@ -80,7 +80,7 @@ def test_lost_probes_never_make_it_too_long_and_a_few_do_not_make_it_short(
 def test_a_path_that_becomes_narrow_is_noticed_while_it_is_used() -> None:
     path = Path(1500)
     search = path.searched()
-    search.used(path.now)
+    search.note_use(path.now)
     assert search.due <= path.now + CONFIRM_EVERY
     path.mtu = 1400
     for _ in range(PROBES):
@@ -94,12 +94,12 @@ def test_a_path_that_becomes_narrow_is_noticed_while_it_is_used() -> None:
 def test_a_lost_probe_or_a_silent_path_keeps_the_mtu() -> None:
     path = Path(1500)
     search = path.searched()
-    search.used(path.now)
+    search.note_use(path.now)
     path.round(search, lost=frozenset({1500}))
     path.round(search)
     path.answers = False
     for _ in range(2 * PROBES):
-        search.used(path.now)
+        search.note_use(path.now)
         path.round(search)
     assert (search.phase, search.mtu) == (Phase.COMPLETE, 1500)
 
@@ -108,7 +108,7 @@ def test_doubt_brings_the_next_probe_forward_but_not_a_flood_of_them() -> None:
     path = Path(1500)
     search = path.searched()
     for _ in range(100):
-        search.doubted(path.now)
+        search.doubt(path.now)
     assert path.now < search.due <= path.now + 2
     assert search.probes(search.due) == (100, 1500)
 
@@ -125,7 +125,7 @@ def test_a_silent_path_has_a_cautious_mtu_and_is_probed_again() -> None:
     path = Path(1500, answers=False)
     search = path.searched()
     assert (search.phase, search.mtu, search.is_narrow) == (Phase.SILENT, UNMEASURED, False)
-    assert search.told == LEAST
+    assert search.reported == LEAST
     path.answers = True
     assert path.searched(search).mtu == 1500
 
@@ -133,7 +133,7 @@ def test_a_silent_path_has_a_cautious_mtu_and_is_probed_again() -> None:
 def test_a_silent_paths_mtu_does_not_exceed_the_own_links() -> None:
     search = PathMtu(0)
     for now in range(PROBES):
-        search.probed((), [it for it in search.probes(now) if it > 1320], now)
+        search.take_results((), [it for it in search.probes(now) if it > 1320], now)
     assert (search.phase, search.mtu) == (Phase.SILENT, 1359)
 
 

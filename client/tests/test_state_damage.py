@@ -14,7 +14,7 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from culvert_client.closed import blocked_on_disk
+from culvert_client.closed import read_blocked
 from culvert_client.config import Endpoint
 from culvert_client.core.claims import holds
 from culvert_client.core.consent import Consent
@@ -101,7 +101,7 @@ def covers(blocked: frozenset[Network]) -> bool:
 async def test_a_damaged_file_opens_nothing_and_is_named(tmp_path: Path, name: str, damage: str) -> None:
     kept = enrolled(tmp_path)
     (DAMAGES | MISSING)[damage](kept / name)
-    blocked = blocked_on_disk(tmp_path / "state", PLATFORM.name_services)
+    blocked = read_blocked(tmp_path / "state", PLATFORM.name_services)
     assert covers(blocked)
     async with running(tmp_path, NOBODY) as daemon:
         assert covered(daemon)
@@ -131,7 +131,7 @@ async def test_a_file_that_the_disk_does_not_give_opens_nothing_and_is_named(
 ) -> None:
     kept = enrolled(tmp_path)
     with _broken(kept / name):
-        assert covers(blocked_on_disk(tmp_path / "state", PLATFORM.name_services))
+        assert covers(read_blocked(tmp_path / "state", PLATFORM.name_services))
         async with running(tmp_path, NOBODY) as daemon:
             assert covered(daemon)
             status = await daemon.status()
@@ -144,7 +144,7 @@ def test_an_enrolled_computer_without_any_profile_is_closed(tmp_path: Path) -> N
     kept = enrolled(tmp_path)
     for name in ("profile.json", "profile.json.copy"):
         (kept / name).unlink()
-    assert covers(blocked_on_disk(tmp_path / "state", PLATFORM.name_services))
+    assert covers(read_blocked(tmp_path / "state", PLATFORM.name_services))
 
 
 def test_the_name_servers_before_a_crash_are_spared(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_name_servers_before_a_crash_are_spared(tmp_path: Path) -> None:
     for name in ("profile.json", "profile.json.copy"):
         (kept / name).write_bytes(b"")
     Records(tmp_path / "state").keep(Record(SettingsOwner.FILE, Before(text="nameserver 10.77.0.1\n")))
-    blocked = blocked_on_disk(tmp_path / "state", PLATFORM.name_services)
+    blocked = read_blocked(tmp_path / "state", PLATFORM.name_services)
     assert covers(blocked)
     assert not any(holds(it, ip_network("10.77.0.1/32")) for it in blocked)
 
@@ -224,10 +224,10 @@ def test_the_file_of_a_newer_version_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_computer_that_never_enrolled_blocks_nothing(tmp_path: Path) -> None:
-    assert blocked_on_disk(tmp_path / "state", PLATFORM.name_services) == frozenset()
+    assert read_blocked(tmp_path / "state", PLATFORM.name_services) == frozenset()
     shutil.rmtree(tmp_path / "state", ignore_errors=True)
     StateDir(tmp_path / "state")
-    assert blocked_on_disk(tmp_path / "state", PLATFORM.name_services) == frozenset()
+    assert read_blocked(tmp_path / "state", PLATFORM.name_services) == frozenset()
 
 
 # ── at any moment of life ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ async def test_no_damage_at_any_moment_opens_anything(
             await lab.enroll(daemon)
         for _ in range(3):
             _damage_some(rng, state)
-            assert covers(blocked_on_disk(state, PLATFORM.name_services))
+            assert covers(read_blocked(state, PLATFORM.name_services))
             caplog.clear()
             reasons: list[Reason] = []
             async with lab.daemon() as daemon:

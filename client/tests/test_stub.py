@@ -179,16 +179,16 @@ async def test_an_unanswered_txt_query_delays_only_once() -> None:
     async with name_server(answer) as (endpoint, _):
         upstream = Upstream(endpoint)
         # Silence about everything is not remembered.
-        assert not await upstream.expected_mark(WIKI)
+        assert not await upstream.ask_mark(WIKI)
         assert kinds == ["TXT"] * 2
         for _ in range(5):
-            txt = asyncio.create_task(upstream.expected_mark(WIKI))
+            txt = asyncio.create_task(upstream.ask_mark(WIKI))
             await asyncio.sleep(0)
             assert addresses(await upstream.exchange(QUERY)) == {"10.20.0.10"}
             await txt
         assert kinds.count("TXT") == 4
-        upstream.moved()
-        assert not await upstream.expected_mark(WIKI)
+        upstream.on_roam()
+        assert not await upstream.ask_mark(WIKI)
         assert kinds.count("TXT") == 6
 
 

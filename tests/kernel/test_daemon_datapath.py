@@ -106,7 +106,7 @@ async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event)
     try:
         await path.apply(_desired(pair))
         networks, slept = PLATFORM.networks, PLATFORM.process.slept
-        following = asyncio.create_task(follow(networks, slept, path.moved, lambda: None))
+        following = asyncio.create_task(follow(networks, slept, path.on_roam, lambda: None))
         # The daemon must know its place before it can notice another.
         await asyncio.sleep(0.5)
         opened.set()

@@ -27,14 +27,14 @@ from culvert_client.cli.diagnosis import verdicts
 from culvert_client.cli.failure import EXIT_FAULT, FailureError
 from culvert_client.cli.language import _
 from culvert_client.cli.terminal import (
+    confirm,
     fill,
     private_file,
+    read_secret,
     require_output_for_secrets,
-    said_yes,
     say_enrolled,
     say_json,
     say_once,
-    typed,
 )
 from culvert_client.cli.usage import App
 from culvert_client.cli.verdict import Verdict
@@ -126,7 +126,7 @@ def enroll(
     ] = None,
     json: Json = False,
 ) -> None:
-    wanted = link if link is not None else typed(_("Invitation link"))
+    wanted = link if link is not None else read_secret(_("Invitation link"))
     # Open the file before the token is used up, so that the secret cannot be lost.
     target = None if totp_uri_file is None else private_file(totp_uri_file, room=_ROOM)
     try:
@@ -395,7 +395,7 @@ def _which_needs_a_code(status: local_pb2.Status) -> str:
 def _submit(context: typer.Context, digits: str | None, organisation: str, json: bool) -> None:
     if digits is None:
         asked = _("Code for {organisation}").format(organisation=organisation)
-        digits = typed(asked if organisation else _("Code"))
+        digits = read_secret(asked if organisation else _("Code"))
     wanted = digits.strip().replace(" ", "")
     request = local_pb2.SubmitCodeRequest(code=wanted, organisation=organisation)
     answer = link_of(context).ask(lambda daemon: daemon.SubmitCode(request))
@@ -428,7 +428,7 @@ def _confirm(context: typer.Context, name: str) -> None:
     words.err.print(told.format(name=name or left.controller), markup=False)
     if cut:
         words.err.print(_.plural("{n} tunnel closes.", "{n} tunnels close.", cut))
-    if not said_yes(_("Leave? (yes/no)")):
+    if not confirm(_("Leave? (yes/no)")):
         words.err.print(_("Nothing has changed."))
         raise typer.Exit
 

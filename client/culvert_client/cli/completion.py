@@ -15,33 +15,35 @@ from culvert_client.cli.daemon_link import DaemonLink
 def resource(context: typer.Context, incomplete: str) -> list[str]:
     """DNS names of resources, or their short names if no DNS name matches."""
     plain = [it for it in _status(context).resources if not it.fqdn.startswith("*.")]
-    return _beginning_name(incomplete, [it.fqdn for it in plain]) or _beginning(
+    return _names_with_prefix(incomplete, [it.fqdn for it in plain]) or _filter_prefix(
         incomplete, (it.name for it in plain)
     )
 
 
 def tunnel(context: typer.Context, incomplete: str) -> list[str]:
-    return _beginning_name(incomplete, [it.fqdn for it in _status(context).tunnels])
+    return _names_with_prefix(incomplete, [it.fqdn for it in _status(context).tunnels])
 
 
 def gateway(context: typer.Context, incomplete: str) -> list[str]:
-    return _beginning(incomplete, ("auto", *(it.name for it in _status(context).gateways)))
+    return _filter_prefix(incomplete, ("auto", *(it.name for it in _status(context).gateways)))
 
 
 def organisation(context: typer.Context, incomplete: str) -> list[str]:
-    return _beginning(incomplete, (it.name for it in _status(context).organisations))
+    return _filter_prefix(incomplete, (it.name for it in _status(context).organisations))
 
 
-def awaiting(context: typer.Context, incomplete: str) -> list[str]:
-    return _beginning(incomplete, _status(context).awaiting_prefixes)
+def complete_awaiting(context: typer.Context, incomplete: str) -> list[str]:
+    return _filter_prefix(incomplete, _status(context).awaiting_prefixes)
 
 
-def _beginning_name(incomplete: str, names: Sequence[str]) -> list[str]:
+def _names_with_prefix(incomplete: str, names: Sequence[str]) -> list[str]:
     """Names in Unicode, or in the DNS's spelling if none in Unicode matches."""
-    return _beginning(normalise_search(incomplete), map(unicode, names)) or _beginning(incomplete, names)
+    return _filter_prefix(normalise_search(incomplete), map(unicode, names)) or _filter_prefix(
+        incomplete, names
+    )
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def _filter_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if name.startswith(incomplete)})
 
 

@@ -12,7 +12,7 @@ from culvert_proto.screens.organisations import split_status
 from culvert_client.cli import completion, words
 from culvert_client.cli.commands import Json, Whose, app, link_of, status_of
 from culvert_client.cli.language import _
-from culvert_client.cli.terminal import said_yes, say_json
+from culvert_client.cli.terminal import confirm, say_json
 
 
 @app.command(
@@ -25,7 +25,7 @@ def agree(
     prefixes: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NETWORK", help=_("As in culvert status."), autocompletion=completion.awaiting
+            metavar="NETWORK", help=_("As in culvert status."), autocompletion=completion.complete_awaiting
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help=_("Agree without being asked."))] = False,
@@ -37,7 +37,7 @@ def agree(
 ) -> None:
     if yes and no:
         raise typer.BadParameter(_("give --yes or --no, not both"))
-    wanted = {organisation: prefixes} if prefixes else _awaiting(status_of(context), organisation)
+    wanted = {organisation: prefixes} if prefixes else _list_awaiting(status_of(context), organisation)
     if not wanted:
         words.out.print(_("No public network waits for your answer."))
         return
@@ -49,7 +49,7 @@ def agree(
             if name:
                 words.out.print(name, style="bold", markup=False)
             words.say_awaiting(networks)
-            agreed = said_yes(_("Agree to this? (yes/no)"))
+            agreed = confirm(_("Agree to this? (yes/no)"))
         request = local_pb2.AnswerClaimsRequest(prefixes=networks, agreed=agreed, organisation=name)
         answer = link_of(context).ask(lambda daemon, it=request: daemon.AnswerClaims(it))
         if json:
@@ -59,7 +59,7 @@ def agree(
         words.out.print(told.format(prefixes=", ".join(networks)), markup=False)
 
 
-def _awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:
+def _list_awaiting(status: local_pb2.Status, organisation: str) -> dict[str, list[str]]:
     """The networks that await an answer, by organisation. A sole organisation has the key ""."""
     shown = (
         (name, list(it.awaiting_prefixes)) for name, it in split_status(status) if organisation in ("", name)

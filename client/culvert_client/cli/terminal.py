@@ -63,7 +63,7 @@ def _say_qr(uri: str) -> None:
         drawn.terminal(compact=True)
 
 
-def typed(what: str) -> str:
+def read_secret(what: str) -> str:
     """Read a secret from the terminal with a prompt, or from a line of standard input, so that it is not in argv."""
     if sys.stdin.isatty():
         return str(typer.prompt(what)).strip()
@@ -73,7 +73,7 @@ def typed(what: str) -> str:
     return line
 
 
-def said_yes(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask in the person's language, because Typer's own confirmation accepts only English letters."""
     said = str(typer.prompt(question, default=_("no"), show_default=False, err=True))
     return said.strip().lower() in ("y", "yes", _("y"), _("yes"))

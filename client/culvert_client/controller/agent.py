@@ -158,12 +158,12 @@ class Agent:
         except grpc.aio.UsageError:
             # The connection is closed, because this computer leaves or enrols again.
             return self._unreachable()
-        return self._opened(request, first)
+        return self._answer_or_retry(request, first)
 
     async def _unreachable(self) -> agent_pb2.OpenTunnelResponse:
         raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
 
-    async def _opened(
+    async def _answer_or_retry(
         self, request: agent_pb2.OpenTunnelRequest, first: Awaitable[agent_pb2.OpenTunnelResponse]
     ) -> agent_pb2.OpenTunnelResponse:
         try:

@@ -81,10 +81,10 @@ def begin(
             event = activated(tunnel_id, generation)
         case tunnel.CloseTunnel(_, tunnel_id, reason):
             event = closed(tunnel_id, reason)
-    return _ended(call, event)
+    return _end_call(call, event)
 
 
-async def _ended(call: Call, event: Awaitable[_Answer]) -> CallEnded:
+async def _end_call(call: Call, event: Awaitable[_Answer]) -> CallEnded:
     try:
         return CallEnded(call.fqdn, await event)
     except CulvertError as error:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from culvert_client.controller.https import HttpsConnection, trusting
+from culvert_client.controller.https import HttpsConnection, context_from_ca
 
 # Our tunable, in seconds.
 PATIENCE = 5.0
@@ -29,7 +29,7 @@ async def clock_ahead(controller: str, ca_pem: bytes, reach: Callable[[str], str
 
 
 def _ask(controller: str, ca_pem: bytes, reach: Callable[[str], str]) -> int:
-    context = trusting(ca_pem)
+    context = context_from_ca(ca_pem)
     context.verify_flags |= _NO_CHECK_TIME
     address = urlsplit(controller)
     host = address.hostname or ""

@@ -88,7 +88,7 @@ class Connection:
         self._late = None
         if self.identity is not None:
             self.agent = Agent(self.identity, self._version, self._platform.posture, self._reach)
-            renewal = keep_renewed(self.agent, self.identity, self._renewed, rest)
+            renewal = keep_renewed(self.agent, self.identity, self._take_identity, rest)
             self._tasks = [self._spawn(self._watch(self.agent)), self._spawn(renewal)]
 
     async def close(self) -> None:
@@ -127,12 +127,12 @@ class Connection:
             with self._state.room():
                 renewed = await renew_late(identity, code, self._reach)
             self._tasks[1].cancel()
-            self._renewed(renewed.identity)
+            self._take_identity(renewed.identity)
             await agent.close()
         log.info("the expired certificate is renewed")
         return renewed
 
-    def _renewed(self, identity: Identity) -> None:
+    def _take_identity(self, identity: Identity) -> None:
         path = self._state.path_of("identity")
         try:
             # Store the certificate before it is used: its first use ends the old one.
@@ -148,13 +148,13 @@ class Connection:
     async def _watch(self, agent: Agent) -> None:
         async for event in agent.watch():
             try:
-                self._post(await self._watched(event, agent))
+                self._post(await self._on_watch_event(event, agent))
             except CulvertError as error:
                 self._post(ControllerLost(error))
 
-    async def _watched(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
+    async def _on_watch_event(self, event: agent_pb2.WatchResponse | CulvertError, agent: Agent) -> Event:
         if isinstance(event, CulvertError):
-            return await self._lost(event, agent)
+            return await self._on_loss(event, agent)
         if event.HasField("profile"):
             profile = await accepted_profile(event.profile, agent, self._client.profile, self._neighbourhood)
             for it in profile.collisions:
@@ -173,7 +173,7 @@ class Connection:
         # Unknown: an event of a newer controller.
         return event_from(event) or tunnel.Tick()
 
-    async def _lost(self, error: CulvertError, agent: Agent) -> ControllerLost:
+    async def _on_loss(self, error: CulvertError, agent: Agent) -> ControllerLost:
         before = self._client.controller_error
         if error.reason is Reason.CONTROLLER_UNREACHABLE:
             if before is None or before.reason not in AWAY | _PROVEN or before.reason is error.reason:

@@ -15,7 +15,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 
 from culvert_client.controller.handshake import is_out_of_date, out_of_date
 from culvert_client.controller.https import TIMEOUT, HttpsConnection, post
-from culvert_client.controller.trust import trust, untrusted
+from culvert_client.controller.trust import trust, untrusted_error
 from culvert_client.core.invitation import Invitation
 from culvert_client.state_dir import Identity, key_pem
 
@@ -59,7 +59,7 @@ async def enrol(
         answer = await post(invitation.controller, connection, PATH, body)
     except ssl.SSLCertVerificationError as error:
         if not is_out_of_date(error):
-            raise untrusted(invitation) from None
+            raise untrusted_error(invitation) from None
         ours, ca_pem = invitation.controller, ssl.DER_cert_to_PEM_cert(ca_der).encode()
         raise await out_of_date(ours, ours, ca_pem, reach) from None
     try:
@@ -76,7 +76,7 @@ async def enrol(
         hashlib.sha256(ca.public_bytes(serialization.Encoding.DER)).digest()
         != hashlib.sha256(ca_der).digest()
     ):
-        raise untrusted(invitation)
+        raise untrusted_error(invitation)
     if certificate.public_key() != key.public_key():
         raise CulvertError(Reason.INTERNAL)
     identity = Identity(

@@ -76,15 +76,17 @@ async def _refusal(
             return CulvertError(Reason.CONTROLLER_NAME_WRONG, controller=controller)
         return CulvertError(Reason.CONTROLLER_CA_UNKNOWN, controller=controller)
     except _DeviceRefusedError as error:
-        return await _refused(identity, device, str(error), reach)
+        return await _explain_alert(identity, device, str(error), reach)
     except ssl.SSLEOFError:
         raise
     except ssl.SSLError as error:
-        return CulvertError(Reason.HANDSHAKE_REFUSED, controller=controller, why=_said(error))
+        return CulvertError(Reason.HANDSHAKE_REFUSED, controller=controller, why=_alert_text(error))
     return None
 
 
-async def _refused(identity: Identity, device: str, alert: str, reach: Callable[[str], str]) -> CulvertError:
+async def _explain_alert(
+    identity: Identity, device: str, alert: str, reach: Callable[[str], str]
+) -> CulvertError:
     if alert == "certificate revoked":
         return CulvertError(Reason.DEVICE_REVOKED, device=device)
     if alert == "certificate expired":
@@ -149,7 +151,7 @@ def _connect(identity: Identity, process: Process, reach: Callable[[str], str]) 
         except ssl.SSLEOFError:
             raise
         except ssl.SSLError as error:
-            raise _DeviceRefusedError(_said(error)) from error
+            raise _DeviceRefusedError(_alert_text(error)) from error
 
 
 def _show(context: ssl.SSLContext, identity: Identity, process: Process) -> None:
@@ -158,7 +160,7 @@ def _show(context: ssl.SSLContext, identity: Identity, process: Process) -> None
         context.load_cert_chain(path)
 
 
-def _said(error: ssl.SSLError) -> str:
+def _alert_text(error: ssl.SSLError) -> str:
     """OpenSSL's "TLSV1_ALERT_UNKNOWN_CA" as "unknown ca"."""
     return (
         error.reason.rpartition("ALERT_")[2].replace("_", " ").lower() if error.reason else "no reason given"

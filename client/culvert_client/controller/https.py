@@ -47,7 +47,7 @@ class HttpsConnection(http.client.HTTPSConnection):
         self.sock = self._trust.wrap_socket(plain, server_hostname=self.host)
 
 
-def trusting(ca_pem: bytes) -> ssl.SSLContext:
+def context_from_ca(ca_pem: bytes) -> ssl.SSLContext:
     """A context that trusts only the controller's CA."""
     context = ssl.create_default_context(cadata=ca_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3

@@ -67,7 +67,7 @@ class Neighbourhood(Protocol):
 
 
 def profile_from(message: agent_pb2.Profile) -> profile.Profile:
-    made = _checked(
+    made = _build_checked(
         "a profile",
         lambda: profile.Profile(
             user=message.user,
@@ -102,9 +102,9 @@ async def accepted_profile(
     made = profile_from(message)
     wildcards = {it.fqdn.removeprefix("*.") for it in made.resources if it.fqdn.startswith("*.")}
     await asyncio.to_thread(check_zones, sorted({*made.managed_zones, *wildcards}))
-    await _check_neighbours(neighbourhood.consent.applied(made), agent, known, neighbourhood)
+    await _check_neighbours(neighbourhood.consent.apply(made), agent, known, neighbourhood)
     # Apply the consent again: the person may have answered meanwhile.
-    made = _beside(neighbourhood.consent.applied(made), known, agent.surroundings)
+    made = _beside(neighbourhood.consent.apply(made), known, agent.surroundings)
     return without_taken_addresses(made, agent.surroundings, neighbourhood.beside())
 
 
@@ -177,7 +177,7 @@ def tunnel_from(
     beside: Beside = NOBODY,
     consent: Consent = Consent(),  # noqa: B008  immutable
 ) -> grant.Tunnel:
-    made = _checked(
+    made = _build_checked(
         "a tunnel",
         lambda: grant.Tunnel(
             tunnel_id=grant.TunnelId(message.tunnel_id),
@@ -212,7 +212,7 @@ def pair_from(
     message: agent_pb2.SaPair, legacy_suites: Collection[Suite] = frozenset(), beside: Beside = NOBODY
 ) -> grant.SaPair:
     """Raises also CulvertError SUITE_LEGACY for a legacy suite that is not in `legacy_suites`."""
-    pair = _checked(
+    pair = _build_checked(
         "keys",
         lambda: grant.SaPair(
             generation=message.generation,
@@ -283,7 +283,7 @@ def _in(allowed: range, value: int) -> int:
     return value
 
 
-def _checked(what: str, build: Callable[[], Value]) -> Value:
+def _build_checked(what: str, build: Callable[[], Value]) -> Value:
     try:
         return build()
     except ValueError:

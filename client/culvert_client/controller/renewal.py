@@ -29,7 +29,7 @@ from culvert_proto.late_renewal import statement
 from culvert_client.controller.agent import CALL_TIMEOUT, Agent
 from culvert_client.controller.enrolment import request_pem
 from culvert_client.controller.handshake import is_out_of_date, out_of_date
-from culvert_client.controller.https import TIMEOUT, HttpsConnection, post, trusting
+from culvert_client.controller.https import TIMEOUT, HttpsConnection, context_from_ca, post
 from culvert_client.state_dir import Identity, key_pem
 
 log = logging.getLogger("culvertd")
@@ -139,7 +139,7 @@ async def _post(
 ) -> dict[str, Any]:
     address = urlsplit(identity.controller)
     host = address.hostname or ""
-    connection = HttpsConnection(host, address.port, reach(host), trusting(identity.ca_pem), TIMEOUT)
+    connection = HttpsConnection(host, address.port, reach(host), context_from_ca(identity.ca_pem), TIMEOUT)
     try:
         return await post(identity.controller, connection, path, body)
     except ssl.SSLCertVerificationError as error:

@@ -26,20 +26,20 @@ async def trust(invitation: Invitation, reached: str) -> tuple[ssl.SSLContext, b
 
     Raises CulvertError CONTROLLER_UNREACHABLE, or CONTROLLER_UNTRUSTED if the server's chain lacks that CA.
     """
-    for der in await _shown_chain(invitation, reached):
+    for der in await _fetch_chain(invitation, reached):
         if hashlib.sha256(der).digest() == invitation.ca_sha256:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.load_verify_locations(cadata=der)
             return context, der
-    raise untrusted(invitation)
+    raise untrusted_error(invitation)
 
 
-def untrusted(invitation: Invitation) -> CulvertError:
+def untrusted_error(invitation: Invitation) -> CulvertError:
     return CulvertError(Reason.CONTROLLER_UNTRUSTED, controller=invitation.controller)
 
 
-async def _shown_chain(invitation: Invitation, reached: str) -> list[bytes]:
+async def _fetch_chain(invitation: Invitation, reached: str) -> list[bytes]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

@@ -128,7 +128,7 @@ class Activity:
                     self._log.paused = until != 0
                     note(ActivityKind.PAUSED if until else ActivityKind.RESUMED)
                 case Fail(fqdn=fqdn, error=error) | Settle(fqdn=fqdn, error=error) if error is not None:
-                    if not self._told(fqdn, error, unix_now):
+                    if not self._has_reported(fqdn, error, unix_now):
                         note(ActivityKind.DENIED, fqdn=fqdn, error=error)
                 case _:
                     pass
@@ -157,7 +157,7 @@ class Activity:
             # Another person must not read the former person's activity.
             self._log.forget(self._organisation)
 
-    def _told(self, fqdn: str, error: CulvertError, now: float) -> bool:
+    def _has_reported(self, fqdn: str, error: CulvertError, now: float) -> bool:
         return any(
             entry.kind is ActivityKind.DENIED and entry.fqdn == fqdn and entry.error is not None
             and str(entry.error) == str(error) and now - entry.at < SAME_DENIAL

@@ -45,7 +45,7 @@ class Applies:
         self._told += 1
         return [Apply(self._told, desired)]
 
-    def answered(
+    def take_answer(
         self, number: int, error: CulvertError | None, now: float
     ) -> list[tuple[str, tunnel.Installed | tunnel.Failed]]:
         """The event for each tunnel that waited for this Apply, by name."""

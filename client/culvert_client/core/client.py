@@ -63,7 +63,7 @@ from culvert_client.core.silence import Silences, is_unproven
 from culvert_client.core.triggers import Triggers
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machine import Machine
-from culvert_client.core.tunnel.machines import held_tunnels, name_of
+from culvert_client.core.tunnel.machines import list_held, name_of
 from culvert_client.core.tunnel.states import Closed, Closing, Opening
 
 # The controller refuses this device: its tunnels on the gateways are closed.
@@ -191,7 +191,7 @@ class Client:
         self._tell_silences(now)
         desired = self._desired.of(self.machines, self.profile, self.gateway, self.path_mtus)
         commands += self._applies.tell(desired, now)
-        kept = held_tunnels(self.machines)
+        kept = list_held(self.machines)
         if kept != self._kept:
             self._kept = kept
             commands.append(KeepTunnels(kept))
@@ -212,7 +212,7 @@ class Client:
             case QueryHeld(query, fqdn):
                 return self._query_held(query, fqdn, now)
             case UpstreamAnswered(query, addresses, aliases):
-                return self._follow(self._holds.answered(query, addresses, aliases, self.profile), now)
+                return self._follow(self._holds.take_answer(query, addresses, aliases, self.profile), now)
             case TxtAnswered(fqdn, marked):
                 self.clicks.step(self.profile.tunnel_of(fqdn), "txt", now)
                 held = self._holds.txt(fqdn, marked, self.profile)
@@ -220,11 +220,11 @@ class Client:
             case NameSeen() | PacketTrapped() if self.paused_until:
                 return []
             case NameSeen() | AnswerSeen() | PacketTrapped():
-                return self._follow(self._triggers.happened(event, self.profile, now), now)
+                return self._follow(self._triggers.take_event(event, self.profile, now), now)
             case OpenRequested(request, name):
                 return self._open_asked(request, name, now)
             case tunnel.CloseRequested(fqdn=fqdn):
-                self._triggers.closed_by_person([fqdn] if fqdn else self.machines, now)
+                self._triggers.note_close([fqdn] if fqdn else self.machines, now)
                 return self._to_tunnels(event, now, fqdn)
             case GatewaySelected(gateway):
                 self.gateway = gateway
@@ -263,10 +263,10 @@ class Client:
                 commands = [
                     c for fqdn, one in counted if fqdn is not None for c in self._to_tunnel(fqdn, one, now)
                 ]
-                self._silences.counted(self.machines)
+                self._silences.take_counters(self.machines)
                 return commands
             case GatewaysAsked(answered, silent, pinged):
-                self._silences.asked(answered, silent, pinged, now)
+                self._silences.take_pings(answered, silent, pinged, now)
                 return []
             case PathsMeasured():
                 self.path_mtus = event.mtus
@@ -287,11 +287,11 @@ class Client:
                 return commands
             case PauseRequested(until):
                 return [
-                    self._paused(until),
+                    self._pause(until),
                     *self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now),
                 ]
             case PauseEnded():
-                return [self._paused(0)]
+                return [self._pause(0)]
             case Stopping():
                 self._stopping = True
                 return self._to_tunnels(tunnel.CloseRequested(Reason.CLOSED_BY_USER), now)
@@ -308,7 +308,7 @@ class Client:
         for fqdn in over:
             self._faults.answers_again(fqdn)
 
-    def _paused(self, until: int) -> Command:
+    def _pause(self, until: int) -> Command:
         self.paused_until, self._holds.passing = until, until != 0
         return KeepPause(until)
 
@@ -336,7 +336,7 @@ class Client:
             reason = Reason.CLOSED_BY_USER if self._stopping else Reason.PAUSED
             return self._refuse(fqdn, frozenset({demander}), CulvertError(reason), now)
         if not isinstance(demander, tunnel.Trigger):
-            self._triggers.wanted_again(fqdn)
+            self._triggers.forget_close(fqdn)
         self.machines.setdefault(fqdn, Machine(self._calls))
         self._asked_as[fqdn] = asked
         return self._to_tunnel(fqdn, tunnel.Demand(demander), now)
@@ -383,7 +383,7 @@ class Client:
         self.clicks.step(fqdn, "sas_in", now)
         queries, requests = _split(demanders)
         commands: list[Command] = [Settle(request, fqdn) for request in requests]
-        commands += self._follow(self._holds.opened(queries, carried.tunnel, self.profile, now), now)
+        commands += self._follow(self._holds.take_tunnel(queries, carried.tunnel, self.profile, now), now)
         if not self._waits(fqdn):
             self.clicks.end(fqdn)
         return commands
@@ -394,7 +394,7 @@ class Client:
         self._faults.note(fqdn, error, now)
         queries, requests = _split(demanders)
         commands: list[Command] = [Settle(request, fqdn, error) for request in requests]
-        commands += self._follow(self._holds.refused(queries, error, self.profile, now), now)
+        commands += self._follow(self._holds.refuse(queries, error, self.profile, now), now)
         self.clicks.end(fqdn, error)
         return commands
 
@@ -451,7 +451,7 @@ class Client:
     def _end_others(self, fqdn: str, tunnel_id: TunnelId, now: float) -> list[Command]:
         """End other names' machines for this tunnel: a name opened before its resource was known has the same tunnel."""
         others = [
-            name for name, held in held_tunnels(self.machines).items() if held == tunnel_id and name != fqdn
+            name for name, held in list_held(self.machines).items() if held == tunnel_id and name != fqdn
         ]
         lost = tunnel.ClosedByController(tunnel_id, CulvertError(Reason.CLOSED_BY_USER))
         return [command for name in others for command in self._to_tunnel(name, lost, now)]
@@ -500,12 +500,12 @@ class Client:
         return self._all_lost(error, now)
 
     def _all_lost(self, error: CulvertError, now: float) -> list[Command]:
-        lost = [tunnel.ClosedByController(it, error) for it in held_tunnels(self.machines).values()]
+        lost = [tunnel.ClosedByController(it, error) for it in list_held(self.machines).values()]
         return [command for it in lost for command in self._tunnel_lost(it, now)]
 
     def _forget(self, now: float) -> list[Command]:
         error = CulvertError(Reason.CLOSED_BY_USER)
-        commands = [*self._all_lost(error, now), self._paused(0)]
+        commands = [*self._all_lost(error, now), self._pause(0)]
         # Protected prefixes stay blocked until the new profile arrives.
         old = self.profile
         self.profile = Profile(managed_zones=old.managed_zones, protected_prefixes=old.protected_prefixes)
@@ -522,7 +522,7 @@ class Client:
             self._faults.cure(DATAPATH)
         else:
             self._faults.note(DATAPATH, error, now)
-        told = self._applies.answered(number, error, now)
+        told = self._applies.take_answer(number, error, now)
         return [command for fqdn, event in told for command in self._to_tunnel(fqdn, event, now)]
 
 

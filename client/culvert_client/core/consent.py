@@ -29,7 +29,7 @@ class Consent:
     def permits(self, prefix: Network) -> bool:
         return not is_public(prefix) or any(holds(it, prefix) for it in (*self.agreed, *self.allowed))
 
-    def answered(self, prefixes: Iterable[Network], *, agreed: bool) -> Consent:
+    def with_answer(self, prefixes: Iterable[Network], *, agreed: bool) -> Consent:
         """The consent with an answer for these prefixes and all inside. Declining a part ends agreement to the whole."""
         wanted = frozenset(prefixes)
         yes = frozenset(it for it in self.agreed if not any(holds(other, it) for other in wanted))
@@ -39,7 +39,7 @@ class Consent:
         yes = frozenset(it for it in yes if not any(holds(it, other) for other in wanted))
         return replace(self, agreed=yes, declined=no | wanted)
 
-    def applied(self, profile: Profile) -> Profile:
+    def apply(self, profile: Profile) -> Profile:
         """The profile with permitted prefixes as protected, and the other offered prefixes as `awaiting` or `declined`."""
         offered = profile.offered
         refused = [it for it in offered if not self.permits(it)]

@@ -41,7 +41,7 @@ class DesiredTunnels:
             and (not addresses[it.gateway] or set(it.inner_addresses) <= set(addresses[it.gateway]))
         }
         closed = (it for fqdn, it in self._last.items() if fqdn not in found)
-        fitting = (fitted(sas, mtus) for sas in found.values())
+        fitting = (fit_mtus(sas, mtus) for sas in found.values())
         return Desired(
             frozenset(profile.protected_prefixes),
             tuple(sorted(fitting, key=lambda sas: sas.tunnel.precedence, reverse=True)),
@@ -50,7 +50,7 @@ class DesiredTunnels:
         )
 
 
-def fitted(sas: Sas, mtus: Mapping[Address, int]) -> Sas:
+def fit_mtus(sas: Sas, mtus: Mapping[Address, int]) -> Sas:
     """With no longer packets than its path lets through, which `mtus` has by outer address in bytes."""
     outer = sas.tunnel.outer_address
     if (mtu := mtus.get(outer)) is None:

@@ -30,13 +30,13 @@ from culvert_client.core.dns_wire import (
     WITH_ADDRESSES,
     Found,
     addresses_in,
-    explained,
-    found_in,
+    error_option,
     hints_of,
     host_answer,
     question_bytes,
     question_of,
-    unmapped,
+    read_found,
+    unmap,
 )
 from culvert_client.core.grant import Address
 from culvert_client.core.profile import Profile
@@ -64,7 +64,7 @@ _HINTS = frozenset({ParamKey.IPV4HINT, ParamKey.IPV6HINT})
 _SERVICES = frozenset({RdataType.HTTPS, RdataType.SVCB})
 
 
-def screened(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
+def screen(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
     """The answer for a name outside of the zones, without protected addresses, against DNS rebinding."""
     addresses = addresses_in(reply)
     if addresses is None:
@@ -76,7 +76,7 @@ def screened(reply: bytes, fqdn: str, profile: Profile) -> bytes | CulvertError:
     return without(reply, frozenset(inside), error) or error
 
 
-def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
+def drop_unasked(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
     """The answer without unasked records of names on the other side of the managed zones' border: a cache behind the stub
     would store them (RFC 2181 section 5.4.1).
 
@@ -86,7 +86,7 @@ def concerning(reply: bytes, manages: Callable[[str], bool]) -> bytes | None:
     if _is_about_one_name(reply) or (asked := question_of(reply)) is None:
         return reply
     fqdn = canonical(asked.name.to_text())
-    inside, found = manages(fqdn), found_in(reply)
+    inside, found = manages(fqdn), read_found(reply)
     own = {fqdn, *(found.aliases if inside and found else ())}
 
     def is_kept(name: dns.name.Name, rdtype: int) -> bool:
@@ -138,9 +138,7 @@ def _owners(reply: bytes) -> Iterator[tuple[dns.name.Name, int]]:
         yield owner, rdtype
 
 
-def corrected(
-    query: bytes, found: Found | None, known: Collection[Address], profile: Profile
-) -> bytes | None:
+def correct(query: bytes, found: Found | None, known: Collection[Address], profile: Profile) -> bytes | None:
     """The answer to a query for A or AAAA with the controller's addresses of the name. None if the name server's answer
     stays, because it leads into the intranet or the controller has no address of the family.
 
@@ -159,7 +157,7 @@ def corrected(
     return host_answer(query, *map(str, wanted), ttl=_PROFILE_TTL)
 
 
-def detached(reply: bytes) -> bytes | None:
+def drop_additional_addresses(reply: bytes) -> bytes | None:
     """The answer without addresses in its additional section. None if malformed."""
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
@@ -181,7 +179,7 @@ def with_own_addresses(reply: bytes, names: Collection[str]) -> bytes | None:
     names = {*names, ""}
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
-        return _rewritten(
+        return _rewrite(
             reply,
             message,
             [(it, [_of_host(rdata, names) for rdata in _records(it)]) for it in message.answer],
@@ -198,7 +196,9 @@ def with_own_addresses(reply: bytes, names: Collection[str]) -> bytes | None:
 def _of_host(rdata: Any, names: Collection[str]) -> Any:
     """The record, without hints unless its host is one of these names."""
     is_service = rdata.rdtype in _SERVICES and rdata.rdclass == dns.rdataclass.IN
-    return _hinting(rdata, set()) if is_service and canonical(rdata.target.to_text()) not in names else rdata
+    return (
+        _with_hints(rdata, set()) if is_service and canonical(rdata.target.to_text()) not in names else rdata
+    )
 
 
 def without(reply: bytes, addresses: Collection[Address], error: CulvertError | None = None) -> bytes | None:
@@ -209,10 +209,10 @@ def without(reply: bytes, addresses: Collection[Address], error: CulvertError | 
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
         answer, additional = (
-            [(it, [_avoiding(rdata, addresses) for rdata in _records(it)]) for it in section]
+            [(it, [_without_hints(rdata, addresses) for rdata in _records(it)]) for it in section]
             for section in (message.answer, message.additional)
         )
-        left = _rewritten(reply, message, answer, additional, error)
+        left = _rewrite(reply, message, answer, additional, error)
     except MALFORMED:
         return None
     # Check the result with the other parser, so that a difference between the parsers fails closed.
@@ -220,26 +220,26 @@ def without(reply: bytes, addresses: Collection[Address], error: CulvertError | 
     return left if remaining is not None and remaining.isdisjoint(addresses) else None
 
 
-def _avoiding(rdata: Any, addresses: Collection[Address]) -> Any:
+def _without_hints(rdata: Any, addresses: Collection[Address]) -> Any:
     if rdata.rdclass != dns.rdataclass.IN:
         return rdata
     match rdata.rdtype:
         case RdataType.A | RdataType.AAAA:
-            return None if unmapped(ip_address(rdata.address)) in addresses else rdata
+            return None if unmap(ip_address(rdata.address)) in addresses else rdata
         case RdataType.HTTPS | RdataType.SVCB:
-            return _hinting(rdata, hints_of(rdata).difference(addresses))
+            return _with_hints(rdata, hints_of(rdata).difference(addresses))
         case _:
             return rdata
 
 
-def _hinting(rdata: Any, addresses: Collection[Address]) -> Any:
+def _with_hints(rdata: Any, addresses: Collection[Address]) -> Any:
     """The record with only those of its hints that are in `addresses`. None if others are mandatory (RFC 9460 § 8)."""
     if hints_of(rdata).issubset(addresses):
         return rdata
     params: dict[Any, Any] = {}
     for key, param in rdata.params.items():
         if key in _HINTS:
-            kept = [text for text in param.addresses if unmapped(ip_address(text)) in addresses]
+            kept = [text for text in param.addresses if unmap(ip_address(text)) in addresses]
             if kept:
                 params[key] = type(param)(kept)
         else:
@@ -253,7 +253,7 @@ def _hinting(rdata: Any, addresses: Collection[Address]) -> Any:
 _Records = list[tuple[dns.rrset.RRset, list[Any]]]
 
 
-def _rewritten(
+def _rewrite(
     reply: bytes,
     message: dns.message.Message,
     answer: _Records,
@@ -276,7 +276,7 @@ def _rewritten(
     )
     message.flags &= ~dns.flags.AD
     if error is not None and message.edns >= 0:
-        options: list[dns.edns.Option] = [*cast("Any", message).options, explained(error)]
+        options: list[dns.edns.Option] = [*cast("Any", message).options, error_option(error)]
         message.use_edns(message.edns, message.ednsflags, message.payload, options=options)
     return message.to_wire()
 

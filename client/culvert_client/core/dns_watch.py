@@ -30,7 +30,7 @@ class DnsWatch:
     def __init__(self) -> None:
         self._asked: OrderedDict[_Asked, None] = OrderedDict()
 
-    def passed(self, packet: bytes, *, leaves: bool) -> NameSeen | AnswerSeen | None:
+    def take_packet(self, packet: bytes, *, leaves: bool) -> NameSeen | AnswerSeen | None:
         """The query or answer in an IP packet. `leaves`: the packet leaves this computer."""
         datagram = _datagram(packet)
         if datagram is None:
@@ -51,7 +51,7 @@ class DnsWatch:
         if leaves or src_port != DNS_PORT or not dns_wire.is_answer(message) or key not in self._asked:
             return None
         del self._asked[key]
-        found = dns_wire.found_in(message)
+        found = dns_wire.read_found(message)
         return AnswerSeen(fqdn, found.addresses, found.aliases) if found and found.addresses else None
 
 

@@ -138,7 +138,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
     if dns.opcode.from_flags(flags) != dns.opcode.QUERY:
         return Question(QueryKind.NOT_IMPLEMENTED)
     asked = question_bytes(wire)
-    found = _named(question_of(wire)) if asked is None else _read(asked)
+    found = _read_question(question_of(wire)) if asked is None else _read(asked)
     if questions != 1 or found is None:
         return Question(QueryKind.FORMAT_ERROR)
     fqdn, rdclass, rdtype = found
@@ -167,7 +167,7 @@ def classify(wire: bytes, profile: Profile) -> Question:
 
 @functools.lru_cache(maxsize=1024)
 def _read(asked: bytes) -> tuple[str, int, int] | None:
-    """As `_named`, from `question_bytes`. Faster than dnspython, so that a flood of queries costs little."""
+    """As `_read_question`, from `question_bytes`. Faster than dnspython, so that a flood of queries costs little."""
     labels, at = list[bytes](), 0
     while asked[at]:
         labels.append(asked[at + 1 : at + 1 + asked[at]])
@@ -175,10 +175,10 @@ def _read(asked: bytes) -> tuple[str, int, int] | None:
     if 0 < at < DNS_NAME_WIRE_MAX and all(map(_PLAIN.fullmatch, labels)):
         rdtype, rdclass = _TYPE_CLASS.unpack_from(asked, at + 1)
         return b".".join(labels).decode().lower(), rdclass, rdtype
-    return _named(question_of(_HEADER.pack(0, 0, 1, 0, 0, 0) + asked))
+    return _read_question(question_of(_HEADER.pack(0, 0, 1, 0, 0, 0) + asked))
 
 
-def _named(question: dns.rrset.RRset | None) -> tuple[str, int, int] | None:
+def _read_question(question: dns.rrset.RRset | None) -> tuple[str, int, int] | None:
     """The canonical name, the class and the type."""
     if question is None:
         return None
@@ -279,7 +279,7 @@ def _size_at(query: bytes) -> int | None:
     return found
 
 
-def renamed(query: bytes, name: bytes) -> bytes | None:
+def rename(query: bytes, name: bytes) -> bytes | None:
     """The query with another name, in wire format. None if its own name is compressed."""
     asked = question_bytes(query)
     if asked is None:
@@ -309,7 +309,7 @@ class Found:
     names_hosts: bool = False
 
 
-def found_in(reply: bytes) -> Found | None:
+def read_found(reply: bytes) -> Found | None:
     """None if malformed.
 
     For HTTPS and SVCB, hints and the additional section count too. Other records are skipped by their length, because
@@ -339,30 +339,30 @@ def found_in(reply: bytes) -> Found | None:
                 parser.get_remaining()
     except MALFORMED:
         return None
-    aliases = _followed(asked, targets) if asked is not None and targets else []
+    aliases = _follow(asked, targets) if asked is not None and targets else []
     return Found(frozenset(found), tuple(canonical(it.to_text()) for it in aliases), beside)
 
 
 def addresses_in(reply: bytes) -> frozenset[Address] | None:
-    """The addresses of `found_in`. None if malformed."""
-    found = found_in(reply)
+    """The addresses of `read_found`. None if malformed."""
+    found = read_found(reply)
     return None if found is None else found.addresses
 
 
-def _followed(
+def _follow(
     name: dns.name.Name, targets: dict[tuple[int, dns.name.Name], dns.name.Name]
 ) -> list[dns.name.Name]:
     """The chain of an alias's targets. It ends at a loop, and after MOST_ALIASES."""
     chain = [name]
     while len(chain) <= MOST_ALIASES:
-        target = targets.get((_T.CNAME, name)) or _redirected(name, targets)
+        target = targets.get((_T.CNAME, name)) or _redirect(name, targets)
         if target is None or target in chain:
             break
         chain.append(name := target)
     return chain[1:]
 
 
-def _redirected(
+def _redirect(
     name: dns.name.Name, targets: dict[tuple[int, dns.name.Name], dns.name.Name]
 ) -> dns.name.Name | None:
     """The name after substitution by a DNAME record above it (RFC 6672 section 2.2)."""
@@ -380,7 +380,7 @@ def _addresses(rdtype: int, parser: Any) -> set[Address]:
         case dns.rdatatype.A:
             return {IPv4Address(parser.get_remaining())}
         case dns.rdatatype.AAAA:
-            return {unmapped(IPv6Address(parser.get_remaining()))}
+            return {unmap(IPv6Address(parser.get_remaining()))}
         case dns.rdatatype.HTTPS | dns.rdatatype.SVCB:
             return hints_of(dns.rdata.from_wire_parser(dns.rdataclass.IN, rdtype, parser))
         case _:
@@ -390,7 +390,7 @@ def _addresses(rdtype: int, parser: Any) -> set[Address]:
 def hints_of(rdata: Any) -> set[Address]:
     """RFC 9460 section 7.3."""
     hints = (getattr(it, "addresses", ()) for it in rdata.params.values())
-    return {unmapped(ip_address(text)) for texts in hints for text in texts}
+    return {unmap(ip_address(text)) for texts in hints for text in texts}
 
 
 def query(fqdn: str, kind: str) -> bytes | None:
@@ -400,9 +400,9 @@ def query(fqdn: str, kind: str) -> bytes | None:
         return None
 
 
-def marked_in(reply: bytes) -> str | None:
+def read_marked_name(reply: bytes) -> str | None:
     """The name with the mark in the answer: the asked name, or its alias's target."""
-    found = found_in(reply)
+    found = read_found(reply)
     try:
         message = dns.message.from_wire(reply, ignore_trailing=True)
         names = [canonical(message.question[0].name.to_text()), *(found.aliases if found else ())]
@@ -418,7 +418,7 @@ def marked_in(reply: bytes) -> str | None:
     return next((name for name in names if name in marked), None)
 
 
-def explained(error: CulvertError) -> dns.edns.EDEOption:
+def error_option(error: CulvertError) -> dns.edns.EDEOption:
     return dns.edns.EDEOption(
         _EDE.get(error.reason, dns.edns.EDECode.OTHER), f"{error.message} {error.remedy}"
     )
@@ -437,7 +437,7 @@ def refusal(query: bytes, rcode: dns.rcode.Rcode, error: CulvertError | None = N
         )
         message.set_rcode(rcode)
         if error is not None and message.edns >= 0:
-            message.use_edns(0, payload=OWN_SIZE, options=[explained(error)])
+            message.use_edns(0, payload=OWN_SIZE, options=[error_option(error)])
         return message.to_wire()
     except MALFORMED:
         return _HEADER.pack(query_id, _QR | (flags & _ECHOED) | rcode, 0, 0, 0, 0)
@@ -472,7 +472,7 @@ _EDE = {
 }
 
 
-def fitted(reply: bytes, query: bytes) -> bytes:
+def fit_udp(reply: bytes, query: bytes) -> bytes:
     """The answer for the program's UDP buffer: if it is too long, it has the records that fit and the TC flag.
 
     Resolvers that never use TCP (musl's before 1.2.4) use these records.
@@ -518,6 +518,6 @@ def _rdata(rrset: dns.rrset.RRset) -> list[Any]:
     return list(rrset) if rrset.rdclass == dns.rdataclass.IN else []
 
 
-def unmapped(address: Address) -> Address:
+def unmap(address: Address) -> Address:
     # For an address in ::ffff:0:0/96 a system connects to the IPv4 address.
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address

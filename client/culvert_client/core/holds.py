@@ -138,7 +138,7 @@ class Holds:
         self._txt[fqdn] = marked
         return self._advance_all([q for q, hold in self._holds.items() if hold.fqdn == fqdn], profile)
 
-    def answered(
+    def take_answer(
         self, query: QueryId, addresses: frozenset[Address] | None, aliases: tuple[str, ...], profile: Profile
     ) -> list[Outcome]:
         """`addresses` None: no answer, or a malformed one."""
@@ -148,19 +148,19 @@ class Holds:
         hold.answered, hold.addresses, hold.aliases = True, addresses, aliases
         return self._advance(query, profile)
 
-    def opened(
+    def take_tunnel(
         self, queries: frozenset[QueryId], tunnel: Tunnel, profile: Profile, now: float
     ) -> list[Outcome]:
         self._extend(now)
-        for hold in self._found(queries):
+        for hold in self._find(queries):
             hold.tunnels.append(tunnel)
         return self._advance_all(queries, profile)
 
-    def refused(
+    def refuse(
         self, queries: frozenset[QueryId], error: CulvertError, profile: Profile, now: float
     ) -> list[Outcome]:
         self._extend(now)
-        for hold in self._found(queries):
+        for hold in self._find(queries):
             hold.refusals.append(error)
         return self._advance_all(queries, profile)
 
@@ -183,7 +183,7 @@ class Holds:
             if hold.waits:
                 hold.until = min(now + _PATIENCE, hold.since + _LONGEST)
 
-    def _found(self, queries: frozenset[QueryId]) -> list[Hold]:
+    def _find(self, queries: frozenset[QueryId]) -> list[Hold]:
         return [self._holds[query] for query in queries if query in self._holds]
 
     def _advance_all(self, queries: frozenset[QueryId] | list[QueryId], profile: Profile) -> list[Outcome]:
@@ -261,7 +261,7 @@ class Holds:
             hold.carrier,
             (hold.addresses or frozenset()) - uncarried,
             uncarried,
-            _uncarried(hold, profile, min(uncarried, key=str)),
+            _uncarried_error(hold, profile, min(uncarried, key=str)),
             is_misled=any(it.version in families for it in uncarried),
         )
 
@@ -282,6 +282,6 @@ class Holds:
         return CulvertError(Reason.TIMEOUT, what=Phrase("The tunnel for {name}", name=hold.carrier))
 
 
-def _uncarried(hold: Hold, profile: Profile, address: Address) -> CulvertError:
+def _uncarried_error(hold: Hold, profile: Profile, address: Address) -> CulvertError:
     name = f"{address}, which DNS gives for {hold.fqdn}"
     return CulvertError(Reason.NO_POLICY, user=profile.user, name=name, owner="your administrator")

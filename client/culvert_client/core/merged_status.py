@@ -30,7 +30,7 @@ _READINESS = (
 One = TypeVar("One", local_pb2.Tunnel, local_pb2.Gateway, local_pb2.Resource, local_pb2.Click)
 
 
-def merged(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
+def merge(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
     """`statuses`: the name and the status of each organisation, in the order of enrolment."""
     if len(statuses) == 1:
         return statuses[0][1]

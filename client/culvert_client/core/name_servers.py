@@ -70,7 +70,7 @@ class NameServers(Generic[Server]):
                 return server
         return None
 
-    def answered(self, server: Server, *, in_time: bool, now: float) -> None:
+    def note_exchange(self, server: Server, *, in_time: bool, now: float) -> None:
         if in_time:
             if self._resting or self._slow:
                 self._resting.pop(server, None)
@@ -111,5 +111,5 @@ class TxtSilence:
         if len(self._until) > NAMES_AT_MOST:
             self._until.popitem(last=False)
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         self._until.clear()

@@ -25,7 +25,7 @@ _OCTETS = {
 _LONGER = 20
 
 
-def embedded(address: IPv4Address, prefix: IPv6Network) -> IPv6Address:
+def embed(address: IPv4Address, prefix: IPv6Network) -> IPv6Address:
     """`prefix`: a result of `prefix_in`."""
     made = bytearray(prefix.network_address.packed)
     for at, octet in zip(_OCTETS[prefix.prefixlen], address.packed, strict=True):
@@ -41,7 +41,7 @@ def prefix_in(address: IPv6Address) -> IPv6Network | None:
     return None
 
 
-def translated(desired: Desired, prefix: IPv6Network) -> Desired:
+def translate(desired: Desired, prefix: IPv6Network) -> Desired:
     """The desired state with gateways' IPv4 addresses replaced by their addresses at the translator."""
     return replace(
         desired, tunnels=tuple(replace(sas, tunnel=_through(sas.tunnel, prefix)) for sas in desired.tunnels)
@@ -52,4 +52,4 @@ def _through(tunnel: Tunnel, prefix: IPv6Network) -> Tunnel:
     far: Address = tunnel.outer_address
     if isinstance(far, IPv6Address):
         return tunnel
-    return replace(tunnel, outer_address=embedded(far, prefix), mtu=tunnel.mtu - _LONGER)
+    return replace(tunnel, outer_address=embed(far, prefix), mtu=tunnel.mtu - _LONGER)

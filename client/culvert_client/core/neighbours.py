@@ -67,11 +67,11 @@ def check_profile(profile: Profile, known: Profile, beside: Beside) -> None:
         theirs = _domains(other.profile)
         for mine in _domains(profile):
             if any(mine.meets(it) for it in theirs):
-                raise _taken(mine.what, beside, other)
-        for prefix in _overlapping(new, [*other.networks(), *other.others()]):
-            raise _taken(Phrase("The network {prefix}", prefix=prefix), beside, other)
-        for gateway in _overlapping(gateways, [*other.networks(), *other.gateways()]):
-            raise _taken(Phrase("The gateway {gateway}", gateway=gateway[0]), beside, other)
+                raise _taken_error(mine.what, beside, other)
+        for prefix in _find_overlaps(new, [*other.networks(), *other.others()]):
+            raise _taken_error(Phrase("The network {prefix}", prefix=prefix), beside, other)
+        for gateway in _find_overlaps(gateways, [*other.networks(), *other.gateways()]):
+            raise _taken_error(Phrase("The gateway {gateway}", gateway=gateway[0]), beside, other)
 
 
 def without_taken_addresses(profile: Profile, here: Surroundings, beside: Beside) -> Profile:
@@ -88,19 +88,19 @@ def check_tunnel(tunnel: Tunnel, beside: Beside) -> None:
     """Raises CulvertError ORGANISATIONS_COLLIDE."""
     for other in beside.others:
         networks, others = other.networks(), other.others()
-        for prefix in _overlapping(tunnel.remote_prefixes, [*networks, *others]):
-            raise _taken(Phrase("The network {prefix}", prefix=prefix), beside, other)
-        for gateway in _overlapping(_hosts([tunnel.outer_address]), [*networks, *other.gateways()]):
-            raise _taken(Phrase("The gateway {gateway}", gateway=gateway[0]), beside, other)
-        for inner in _overlapping(_hosts(tunnel.inner_addresses), [*networks, *others]):
-            raise _taken(Phrase("The address {address}", address=inner[0]), beside, other)
+        for prefix in _find_overlaps(tunnel.remote_prefixes, [*networks, *others]):
+            raise _taken_error(Phrase("The network {prefix}", prefix=prefix), beside, other)
+        for gateway in _find_overlaps(_hosts([tunnel.outer_address]), [*networks, *other.gateways()]):
+            raise _taken_error(Phrase("The gateway {gateway}", gateway=gateway[0]), beside, other)
+        for inner in _find_overlaps(_hosts(tunnel.inner_addresses), [*networks, *others]):
+            raise _taken_error(Phrase("The address {address}", address=inner[0]), beside, other)
 
 
 def check_pair(pair: SaPair, beside: Beside) -> None:
     """Raises CulvertError ORGANISATIONS_COLLIDE."""
     for other in beside.others:
         if any(pair.inbound.spi == sa.spi for sas in other.tunnels for sa in sas.inbound):
-            raise _taken(Phrase("The SA number {number}", number=pair.inbound.spi), beside, other)
+            raise _taken_error(Phrase("The SA number {number}", number=pair.inbound.spi), beside, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _hosts(addresses: Iterable[Address]) -> list[Network]:
     return [ip_network(it) for it in addresses]
 
 
-def _overlapping(mine: Iterable[Network], theirs: Iterable[Network]) -> Iterator[Network]:
+def _find_overlaps(mine: Iterable[Network], theirs: Iterable[Network]) -> Iterator[Network]:
     """The prefixes of `mine` that overlap `theirs`. Fast for a thousand of each."""
     # One of two prefixes that overlap holds the other: of `theirs`, only those that no other of them holds count.
     spans: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
@@ -153,5 +153,5 @@ def _span(prefix: Network) -> tuple[int, int, int]:
     return prefix.version, int(prefix.network_address), int(prefix.broadcast_address)
 
 
-def _taken(what: Phrase, beside: Beside, other: Neighbour) -> CulvertError:
+def _taken_error(what: Phrase, beside: Beside, other: Neighbour) -> CulvertError:
     return CulvertError(Reason.ORGANISATIONS_COLLIDE, what=what, organisation=beside.name, other=other.name)

@@ -70,7 +70,7 @@ class PathMtu:
                 return max(self._low, LEAST)
 
     @property
-    def told(self) -> int:
+    def reported(self) -> int:
         """The path MTU in bytes to report to the gateway, which clamps TCP's MSS to it in both directions."""
         return LEAST if self.phase is Phase.SILENT else self.mtu
 
@@ -96,7 +96,7 @@ class PathMtu:
             case _:
                 return LENGTHS
 
-    def probed(self, answered: Collection[int], too_long: Collection[int], now: float) -> None:
+    def take_results(self, answered: Collection[int], too_long: Collection[int], now: float) -> None:
         """Take the results of the probes, by length. `too_long`: lengths that this computer's own link refuses."""
         # A round with all lengths shows the link's present limit.
         every = self.phase in (Phase.BASE, Phase.SILENT)
@@ -104,23 +104,23 @@ class PathMtu:
         best = max(answered, default=0)
         match self.phase:
             case Phase.SEARCHING:
-                self._searched(best, too_long, now)
+                self._search(best, too_long, now)
             case Phase.COMPLETE:
-                self._confirmed(best, now)
+                self._confirm(best, now)
             case _:
-                self._based(best, now)
+                self._restart(best, now)
 
-    def used(self, now: float) -> None:
+    def note_use(self, now: float) -> None:
         """The path is in use: probe the length again every CONFIRM_EVERY."""
         if self.phase is Phase.COMPLETE:
             self.due = min(self.due, self._confirmed_at + CONFIRM_EVERY)
 
-    def doubted(self, now: float) -> None:
+    def doubt(self, now: float) -> None:
         """An answer is missing: probe the length again, at most every DOUBT_EVERY."""
         if self.phase is Phase.COMPLETE:
             self.due = min(self.due, max(now, self._confirmed_at + DOUBT_EVERY))
 
-    def _based(self, best: int, now: float) -> None:
+    def _restart(self, best: int, now: float) -> None:
         self.due = now
         if best >= LEAST:
             self._low, self._failures, self.phase = best, 0, Phase.SEARCHING
@@ -133,7 +133,7 @@ class PathMtu:
         # Probe a narrow path as often as a silent one.
         self.phase, self.due = Phase.SILENT, now + SILENT_EVERY
 
-    def _searched(self, best: int, too_long: Collection[int], now: float) -> None:
+    def _search(self, best: int, too_long: Collection[int], now: float) -> None:
         self.due = now
         if best > self._low:
             self._low, self._failures = best, 0
@@ -150,7 +150,7 @@ class PathMtu:
             self.phase, self._confirmed_at = Phase.COMPLETE, now
             self.due = self._raise_at = now + RAISE_EVERY
 
-    def _confirmed(self, best: int, now: float) -> None:
+    def _confirm(self, best: int, now: float) -> None:
         self.due, self._confirmed_at = self._raise_at, now
         # A path without any answer is silent, which says nothing about lengths.
         self._failures = self._failures + 1 if 0 < best < self._low else 0

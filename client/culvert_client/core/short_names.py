@@ -16,7 +16,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from culvert_client.core.dns_wire import MALFORMED, question_of, refusal, renamed
+from culvert_client.core.dns_wire import MALFORMED, question_of, refusal, rename
 
 # ICANN has reserved "internal" for private use.
 SEARCHED = "culvert.internal"
@@ -37,7 +37,7 @@ def is_searched(fqdn: str) -> bool:
 def in_full(query: bytes, fqdn: str) -> bytes | None:
     """The query for the full name. None if its own name is compressed."""
     try:
-        return renamed(query, dns.name.from_text(fqdn).to_wire() or b"")
+        return rename(query, dns.name.from_text(fqdn).to_wire() or b"")
     except MALFORMED:
         return None
 

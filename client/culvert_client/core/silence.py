@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.profile import Profile
 from culvert_client.core.tunnel.machine import Machine
-from culvert_client.core.tunnel.machines import carried_by
+from culvert_client.core.tunnel.machines import list_carried
 from culvert_client.core.tunnel.states import Carried
 
 
@@ -35,7 +35,7 @@ class Silences:
         self.narrow: Collection[Address] = ()
         """The outer addresses to which packets of a useful length do not pass."""
 
-    def asked(
+    def take_pings(
         self, answered: Iterable[str], unanswered: Iterable[str], pinged: Iterable[str], now: float
     ) -> None:
         for gateway in answered:
@@ -50,12 +50,12 @@ class Silences:
 
     def forget_unused(self, machines: Mapping[str, Machine]) -> None:
         """A gateway without a tunnel is no longer asked, so its next tunnel must begin without an old verdict."""
-        used = {carried.tunnel.gateway for carried in carried_by(machines)}
+        used = {carried.tunnel.gateway for carried in list_carried(machines)}
         self._known = {gateway: it for gateway, it in self._known.items() if gateway in used}
 
-    def counted(self, machines: Mapping[str, Machine]) -> None:
+    def take_counters(self, machines: Mapping[str, Machine]) -> None:
         """End the silence of gateways that have sent a packet since it began."""
-        for carried in carried_by(machines):
+        for carried in list_carried(machines):
             known = self._known.get(carried.tunnel.gateway)
             if known is not None and carried.has_heard_since(known.since):
                 del self._known[carried.tunnel.gateway]
@@ -101,7 +101,7 @@ class Silences:
         offline = {it.name for it in profile.gateways if not it.online} | self._known.keys()
         return frozenset(
             it.tunnel.gateway
-            for it in carried_by(machines)
+            for it in list_carried(machines)
             if it.tunnel.gateway in offline or is_unproven(machines, it) or it.is_owed_an_answer(now)
         )
 
@@ -119,11 +119,11 @@ def probes(machines: Mapping[str, Machine], gateway: str) -> dict[TunnelId, Addr
     answers, and has to know where this computer is."""
     return {
         it.tunnel.tunnel_id: it.tunnel.probe.target
-        for it in carried_by(machines)
+        for it in list_carried(machines)
         if it.tunnel.gateway == gateway and it.tunnel.probe is not None
     }
 
 
 def heard(machines: Mapping[str, Machine], since: float) -> frozenset[str]:
     """The gateways that have sent a packet through a tunnel since then."""
-    return frozenset(it.tunnel.gateway for it in carried_by(machines) if it.has_heard_since(since))
+    return frozenset(it.tunnel.gateway for it in list_carried(machines) if it.has_heard_since(since))

@@ -71,7 +71,7 @@ def status_of(
     )
 
 
-def redacted(status: local_pb2.Status) -> local_pb2.Status:
+def redact(status: local_pb2.Status) -> local_pb2.Status:
     """The status for users who did not enrol this computer: without person, tunnels and resources."""
     return local_pb2.Status(
         state=status.state, controller=status.controller, version=status.version, datapath=status.datapath

@@ -51,14 +51,14 @@ class Triggers:
         for address in filter(profile.protects, addresses):
             _put(self._learned, address, fqdn)
 
-    def happened(
+    def take_event(
         self, event: NameSeen | AnswerSeen | PacketTrapped, profile: Profile, now: float
     ) -> Sequence[Demanded | AskTxt]:
         match event:
             case NameSeen(fqdn):
-                self.wanted_again(profile.tunnel_of(fqdn))
+                self.forget_close(profile.tunnel_of(fqdn))
                 if profile.knows(fqdn):
-                    return self._demanded(Trigger.NAME_SEEN, profile.tunnel_of(fqdn), now)
+                    return self._demand(Trigger.NAME_SEEN, profile.tunnel_of(fqdn), now)
                 # The profile does not know the name yet: ask TXT.
                 asks = profile.manages(fqdn) and fqdn not in self._asking and self._admits(f"TXT {fqdn}", now)
                 if asks:
@@ -72,7 +72,7 @@ class Triggers:
                 name = self._name_of(address, profile)
                 if name is None or self._closed.get(name, now) > now:
                     return []
-                return self._demanded(Trigger.PACKET_TRAPPED, name, now)
+                return self._demand(Trigger.PACKET_TRAPPED, name, now)
 
     def txt(self, fqdn: str, marked: str, profile: Profile, now: float) -> list[Demanded]:
         """Handle a TXT answer, which may belong to another query."""
@@ -81,13 +81,13 @@ class Triggers:
         del self._asking[fqdn]
         if not profile.manages(marked):
             return []
-        return self._demanded(Trigger.NAME_SEEN, profile.tunnel_of(marked), now, asked=fqdn)
+        return self._demand(Trigger.NAME_SEEN, profile.tunnel_of(marked), now, asked=fqdn)
 
-    def closed_by_person(self, names: Iterable[str], now: float) -> None:
+    def note_close(self, names: Iterable[str], now: float) -> None:
         self._closed = {name: until for name, until in self._closed.items() if until > now}
         self._closed |= dict.fromkeys(names, now + QUIET_AFTER_CLOSE)
 
-    def wanted_again(self, name: str) -> None:
+    def forget_close(self, name: str) -> None:
         self._closed.pop(name, None)
 
     def _name_of(self, address: Address, profile: Profile) -> str | None:
@@ -107,7 +107,7 @@ class Triggers:
         fqdn = self._learned.get(address)
         return None if fqdn is None else profile.tunnel_of(fqdn)
 
-    def _demanded(self, by: Trigger, name: str, now: float, asked: str = "") -> list[Demanded]:
+    def _demand(self, by: Trigger, name: str, now: float, asked: str = "") -> list[Demanded]:
         return [Demanded(by, name, asked or name)] if self._admits(name, now) else []
 
     def _admits(self, about: str, now: float) -> bool:

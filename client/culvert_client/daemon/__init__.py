@@ -14,7 +14,7 @@ from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
 from culvert_client import config
-from culvert_client.closed import blocked_on_disk
+from culvert_client.closed import read_blocked
 from culvert_client.daemon.daemon import Daemon
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import AnotherDaemonError, Front
@@ -49,7 +49,7 @@ async def _serve(settings: config.Config, platform: DaemonPlatform) -> None:
         _log.error("the local socket cannot be used: %s", error)
     path, names = Reopening(settings, platform.datapaths), platform.name_services
     # First block the stored prefixes, so that they stay blocked even if the start fails.
-    await path.block(blocked_on_disk(settings.state_dir, names, settings.public_prefixes))
+    await path.block(read_blocked(settings.state_dir, names, settings.public_prefixes))
     enrolments = Enrolments(settings.state_dir)
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
     dns = None if untouched else names.system_dns(settings.dns_listen, settings.state_dir)

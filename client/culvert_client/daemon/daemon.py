@@ -94,7 +94,7 @@ class Daemon:
         for organisation in self.router.all():
             organisation.start()
         # Block protected prefixes before the first query or call is accepted.
-        await self.datapath.granted()
+        await self.datapath.wait_handled()
         servicer = LocalServicer(LocalApi(self, self._enrolments), self._front.uid_of, self.router)
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
@@ -111,9 +111,9 @@ class Daemon:
                 follow(
                     self._platform.networks,
                     self._platform.process.slept,
-                    self._moved,
+                    self._on_roam,
                     self.router.reconnect,
-                    self.datapath.changed_here,
+                    self.datapath.note_change,
                 )
             )
             await self.datapath.look_at_networks()
@@ -172,7 +172,7 @@ class Daemon:
         for number in there.keys() - kept:
             self.add(number, there[number])
         # Keep the former organisations' prefixes blocked until the new ones have blocked theirs.
-        await self.datapath.granted()
+        await self.datapath.wait_handled()
         for organisation in replaced:
             if self.router.has(organisation):
                 self.forget(organisation)
@@ -195,8 +195,8 @@ class Daemon:
         if self.upstream.use(servers):
             self.datapath.look_again()
 
-    async def _moved(self) -> None:
-        self.upstream.moved()
+    async def _on_roam(self) -> None:
+        self.upstream.on_roam()
         self.datapath.look_again()
-        self.router.moved()
-        await self.datapath.moved()
+        self.router.on_roam()
+        await self.datapath.on_roam()

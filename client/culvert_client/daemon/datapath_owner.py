@@ -89,7 +89,7 @@ class DatapathOwner:
         )
         self._datapath.on_soft_limit(self._router.post_soft_limit)
         self._datapath.on_trapped(self._router.post_trapped)
-        self._datapath.on_lost(self._lost)
+        self._datapath.on_lost(self._on_loss)
         self._tasks.start(self._apply_forever())
 
     def keep_up(self) -> None:
@@ -103,7 +103,7 @@ class DatapathOwner:
     def request_apply(self, organisation: Organisation, apply: Apply) -> None:
         self._requests.put_nowait((organisation, apply))
 
-    async def granted(self) -> None:
+    async def wait_handled(self) -> None:
         """Wait until all present requests are handled."""
         await self._requests.join()
 
@@ -116,10 +116,10 @@ class DatapathOwner:
         """Look for a NAT64 again, because the network may have changed."""
         self._look.set()
 
-    async def moved(self) -> None:
-        await self._datapath.moved()
+    async def on_roam(self) -> None:
+        await self._datapath.on_roam()
 
-    async def changed_here(self) -> None:
+    async def note_change(self) -> None:
         await self.look_at_networks()
         await self._datapath.repair()
 
@@ -172,12 +172,12 @@ class DatapathOwner:
             if await self._nat64.look():
                 self._behind = True
                 self._router.reconnect()
-                self._router.moved()
+                self._router.on_roam()
             if self._behind:
                 async with self._applying:
                     self._behind = await self._apply(self._union) is not None
                 with suppress(CulvertError):
-                    await self._datapath.moved()
+                    await self._datapath.on_roam()
             cut_off = self._nat64.is_without_ipv4 and self._nat64.translator is None
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN if self._behind or cut_off else None):
@@ -222,7 +222,7 @@ class DatapathOwner:
             shared = self._share(union)
             await self._datapath.apply(self._nat64.over(shared.desired))
         except CulvertError as error:
-            self._refused(error)
+            self._on_refusal(error)
             return error
         except Exception:
             # Callers wait for an answer, and the loop must go on.
@@ -235,14 +235,14 @@ class DatapathOwner:
             self._changes.tell()
         return None
 
-    def _refused(self, error: CulvertError) -> None:
+    def _on_refusal(self, error: CulvertError) -> None:
         # Log a repeated error only once.
         if self.blocked_by is None or str(self.blocked_by) != str(error):
             log.error("%s", error)
         self.blocked_by = None if self._datapath.name else error
         self._changes.tell()
 
-    def _lost(self, error: CulvertError) -> None:
+    def _on_loss(self, error: CulvertError) -> None:
         for it in self._router.all():
             for tunnel_id in tunnels_up(it.client.machines):
                 it.post(ClosedByController(tunnel_id, error))
@@ -284,7 +284,7 @@ class DatapathUnion:
     parts: Mapping[int, Desired] = field(default_factory=dict[int, Desired])
 
     def with_desired(self, number: int, desired: Desired) -> DatapathUnion:
-        own = replace(desired, tunnels=tuple(_renamed(number, sas) for sas in desired.tunnels))
+        own = replace(desired, tunnels=tuple(_rename(number, sas) for sas in desired.tunnels))
         return DatapathUnion({**self.parts, number: own})
 
     def without(self, number: int) -> DatapathUnion:
@@ -314,7 +314,7 @@ def split_by_organisation(measured: Measured) -> dict[int, Measured]:
     return {number: Measured(usage[number], drops.get(number, {}), measured.all_drops) for number in usage}
 
 
-def _renamed(number: int, sas: Sas) -> Sas:
+def _rename(number: int, sas: Sas) -> Sas:
     return replace(sas, tunnel=replace(sas.tunnel, tunnel_id=shared_id(number, sas.tunnel.tunnel_id)))
 
 

@@ -18,12 +18,12 @@ from culvert_proto.phrases import Phrase
 from culvert_client.config import DnsMode
 from culvert_client.controller.enrolment import enrol
 from culvert_client.core.client_events import Desired, PauseRequested
-from culvert_client.core.desired_tunnels import fitted
+from culvert_client.core.desired_tunnels import fit_mtus
 from culvert_client.core.invitation import Invitation, parse_invitation
-from culvert_client.core.merged_status import merged
+from culvert_client.core.merged_status import merge
 from culvert_client.core.profile import Profile
 from culvert_client.core.roles import ROOT_UID, Act, Role, may, role_of
-from culvert_client.core.status import redacted
+from culvert_client.core.status import redact
 from culvert_client.daemon.datapath_owner import DatapathOwner
 from culvert_client.daemon.organisation import LOOK_AGAIN, Organisation, SharedParts
 from culvert_client.daemon.router import Router, find_by_resource
@@ -68,7 +68,7 @@ class LocalApi:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def status(self, uid: int) -> local_pb2.Status:
-        status = merged([(it.name, self._shown(it, uid)) for it in self._all()])
+        status = merge([(it.name, self._status_for(it, uid)) for it in self._all()])
         status.warnings.extend(it.to_proto() for it in self._daemon.warnings_for_all)
         if any(role_of(uid, it.owner) >= Role.OWNER for it in self._all()):
             status.warnings.extend(it.to_proto() for it in self._daemon.warnings)
@@ -115,7 +115,7 @@ class LocalApi:
         of = self._one(self._mine(uid, Act.EXAMINE), organisation)
         _, identity = of.connection.check()
         held = (it.desired() for it in of.client.machines.values() if it.is_up)
-        sas = Desired(frozenset(), tuple(fitted(it, of.client.path_mtus) for it in held if it is not None))
+        sas = Desired(frozenset(), tuple(fit_mtus(it, of.client.path_mtus) for it in held if it is not None))
         up = [it.tunnel for it in self._shared.nat64.over(sas).tunnels]
         watches = self._shared.settings.dns_mode is DnsMode.WATCH
         probe = None if watches else self._shared.resolver.new_probe()
@@ -127,7 +127,7 @@ class LocalApi:
 
     async def open_tunnel(self, name: str, uid: int) -> local_pb2.Tunnel:
         mine, name = self._mine(uid, Act.OPEN), _canonical(name)
-        of = self._meant(mine, name)
+        of = self._find_named(mine, name)
         fqdn = await of.open_tunnel(name)
         shown = (tunnel for tunnel in self._status_of(of).tunnels if tunnel.fqdn == fqdn)
         opened = next(shown, local_pb2.Tunnel(fqdn=fqdn))
@@ -139,7 +139,7 @@ class LocalApi:
         mine = self._mine(uid, Act.CLOSE)
         if name is not None:
             name = _canonical(name)
-            return await self._meant(mine, name).requests.close_tunnel(name)
+            return await self._find_named(mine, name).requests.close_tunnel(name)
         return sum(await asyncio.gather(*(it.requests.close_tunnel(None) for it in mine)))
 
     def select_gateway(self, gateway: str, organisation: str, uid: int) -> None:
@@ -194,7 +194,7 @@ class LocalApi:
             if not any(may(uid, act, it.owner) for it in self._all() for act in (Act.ENROLL, Act.ADD)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             invitation = parse_invitation(link)
-            of = self._invited_before(invitation)
+            of = self._find_invited(invitation)
             if of is not None and not (uid == ROOT_UID if _is_lost(of) else may(uid, Act.ENROLL, of.owner)):
                 raise CulvertError(Reason.LOCAL_PERMISSION, what=Act.ENROLL.value)
             name, reach = device_name or socket.gethostname(), self._shared.nat64.reach
@@ -208,7 +208,7 @@ class LocalApi:
                         self._enrolments.forget_key()
                     raise
             if of is None:
-                of = self._added(enrolment.identity)
+                of = self._add(enrolment.identity)
             else:
                 await of.take(enrolment.identity)
             await of.settle()
@@ -239,14 +239,14 @@ class LocalApi:
             log.info("left %s", name)
             return name
 
-    def _added(self, identity: Identity) -> Organisation:
+    def _add(self, identity: Identity) -> Organisation:
         paused_until = max(it.client.paused_until for it in self._all())
         of = self._daemon.add(*self._enrolments.add(identity))
         if paused_until:
             of.post(PauseRequested(paused_until))
         return of
 
-    def _invited_before(self, invitation: Invitation) -> Organisation | None:
+    def _find_invited(self, invitation: Invitation) -> Organisation | None:
         """The organisation with this controller, or else an organisation without an identity."""
         for it in self._all():
             identity = it.connection.identity
@@ -280,7 +280,7 @@ class LocalApi:
             raise CulvertError(Reason.ORGANISATION_UNCLEAR, organisations=", ".join(it.name for it in named))
         return named[0]
 
-    def _meant(self, among: Sequence[Organisation], name: str) -> Organisation:
+    def _find_named(self, among: Sequence[Organisation], name: str) -> Organisation:
         """Find the organisation by a resource's name or DNS name. If no profile has it, all organisations are possible."""
         numbers = find_by_resource({it.number: it.client.profile for it in among}, name)
         return self._one([it for it in among if it.number in numbers] or among[:1], "")
@@ -288,9 +288,9 @@ class LocalApi:
     def _shown_name(self, of: Organisation) -> str:
         return of.name if len(self._all()) > 1 else ""
 
-    def _shown(self, of: Organisation, uid: int) -> local_pb2.Status:
+    def _status_for(self, of: Organisation, uid: int) -> local_pb2.Status:
         status = self._status_of(of)
-        return status if role_of(uid, of.owner) >= Role.OWNER else redacted(status)
+        return status if role_of(uid, of.owner) >= Role.OWNER else redact(status)
 
     def _status_of(self, of: Organisation) -> local_pb2.Status:
         return of.status(epoch=self._epoch, datapath=self._daemon.datapath.name)

@@ -26,7 +26,7 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.phrases import Phrase
 
 from culvert_client.answering import Answering
-from culvert_client.closed import kept
+from culvert_client.closed import read_kept
 from culvert_client.config import Config
 from culvert_client.controller.calls import begin
 from culvert_client.controller.connection import Connection
@@ -127,17 +127,17 @@ class Organisation:
         self._state, self._shared = state, shared
         identity = state.identity()
         settings, platform = shared.settings, shared.platform
-        found = kept(state, settings.state_dir, platform.name_services, settings.public_prefixes)
+        found = read_kept(state, settings.state_dir, platform.name_services, settings.public_prefixes)
         answers = already_agreed(found.profile) if found.consent is None else found.consent
         self.consent = replace(answers, allowed=settings.public_prefixes)
         forgotten: dict[str, CulvertError] = {}
         self.client = Client(
             found.profile,
-            _remembered(state.gateway, "", Phrase("The choice of a gateway is forgotten"), forgotten),
-            _remembered(state.tunnels, {}, Phrase("Tunnels of the last run are not closed"), forgotten)
+            _read_choices(state.gateway, "", Phrase("The choice of a gateway is forgotten"), forgotten),
+            _read_choices(state.tunnels, {}, Phrase("Tunnels of the last run are not closed"), forgotten)
             if identity
             else {},
-            _remembered(state.paused_until, 0, Phrase("A pause is forgotten"), forgotten),
+            _read_choices(state.paused_until, 0, Phrase("A pause is forgotten"), forgotten),
         )
         self.client.file_warnings.update(forgotten)
         for fault in found.faults:
@@ -244,7 +244,7 @@ class Organisation:
         for gateway in self.client.doubtful_gateways(self._now()) - self._asks.keys():
             self._asks[gateway] = self._tasks.start(self._answering.keep(gateway))
 
-    def moved(self) -> None:
+    def on_roam(self) -> None:
         """The computer is in another network."""
         self.latencies.measure_anew()
         self.paths.begin_anew()
@@ -316,14 +316,14 @@ class Organisation:
         self.post(PauseEnded())
 
     async def _ask_txt(self, fqdn: str) -> None:
-        self.post(TxtAnswered(fqdn, await self._shared.upstream.expected_mark(fqdn)))
+        self.post(TxtAnswered(fqdn, await self._shared.upstream.ask_mark(fqdn)))
 
     # ── controller ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, call: Call) -> Awaitable[CallEnded]:
         agent = self.connection.agent
         if agent is None:
-            return self._refused(call, CulvertError(Reason.NOT_ENROLLED))
+            return self._end_call(call, CulvertError(Reason.NOT_ENROLLED))
         return begin(
             agent,
             call,
@@ -335,7 +335,7 @@ class Organisation:
             consent=lambda: self.consent,
         )
 
-    async def _refused(self, call: Call, error: CulvertError) -> CallEnded:
+    async def _end_call(self, call: Call, error: CulvertError) -> CallEnded:
         return CallEnded(call.fqdn, tunnel.Failed(call.command.call, error))
 
     async def _end(self, call: Awaitable[CallEnded]) -> None:
@@ -403,18 +403,18 @@ class Organisation:
         except ValueError as error:
             raise CulvertError(Reason.REQUEST_INVALID, why=str(error)) from None
         check_prefixes(wanted)
-        consent = self.consent.answered(wanted, agreed=agreed)
-        profile = consent.applied(self.client.profile)
+        consent = self.consent.with_answer(wanted, agreed=agreed)
+        profile = consent.apply(self.client.profile)
         if agreed:
             check_public_space([*consent.agreed, *profile.offered])
             await check_claims(profile, agent, self.client.profile, self)
             # Compute the consent after the check, during which another answer may have arrived.
-            consent = self.consent.answered(wanted, agreed=agreed)
+            consent = self.consent.with_answer(wanted, agreed=agreed)
         self._state.keep_consent(consent)
         self.client.files_kept(str(self._state.path_of("consent.json")))
         self.consent = consent
         # Apply it to the present profile, which may have changed meanwhile.
-        self.post(ClaimsAnswered(consent.applied(self.client.profile)))
+        self.post(ClaimsAnswered(consent.apply(self.client.profile)))
         for fqdn, machine in list(self.client.machines.items()):
             if (carried := machine.carried) is not None and consent.missing(carried.tunnel):
                 self.post(tunnel.CloseRequested(Reason.CLOSED_BY_USER, fqdn))
@@ -468,7 +468,7 @@ class Organisation:
         )
 
 
-def _remembered(
+def _read_choices(
     read: Callable[[], Value], otherwise: Value, what: Phrase, forgotten: dict[str, CulvertError]
 ) -> Value:
     """Read a file of choices, or return `otherwise` if it is unreadable: no blocked prefix depends on it."""

@@ -98,10 +98,10 @@ class Router:
         number, tunnel_id = owner_of(event.tunnel_id)
         self.post_to(number, SoftLimitReached(tunnel_id, event.spi))
 
-    def moved(self) -> None:
+    def on_roam(self) -> None:
         """The computer is in another network."""
         for organisation in self.all():
-            organisation.moved()
+            organisation.on_roam()
 
     def reconnect(self) -> None:
         slept = self._sleep.take()

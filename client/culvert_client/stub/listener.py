@@ -131,7 +131,7 @@ class Listener:
                 query, sender = queries.popleft()
                 if queries:
                     self._waiting[uid] = queries
-                self._asked(datagrams, uid, query, sender)
+                self._on_query(datagrams, uid, query, sender)
         finally:
             if self._waiting:
                 self._serving = asyncio.get_running_loop().call_soon(self._serve, datagrams)
@@ -139,7 +139,9 @@ class Listener:
     def _count_waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def _asked(self, datagrams: socket.socket, uid: int | None, query: bytes, sender: SocketAddress) -> None:
+    def _on_query(
+        self, datagrams: socket.socket, uid: int | None, query: bytes, sender: SocketAddress
+    ) -> None:
         # Checked before parsing, so that dropped queries cost little.
         if not self._udp.take(uid):
             return
@@ -148,7 +150,7 @@ class Listener:
             # Ignore errors: the program has gone, or repeats its query.
             if reply is not None:
                 with suppress(OSError):
-                    datagrams.sendto(dns_wire.fitted(reply, query), sender)
+                    datagrams.sendto(dns_wire.fit_udp(reply, query), sender)
 
         self._resolve(query, uid, self._udp, answer)
 

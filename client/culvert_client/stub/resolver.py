@@ -138,7 +138,7 @@ class Resolver:
                 self._ask(
                     self._next_id(),
                     query,
-                    lambda _, reply: self._forwarded(query, question, answer, reply),
+                    lambda _, reply: self._on_forwarded(query, question, answer, reply),
                 )
             case QueryKind.HOLD:
                 query_id, fqdn = self._next_id(), question.fqdn
@@ -158,22 +158,22 @@ class Resolver:
         held = self._held.pop(settled.query, None)
         if held is None:
             return
-        reply = self._released(held, settled) if isinstance(settled, Reply) else settled.error
-        held.answer(_failed(held.query, reply) if isinstance(reply, CulvertError) else reply)
+        reply = self._release(held, settled) if isinstance(settled, Reply) else settled.error
+        held.answer(_fail(held.query, reply) if isinstance(reply, CulvertError) else reply)
         if (asking := self._asking.pop(settled.query, None)) is not None:
             asking.cancel()
 
-    def _released(self, held: _Held, settled: Reply) -> bytes | CulvertError:
+    def _release(self, held: _Held, settled: Reply) -> bytes | CulvertError:
         reply = held.reply
         if reply is not None and settled.without:
             reply = dns_answer.without(reply, settled.without, settled.error)
         if reply is not None:
-            reply = dns_answer.concerning(reply, self._organisations.profile().manages)
+            reply = dns_answer.drop_unasked(reply, self._organisations.profile().manages)
         if reply is None:
             return _silent(held.fqdn)
         beside = self._organisations.profile_beside(held.fqdn)
         # A name must not have addresses in another organisation's network.
-        return dns_answer.screened(reply, held.fqdn, beside) if beside.protected_prefixes else reply
+        return dns_answer.screen(reply, held.fqdn, beside) if beside.protected_prefixes else reply
 
     def close(self) -> None:
         """End all running queries without an answer."""
@@ -183,7 +183,7 @@ class Resolver:
     def _ask_held(self, query_id: QueryId) -> None:
         # The query may have ended with an error meanwhile.
         if (held := self._held.get(query_id)) is not None:
-            self._ask(query_id, held.query, self._answered)
+            self._ask(query_id, held.query, self._on_answer)
 
     def _ask(self, query_id: QueryId, query: bytes, done: Callable[[QueryId, bytes | None], None]) -> None:
         def answered(reply: bytes | None) -> None:
@@ -192,35 +192,37 @@ class Resolver:
 
         self._asking[query_id] = self._upstream.begin(query, answered)
 
-    def _forwarded(self, query: bytes, question: Question, answer: SendAnswer, reply: bytes | None) -> None:
+    def _on_forwarded(
+        self, query: bytes, question: Question, answer: SendAnswer, reply: bytes | None
+    ) -> None:
         found: bytes | CulvertError | None = reply
         if reply is not None and question.kind is QueryKind.SCREEN:
-            found = dns_answer.screened(reply, question.fqdn, self._organisations.profile())
+            found = dns_answer.screen(reply, question.fqdn, self._organisations.profile())
         if reply is not None and question.kind is QueryKind.DETACH:
-            found = dns_answer.detached(reply)
+            found = dns_answer.drop_additional_addresses(reply)
         if isinstance(found, bytes):
-            found = dns_answer.concerning(found, self._organisations.profile().manages)
+            found = dns_answer.drop_unasked(found, self._organisations.profile().manages)
         if found is None:
             found = _silent(question.fqdn)
-        answer(_failed(query, found) if isinstance(found, CulvertError) else found)
+        answer(_fail(query, found) if isinstance(found, CulvertError) else found)
 
-    def _answered(self, query_id: QueryId, reply: bytes | None) -> None:
+    def _on_answer(self, query_id: QueryId, reply: bytes | None) -> None:
         if reply is not None and (prefix := self._nat64.translator) is not None:
             # Addresses that a DNS64 (RFC 6147) has synthesised lead to the network's translator and bypass all tunnels.
             made_up = {it for it in dns_wire.addresses_in(reply) or () if it in prefix}
             reply = dns_answer.without(reply, made_up)
         held = self._held[query_id]
-        found = dns_wire.found_in(reply) if reply is not None else None
+        found = dns_wire.read_found(reply) if reply is not None else None
         if reply is not None and found is not None and found.names_hosts:
             reply = dns_answer.with_own_addresses(reply, (held.fqdn, *found.aliases))
-            found = dns_wire.found_in(reply) if reply is not None else None
+            found = dns_wire.read_found(reply) if reply is not None else None
         if reply is None or found is not None:
             aliases = found.aliases if found is not None else ()
             profile = self._organisations.profile()
             known = self._organisations.addresses_of(profile.reached((held.fqdn, *aliases)))
-            if (corrected := dns_answer.corrected(held.query, found, known, profile)) is not None:
+            if (corrected := dns_answer.correct(held.query, found, known, profile)) is not None:
                 self._tell_of(held.fqdn)
-                reply, found = corrected, dns_wire.found_in(corrected)
+                reply, found = corrected, dns_wire.read_found(corrected)
         held.reply = reply
         self._organisations.post_dns(
             UpstreamAnswered(query_id, None)
@@ -241,5 +243,5 @@ def _silent(fqdn: str) -> CulvertError:
     return CulvertError(Reason.DNS_UPSTREAM_FAILED, name=fqdn)
 
 
-def _failed(query: bytes, error: CulvertError) -> bytes:
+def _fail(query: bytes, error: CulvertError) -> bytes:
     return dns_wire.refusal(query, dns.rcode.SERVFAIL, error)

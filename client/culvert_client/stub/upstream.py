@@ -61,14 +61,14 @@ class Upstream:
             return False
         self.known.use(servers)
         self._under_way.clear()
-        self._txt.answered()
+        self._txt.note_answer()
         return True
 
-    def moved(self) -> None:
+    def on_roam(self) -> None:
         """Forget the servers' records, because the computer is in another network."""
         self.known.forget()
         self._under_way.clear()
-        self._txt.answered()
+        self._txt.note_answer()
 
     @property
     def under_way(self) -> int:
@@ -84,7 +84,7 @@ class Upstream:
             exchange = self._under_way[key] = Exchange(self, sent)
         return exchange.join(Asker(exchange, dns_wire.id_of(query), done))
 
-    def ended(self, sent: bytes, exchange: Exchange) -> None:
+    def on_end(self, sent: bytes, exchange: Exchange) -> None:
         """Called by an exchange that has ended."""
         if self._under_way.get(sent[2:]) is exchange:
             del self._under_way[sent[2:]]
@@ -103,9 +103,9 @@ class Upstream:
         None if the servers are silent. TXT can only add names."""
         query = dns_wire.query(fqdn, "TXT")
         reply = await self.exchange(query) if query is not None else None
-        return None if reply is None else dns_wire.marked_in(reply) or ""
+        return None if reply is None else dns_wire.read_marked_name(reply) or ""
 
-    async def expected_mark(self, fqdn: str) -> str:
+    async def ask_mark(self, fqdn: str) -> str:
         """As `mark`, for a held query. Silence is remembered, so that it delays a name only once."""
         now = asyncio.get_running_loop().time
         if not self._txt.expects(fqdn, now()):
@@ -113,7 +113,7 @@ class Upstream:
         answers = self.answers
         mark = await self.mark(fqdn)
         if mark is not None:
-            self._txt.answered()
+            self._txt.note_answer()
         elif self.answers != answers:
             # Only if other queries were answered: silent servers may answer TXT when they come back.
             self._txt.silent(fqdn, now())
@@ -179,7 +179,7 @@ class Exchange:
             self._end()
 
     def _end(self) -> None:
-        self._upstream.ended(self._sent, self)
+        self._upstream.on_end(self._sent, self)
         if self._timer is not None:
             self._timer.cancel()
         for task in self._fetching.values():
@@ -265,7 +265,7 @@ class Exchange:
         end = self._ends.get(server)
         if end is not None:
             in_time = now - end[1] <= self._patience
-            self._upstream.known.answered(server, in_time=in_time, now=now)
+            self._upstream.known.note_exchange(server, in_time=in_time, now=now)
             self._close(server)
         for other, (_, since) in self._ends.items():
             if now - since > self._patience:
@@ -295,9 +295,9 @@ class Exchange:
         if whole and self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop.call_later(TCP_TIMEOUT, self._ask_next)
-        self._fetching[server] = asyncio.create_task(self._fetched(server, counts=not whole))
+        self._fetching[server] = asyncio.create_task(self._fetch_over_tcp(server, counts=not whole))
 
-    async def _fetched(self, server: Endpoint, *, counts: bool) -> None:
+    async def _fetch_over_tcp(self, server: Endpoint, *, counts: bool) -> None:
         self._upstream.second_rounds += counts
         try:
             reply = await self._over_tcp(server)

@@ -205,7 +205,7 @@ def _demand_met(state: Keyed, event: Demand, now: float, _calls: Calls) -> Next:
     ]
 
 
-def _opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Next:
+def _on_opened(state: Opening, event: TunnelOpened, now: float, calls: Calls) -> Next:
     if (loss := _loss(state, event)) is not None:
         return Closed(), _refuse(state.waiting, loss.error)
     if state.cancelled is not None:
@@ -228,11 +228,11 @@ def _cancel(state: Opening, event: CloseRequested, _now: float, _calls: Calls) -
     return cancelled, _refuse(state.waiting, CulvertError(event.reason))
 
 
-def _lost_early(state: Opening | Moving, event: ClosedByController, _now: float, _calls: Calls) -> Next:
+def _on_early_loss(state: Opening | Moving, event: ClosedByController, _now: float, _calls: Calls) -> Next:
     return replace(state, lost=(*state.lost, event)), []
 
 
-def _installed(state: Installing, _event: Installed, now: float, _calls: Calls) -> Next:
+def _on_installed(state: Installing, _event: Installed, now: float, _calls: Calls) -> Next:
     commands: list[Command] = [Release(state.waiting)] if state.waiting else []
     return Up(replace(state.carried, since=now, active_at=now)), commands
 
@@ -248,7 +248,7 @@ def _close_keyed(state: Keyed, event: CloseRequested, _now: float, calls: Calls)
     return closing, [*commands, *_refuse(waiting, CulvertError(event.reason))]
 
 
-def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Next:
+def _on_loss(state: Keyed | Closing, event: ClosedByController, now: float, calls: Calls) -> Next:
     if isinstance(state, Closing):
         # With newer keys the tunnel still exists, and must be closed.
         over = event.tunnel_id == state.tunnel_id and not event.last_generation
@@ -258,9 +258,9 @@ def _lost(state: Keyed | Closing, event: ClosedByController, now: float, calls: 
     return Closed(), _refuse(state.waiting, event.error) if isinstance(state, Installing) else []
 
 
-def _counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Next:
+def _on_counted(state: Keyed, event: Counted, now: float, calls: Calls) -> Next:
     it = state.carried
-    state = replace(state, carried=it.counted(event.usage, now))
+    state = replace(state, carried=it.take_counters(event.usage, now))
     if state.carried.has_reached_hard_limit():
         return _ask_to_close(it.tunnel.tunnel_id, Reason.CLOSED_IDLE, calls)
     return state, []
@@ -298,14 +298,14 @@ def _tick(state: Keyed, event: Tick | ControllerBack, now: float, calls: Calls) 
             return state, []
 
 
-def _renewed(state: Renewing, event: Renewed, now: float, calls: Calls) -> Next:
+def _on_renewed(state: Renewing, event: Renewed, now: float, calls: Calls) -> Next:
     if event.pair.generation <= state.carried.pair.generation:
         return replace(state, call=None, retry_at=now + RETRY.after(state.attempt + 1)), []
     call = calls()
     return Switching(call, state.carried, event.pair, state.attempt), [Install(call)]
 
 
-def _switched(state: Switching, _event: Installed, now: float, calls: Calls) -> Next:
+def _on_switched(state: Switching, _event: Installed, now: float, calls: Calls) -> Next:
     old = state.carried.pair.inbound
     carried = replace(state.carried, pair=state.next, pair_since=now, base=state.carried.usage)
     return _activate(carried, old, 0, calls)
@@ -323,7 +323,7 @@ def _call_failed(state: Renewing | Activating, event: Failed, now: float, calls:
     return replace(state, call=None, retry_at=now + RETRY.after(state.attempt + 1)), []
 
 
-def _activated(state: Activating, _event: Activated, now: float, _calls: Calls) -> Next:
+def _on_activated(state: Activating, _event: Activated, now: float, _calls: Calls) -> Next:
     return Draining(state.carried, state.old, now + state.carried.pair.drain), []
 
 
@@ -419,7 +419,7 @@ def _move_lost(state: Moving, event: ClosedByController, now: float, calls: Call
 
 
 def _move_counted(state: Moving, event: Counted, now: float, _calls: Calls) -> Next:
-    return replace(state, carried=state.carried.counted(event.usage, now)), []
+    return replace(state, carried=state.carried.take_counters(event.usage, now)), []
 
 
 # Parts of several transitions.
@@ -478,25 +478,25 @@ TABLE = (
     Transition(IN_USE, (Demand,), _demand_met),
     Transition((Closing,), (Demand,), _demand_when_closing),
 
-    Transition((Opening,), (TunnelOpened,), _opened, (Installing, Closing, Closed)),
+    Transition((Opening,), (TunnelOpened,), _on_opened, (Installing, Closing, Closed)),
     Transition((Opening,), (Failed,), _open_failed, (Closing, Closed)),
     Transition((Opening,), (CloseRequested,), _cancel),
-    Transition((Opening,), (ClosedByController,), _lost_early),
-    Transition((Installing,), (Installed,), _installed, (Up,)),
+    Transition((Opening,), (ClosedByController,), _on_early_loss),
+    Transition((Installing,), (Installed,), _on_installed, (Up,)),
     Transition((Installing,), (Failed,), _install_failed, (Closing,)),
 
     Transition((Up,), (SoftLimit,), _soft_limit_in_use, (Renewing,)),
     Transition((Up,), (Tick, ControllerBack), _tick, (Renewing, Closing)),
-    Transition((Renewing,), (Renewed,), _renewed, (Switching,)),
+    Transition((Renewing,), (Renewed,), _on_renewed, (Switching,)),
     Transition((Renewing,), (Failed,), _call_failed, (Closing, Closed)),
-    Transition((Switching,), (Installed,), _switched, (Activating,)),
+    Transition((Switching,), (Installed,), _on_switched, (Activating,)),
     Transition((Switching,), (Failed,), _switch_failed, (Renewing,)),
-    Transition((Activating,), (Activated,), _activated, (Draining,)),
+    Transition((Activating,), (Activated,), _on_activated, (Draining,)),
     Transition((Activating,), (Failed,), _call_failed, (Closing, Closed)),
     Transition((Activating, Draining), (SoftLimit,), _soft_limit_while_draining),
     Transition((Renewing, Switching, Activating), (Tick, ControllerBack), _tick, (Closing,)),
     Transition((Draining,), (Tick, ControllerBack), _tick, (Up, Renewing, Closing)),
-    Transition(IN_USE, (Counted,), _counted, (Closing,)),
+    Transition(IN_USE, (Counted,), _on_counted, (Closing,)),
 
     Transition(IN_USE, (GatewayMoved,), _move, (Moving,)),
     Transition((Moving,), (TunnelOpened,), _move_opened, (Installing, Closed)),
@@ -507,11 +507,11 @@ TABLE = (
     Transition((Moving,), (Counted,), _move_counted),
 
     Transition((Installing, *IN_USE), (CloseRequested,), _close_keyed, (Closing,)),
-    Transition((Installing, *IN_USE), (ClosedByController,), _lost, (Closed,)),
+    Transition((Installing, *IN_USE), (ClosedByController,), _on_loss, (Closed,)),
     Transition((Closing,), (CloseRequested,), _close_without_reopening),
     Transition((Closing,), (CloseDone,), _close_done, (Opening, Closed)),
     Transition((Closing,), (Failed,), _close_failed, (Opening, Closed)),
-    Transition((Closing,), (ClosedByController,), _lost, (Opening, Closed)),
+    Transition((Closing,), (ClosedByController,), _on_loss, (Opening, Closed)),
     Transition((Closing,), (Tick, ControllerBack), _close_again),
 
     # Events that may arrive in any state, and have no effect here.

@@ -9,7 +9,7 @@ from culvert_client.core.tunnel.machine import Machine
 from culvert_client.core.tunnel.states import Carried, Closing, Opening
 
 
-def carried_by(machines: Mapping[str, Machine]) -> Iterator[Carried]:
+def list_carried(machines: Mapping[str, Machine]) -> Iterator[Carried]:
     """The tunnels that are up, with what they carry."""
     for machine in machines.values():
         if machine.is_up and machine.carried is not None:
@@ -17,15 +17,15 @@ def carried_by(machines: Mapping[str, Machine]) -> Iterator[Carried]:
 
 
 def tunnels_up(machines: Mapping[str, Machine]) -> tuple[TunnelId, ...]:
-    return tuple(it.tunnel.tunnel_id for it in carried_by(machines))
+    return tuple(it.tunnel.tunnel_id for it in list_carried(machines))
 
 
 def gateways_in_use(machines: Mapping[str, Machine]) -> frozenset[str]:
     """By tunnels that are up."""
-    return frozenset(it.tunnel.gateway for it in carried_by(machines))
+    return frozenset(it.tunnel.gateway for it in list_carried(machines))
 
 
-def held_tunnels(machines: Mapping[str, Machine]) -> dict[str, TunnelId]:
+def list_held(machines: Mapping[str, Machine]) -> dict[str, TunnelId]:
     """The tunnels that the controller may count as open, by name."""
     held: dict[str, TunnelId] = {}
     for fqdn, machine in machines.items():
@@ -39,4 +39,4 @@ def held_tunnels(machines: Mapping[str, Machine]) -> dict[str, TunnelId]:
 
 
 def name_of(machines: Mapping[str, Machine], tunnel_id: TunnelId) -> str | None:
-    return next((fqdn for fqdn, held in held_tunnels(machines).items() if held == tunnel_id), None)
+    return next((fqdn for fqdn, held in list_held(machines).items() if held == tunnel_id), None)

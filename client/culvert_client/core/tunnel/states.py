@@ -31,7 +31,7 @@ class Carried:
     heard_at: float | None = None
     unanswered_since: float | None = None
 
-    def counted(self, usage: Usage, now: float) -> Carried:
+    def take_counters(self, usage: Usage, now: float) -> Carried:
         """Take a reading of the counters."""
         new = usage - self.usage
         unanswered_since = self.unanswered_since

@@ -57,13 +57,13 @@ async def open_datapath(settings: Config, tell: Callable[[str], None]) -> Usersp
     if settings.datapath is not DatapathChoice.USERSPACE:
         try:
             create_kernel = partial(culvert_ipsec.Kernel.create, settings.tun_name, settings.udp_port, legacy)
-            return Kernel(settings, thread, await _opened(thread, create_kernel, settings))
+            return Kernel(settings, thread, await _open(thread, create_kernel, settings))
         except CulvertError as error:
             if settings.datapath is DatapathChoice.KERNEL:
                 raise
             tell(f"the kernel's IPsec is not used: {error.__cause__}")
     create_userspace = partial(_create_userspace, settings, legacy)
-    return Userspace(settings, thread, await _opened(thread, create_userspace, settings))
+    return Userspace(settings, thread, await _open(thread, create_userspace, settings))
 
 
 async def block(settings: Config, prefixes: Iterable[Network]) -> None:
@@ -85,7 +85,7 @@ async def clean_up() -> None:
         raise CulvertError(Reason.DATAPATH_FAILED, why=error) from error
 
 
-async def _opened(thread: ThreadPoolExecutor, create: Callable[[], Value], settings: Config) -> Value:
+async def _open(thread: ThreadPoolExecutor, create: Callable[[], Value], settings: Config) -> Value:
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, create)
     except culvert_ipsec.NotOpenedError as error:
@@ -228,7 +228,7 @@ class _Backend(Generic[Inner]):
             if (target := targets.get(TunnelId(tunnel.tunnel_id))) is not None:
                 culvert_ipsec.nudge(tunnel, str(target))
 
-    async def moved(self) -> None:
+    async def on_roam(self) -> None:
         await _on(self._thread, self._nudge)
         # The new network may use addresses of a closed tunnel.
         self._thread.submit(self._repair)
@@ -285,7 +285,7 @@ def to_ipsec(desired: Desired, settings: Config) -> culvert_ipsec.DatapathState:
         inner_addresses=frozenset(str(it) for sas in desired.tunnels for it in sas.tunnel.inner_addresses),
         blocked=frozenset(map(str, desired.blocked)),
         tunnels=tuple(map(_tunnel, desired.tunnels)),
-        closed=tuple(map(_closed, (*desired.sources, *map(_source, desired.closed)))),
+        closed=tuple(map(_to_closed_tunnel, (*desired.sources, *map(_source, desired.closed)))),
         on_link=tuple(
             culvert_ipsec.OnLink(str(it.prefix), it.index, str(it.source) if it.source else None)
             for it in desired.on_link
@@ -297,7 +297,7 @@ def _source(tunnel: Tunnel) -> Source:
     return Source(tunnel.remote_prefixes, tunnel.inner_addresses)
 
 
-def _closed(source: Source) -> culvert_ipsec.ClosedTunnel:
+def _to_closed_tunnel(source: Source) -> culvert_ipsec.ClosedTunnel:
     return culvert_ipsec.ClosedTunnel(tuple(map(str, source.addresses)), tuple(map(str, source.prefixes)))
 
 

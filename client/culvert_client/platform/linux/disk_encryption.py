@@ -21,7 +21,7 @@ def root_is_encrypted(
     """None if unknown: for an overlay, a network file system, or a file system with its own volume manager."""
     try:
         devices = _devices_of_root(mountinfo.read_text(), sys)
-        return all(_encrypted(device, _DEPTH_MAX) for device in devices) if devices else None
+        return all(_is_encrypted(device, _DEPTH_MAX) for device in devices) if devices else None
     except OSError:
         return None
 
@@ -52,11 +52,11 @@ def _of_btrfs(source: str, sys: Path) -> list[Path]:
     return []
 
 
-def _encrypted(device: Path, depth: int) -> bool:
+def _is_encrypted(device: Path, depth: int) -> bool:
     uuid = device / "dm" / "uuid"
     if uuid.exists() and uuid.read_text().startswith(_CRYPT):
         return True
     if not (device / "slaves").is_dir() and (device / "partition").exists():
-        return depth > 0 and _encrypted(device.parent, depth - 1)
+        return depth > 0 and _is_encrypted(device.parent, depth - 1)
     slaves = [slave.resolve() for slave in (device / "slaves").iterdir()] if depth else []
-    return bool(slaves) and all(_encrypted(slave, depth - 1) for slave in slaves)
+    return bool(slaves) and all(_is_encrypted(slave, depth - 1) for slave in slaves)

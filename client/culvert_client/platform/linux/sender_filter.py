@@ -72,14 +72,14 @@ class SenderFilter:
             if not self._levels:
                 self._datagrams.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
                 return
-            parts = [_thinned(self._datagrams.family, it, level) for it, level in self._levels.items()]
+            parts = [_thin(self._datagrams.family, it, level) for it, level in self._levels.items()]
             program = b"".join([*parts, _instruction(_RETURN, _PASS)])
             code = ctypes.create_string_buffer(program, len(program))
             header = _PROGRAM.pack(len(program) // _INSTRUCTION.size, ctypes.addressof(code))
             self._datagrams.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
 
-def _thinned(family: int, sender: SocketAddress, level: int) -> bytes:
+def _thin(family: int, sender: SocketAddress, level: int) -> bytes:
     """Instructions that decide about this sender's datagrams; other datagrams continue after them."""
     address = socket.inet_pton(family, sender[0].partition("%")[0])
     start = _IP_HEADER_AT + _SOURCE_ADDRESS_AT[socket.AddressFamily(family)]

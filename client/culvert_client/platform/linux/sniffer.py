@@ -90,7 +90,7 @@ class Sniffer:
                 log.info("DNS on %s is no longer watched: %s", name, error)
                 self._forget(name)
                 return
-            event = self._watch.passed(frame[start:], leaves=kind == _OUTGOING)
+            event = self._watch.take_packet(frame[start:], leaves=kind == _OUTGOING)
             if event is not None:
                 self._post(event)
 

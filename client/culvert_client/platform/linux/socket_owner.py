@@ -52,8 +52,8 @@ class SocketOwner:
         body = (
             _INET_DIAG_REQUEST.pack(family, protocol, 0, _ANY_STATE)
             + _PORTS.pack(one[1], other[1])
-            + _packed(family, one[0])
-            + _packed(family, other[0])
+            + _pack(family, one[0])
+            + _pack(family, other[0])
             + _INTERFACE_AND_COOKIE.pack(_interface(own), _NO_COOKIE, _NO_COOKIE)
         )
         try:
@@ -76,6 +76,6 @@ def _interface(address: SocketAddress) -> int:
     return address[3] if len(address) > 2 else 0
 
 
-def _packed(family: int, address: str) -> bytes:
+def _pack(family: int, address: str) -> bytes:
     # A link-local address has its interface behind a "%".
     return socket.inet_pton(family, address.partition("%")[0]).ljust(16, b"\0")

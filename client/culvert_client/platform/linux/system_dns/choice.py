@@ -56,9 +56,9 @@ def choose(facts: Facts) -> SettingsOwner:
     servers = name_servers(facts.text)
     if servers and RESOLVED_STUBS.issuperset(servers) and RESOLVED_NAME in facts.on_bus:
         return SettingsOwner.RESOLVED
-    if facts.resolvconf is not None and _made_by("resolvconf", facts):
+    if facts.resolvconf is not None and _is_made_by("resolvconf", facts):
         return facts.resolvconf
-    if NETWORK_MANAGER_NAME in facts.on_bus and _made_by("NetworkManager", facts):
+    if NETWORK_MANAGER_NAME in facts.on_bus and _is_made_by("NetworkManager", facts):
         return SettingsOwner.NETWORK_MANAGER
     return SettingsOwner.FILE
 
@@ -79,7 +79,7 @@ def upstreams(texts: Iterable[str], stub: str) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(server, DNS_PORT) for server in found)
 
 
-def pointed_at(stub: str, before: str) -> str:
+def point_at(stub: str, before: str) -> str:
     """A resolv.conf with only the stub: a second server would answer queries that the stub refuses."""
     kept = (line for line in before.splitlines() if line.split(maxsplit=1)[:1] and line.split()[0] in _KEPT)
     return "".join([MARK, f"nameserver {stub}\n", *(f"{line.strip()}\n" for line in kept)])
@@ -92,7 +92,7 @@ def author(facts: Facts) -> str:
     return found[1].rstrip(".") if found else ""
 
 
-def _made_by(program: str, facts: Facts) -> bool:
+def _is_made_by(program: str, facts: Facts) -> bool:
     if facts.target is not None:
         return f"/{program}/" in facts.target
     comments = (line for line in facts.text.splitlines() if line.startswith("#"))

@@ -22,7 +22,7 @@ from culvert_client.platform.linux.system_dns.choice import (
     NETWORK_MANAGER_NAME,
     SettingsOwner,
     name_servers,
-    pointed_at,
+    point_at,
 )
 
 _MODE = 0o644
@@ -130,7 +130,7 @@ class ResolvConf:
         return not self.is_ours() and bool(name_servers(self.text()))
 
     def point_at(self, stub: str, before: Before) -> None:
-        _put(self._path, pointed_at(stub, self.text(before)), _MODE)
+        _put(self._path, point_at(stub, self.text(before)), _MODE)
 
     def put_back(self, before: Before) -> None:
         """Restore the former file, unless another program has written it since."""

@@ -18,7 +18,7 @@ _ORDER = {SettingsOwner.RESOLVCONF: (), SettingsOwner.OPENRESOLV: ("-x", "-m", "
 _SOURCES = {SettingsOwner.RESOLVCONF: ("interface",), SettingsOwner.OPENRESOLV: ("interfaces", "keys")}
 
 
-async def installed() -> SettingsOwner | None:
+async def find_installed() -> SettingsOwner | None:
     program = shutil.which("resolvconf")
     # systemd's replacement for openresolv has no sources of its own.
     if program is None or _is_systemds(program):

@@ -77,7 +77,7 @@ class RoutedLink:
 
 async def route(link: int, stub: Endpoint, zones: Iterable[str]) -> None:
     """Set all of the link's settings in resolved (org.freedesktop.resolve1(5)). Raises OSError."""
-    family, packed = _packed(stub)
+    family, packed = _pack(stub)
     if stub.port == DNS_PORT:
         servers = ("SetLinkDNS", "ia(iay)", [link, [[family, packed]]])
     else:
@@ -106,7 +106,7 @@ async def is_routed(link: int, stub: Endpoint, zones: Iterable[str]) -> bool:
             [found] = await call(bus, RESOLVED_NAME, path, _PROPERTIES, "GetAll", "s", [_LINK])
             known = {name: it.value for name, it in found.items()}
             return (
-                [tuple(it) for it in known["DNS"]] == [_packed(stub)]
+                [tuple(it) for it in known["DNS"]] == [_pack(stub)]
                 and {(canonical(name), only) for name, only in known["Domains"]} == set(_domains(zones))
                 and not known["DefaultRoute"]
                 and bool(known["ScopesMask"] & _ASKED)
@@ -120,7 +120,7 @@ def uplinks(run: Path) -> Path:
     return run / "systemd/resolve/resolv.conf"
 
 
-def _packed(stub: Endpoint) -> tuple[int, bytes]:
+def _pack(stub: Endpoint) -> tuple[int, bytes]:
     address = ip_address(stub.host)
     return (socket.AF_INET if address.version == 4 else socket.AF_INET6), bytes(address.packed)
 

@@ -78,7 +78,7 @@ class SystemDns:
         except CulvertError as error:
             self._forgotten = CulvertError(Reason.DNS_SERVERS_FORGOTTEN, **error.fields)
         await clean_up(self._state_dir, self._root)
-        record = self._record = self._recorded(choose(await self._facts()))
+        record = self._record = self._record_settings(choose(await self._facts()))
         # Read the servers before the first change.
         known = self.name_servers()
         found(known)
@@ -91,9 +91,11 @@ class SystemDns:
         _log.info("names are asked through %s", record.owner.value)
 
     async def _facts(self) -> Facts:
-        return Facts(self._file.text(), self._file.target, await names_on_bus(), await resolvconf.installed())
+        return Facts(
+            self._file.text(), self._file.target, await names_on_bus(), await resolvconf.find_installed()
+        )
 
-    def _recorded(self, owner: SettingsOwner) -> Record:
+    def _record_settings(self, owner: SettingsOwner) -> Record:
         """Keep the present settings on disk before the first change. Raises OSError and CulvertError."""
         if self._stub.port != DNS_PORT and owner is not SettingsOwner.RESOLVED:
             raise OSError(f"the stub must listen on port {DNS_PORT}: resolv.conf names no other")
@@ -222,7 +224,7 @@ class SystemDns:
             await clean_up(self._state_dir, self._root)
             _log.info("names are asked through %s from now on", owner.value)
         if owner is not before or self._file.is_foreign():
-            self._record = self._recorded(owner)
+            self._record = self._record_settings(owner)
         await self._change(self._record, zones)
 
     def _fails(self, error: CulvertError) -> None:
@@ -284,7 +286,7 @@ async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
         case SettingsOwner.RESOLVED:
             pass
         case SettingsOwner.RESOLVCONF | SettingsOwner.OPENRESOLV:
-            if await resolvconf.installed() is not None:
+            if await resolvconf.find_installed() is not None:
                 await resolvconf.remove(record.owner)
         case SettingsOwner.NETWORK_MANAGER:
             ResolvConf(root / "etc/resolv.conf").put_back(record.before)
