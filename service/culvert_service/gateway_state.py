@@ -53,7 +53,7 @@ class GatewayState:
         await reconcile(link, self)
         report = link.report()
         drift = report.last if report.drifts > drifts else Drift()
-        self._instruments.reconciled(link.name, time.perf_counter() - began, drift)
+        self._instruments.count_reconciliation(link.name, time.perf_counter() - began, drift)
 
     async def soft_limit(self, link: Link, sa_id: int) -> None:
         """For a gateway's digest."""

@@ -77,7 +77,7 @@ def test_each_lock_is_twice_as_long_up_to_an_hour_until_a_code_is_right() -> Non
         verdict = judge(record, SECRET, "000000", now)
         assert isinstance(verdict, Wrong)
         record = verdict.record
-        if locked := record.locked(now):
+        if locked := record.find_lock(now):
             locks.append(locked.seconds)
             now += datetime.timedelta(seconds=locked.seconds)
     assert locks == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]

@@ -160,7 +160,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         if request.reason not in _CLOSE_REASONS:
             raise CulvertError(Reason.REQUEST_INVALID, why="reason is not one that a device closes for")
         why = CulvertError(Reason(request.reason))
-        async with self._denials.telling(
+        async with self._denials.log_refusals(
             caller.actor, caller.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"
         ):
             await repeated(lambda: self._tunnels.close_by_device(caller, tunnel_id, why))
@@ -247,10 +247,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _seen(self, caller: DeviceCaller, request: agent_pb2.WatchRequest) -> uuid.UUID:
         async with (
             self._stream_turns,
-            self._denials.telling(caller.actor, caller.fingerprint, "device.watch"),
+            self._denials.log_refusals(caller.actor, caller.fingerprint, "device.watch"),
         ):
             device = await repeated(
-                lambda: self._identity.seen(
+                lambda: self._identity.record_watch(
                     caller.fingerprint, caller.address, request.client_version, request.posture
                 )
             )
@@ -259,7 +259,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
         async with self._stream_turns:
-            device = await self._identity.known(fingerprint)
+            device = await self._identity.find_device(fingerprint)
             async with self._database() as session:
                 reachable = await resources.reachable_by(session, device.user_id)
             allotment = await self._inner_addresses.allot(device.id, reachable)

@@ -19,7 +19,7 @@ from culvert_service.identity import recovery, repository, totp
 from culvert_service.identity.authenticator import issue, secret_context
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.schemas import AuthenticatorOut
-from culvert_service.identity.service import admitted
+from culvert_service.identity.service import check_certificate
 from culvert_service.identity.tunnels import Permissions
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.watch.hub import ProfileChanged
@@ -56,7 +56,7 @@ class Authenticators:
         now = self._now()
         async with begin(self._database, by) as transaction:
             found = await repository.device_by_fingerprint(transaction.session, fingerprint)
-            device = admitted(found, fingerprint, now)
+            device = check_certificate(found, fingerprint, now)
             judged = await self.judge(transaction, fingerprint, device, code, "device.prove")
         # Raised after the commit, because a wrong guess must be counted.
         if isinstance(judged, CulvertError):
@@ -123,11 +123,13 @@ class Authenticators:
         if code_hash is None:
             secret = self._master_key.open(row.secret_ciphertext, secret_context(row.device_id))
             return totp.judge(record, secret, code, now), None
-        if locked := record.locked(now):
+        if locked := record.find_lock(now):
             return locked, None
         if not await repository.spend_recovery_code(session, row.device_id, code_hash):
-            return totp.Wrong(record.failed(now)), None
-        return totp.Proven(record.proven()), await repository.recovery_codes_left(session, row.device_id)
+            return totp.Wrong(record.with_failure(now)), None
+        return totp.Proven(record.with_success()), await repository.recovery_codes_left(
+            session, row.device_id
+        )
 
 
 def _refusal(verdict: totp.Verdict) -> CulvertError | None:

@@ -33,7 +33,7 @@ class DeviceCaller:
 
 
 class DenialCounter(Protocol):
-    def denied(self, action: str, reason: Reason) -> None:
+    def count_denial(self, action: str, reason: Reason) -> None:
         """Count a denial, whether the log is told or not."""
         ...
 
@@ -47,7 +47,7 @@ class Denials:
         self._counter = counter
 
     @asynccontextmanager
-    async def telling(
+    async def log_refusals(
         self,
         by: Actor,
         fingerprint: bytes,
@@ -93,7 +93,7 @@ class Denials:
 
     def line(self, fingerprint: bytes, line: Line, why: CulvertError) -> Line | None:
         """The line about the refusal; None if it is left out."""
-        self._counter.denied(line.action, why.reason)
+        self._counter.count_denial(line.action, why.reason)
         if why.reason in _ALWAYS_TOLD:
             return refused(line, why)
         return self._refusals.line(_certificate(fingerprint), line, why)

@@ -90,15 +90,15 @@ async def use(session: AsyncSession, token: str, now: datetime.datetime) -> User
 
 
 async def note_enrolled(session: AsyncSession, token: str, device: Device, key_hash: bytes) -> None:
-    """Record the enrolled device, for `enrolled_lately`."""
+    """Record the enrolled device, for `find_recent_enrolment`."""
     await repository.note_enrolled(session, _hash(token), device.id, key_hash)
 
 
-async def enrolled_lately(
+async def find_recent_enrolment(
     session: AsyncSession, token: str, key_hash: bytes, now: datetime.datetime
 ) -> Device | None:
     """Lock the device with this key that the invitation enrolled within _REPEATS; it may have lost the answer."""
-    return await repository.enrolled_since(session, _hash(token), key_hash, now - _REPEATS)
+    return await repository.find_enrolled_since(session, _hash(token), key_hash, now - _REPEATS)
 
 
 def _hash(token: str) -> bytes:

@@ -34,7 +34,7 @@ from culvert_service.identity.authenticators import Authenticators, CodeProof
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.renewal import Renewal, RenewedCertificate
 from culvert_service.identity.schemas import RenewalChallengeOut, RenewalIn, RenewalOut
-from culvert_service.identity.service import known
+from culvert_service.identity.service import check_device
 from culvert_service.pki import request
 
 _log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class LateRenewal:
         """
         by = by.known_as(ActorKind.DEVICE, by.name)
         try:
-            proven = self._proven(asked)
+            proven = self._verify(asked)
             async with self._database() as session:
                 if await repository.device_by_fingerprint(session, proven.fingerprint) is None:
                     raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
@@ -129,7 +129,7 @@ class LateRenewal:
             await self._refusals.of_stranger(by, Line(_ACTION, "device/unknown"), error)
             raise
         by = by.known_as(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}")
-        async with self._denials.telling(by, proven.fingerprint, _ACTION):
+        async with self._denials.log_refusals(by, proven.fingerprint, _ACTION):
             made = await self._renew(by, proven, asked.code.get_secret_value())
         # Raised after the commit, because a wrong guess must be counted and logged.
         if isinstance(made, CulvertError):
@@ -142,7 +142,7 @@ class LateRenewal:
             recovery_codes_left=proof.recovery_codes_left,
         )
 
-    def _proven(self, asked: RenewalIn) -> _Proven:
+    def _verify(self, asked: RenewalIn) -> _Proven:
         challenge = self._challenges.read(asked.challenge, self._now())
         try:
             certificate = x509.load_pem_x509_certificate(asked.certificate_pem.encode())
@@ -166,7 +166,7 @@ class LateRenewal:
         async with begin(self._database, by) as transaction:
             # A device that shows its next certificate has received it, as in a handshake.
             await repository.take_next_certificate(transaction.session, fingerprint)
-            device = known(await repository.device_to_renew(transaction.session, fingerprint))
+            device = check_device(await repository.device_to_renew(transaction.session, fingerprint))
             ended_at = device.expires_at(fingerprint)
             if ended_at <= now and ended_at + self._bound <= now:
                 raise CulvertError(Reason.RENEWAL_TOO_LATE, days=self._bound.days)

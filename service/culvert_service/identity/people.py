@@ -61,7 +61,7 @@ class People:
     async def change(self, by: Actor, name: str, asked: UserChange, seen: MayMatch) -> tuple[UserOut, int]:
         """Returns the person and the version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
-            user = await self._locked(transaction.session, name, seen)
+            user = await self._lock(transaction.session, name, seen)
             told: dict[str, Detail] = {"from": user.email, "to": asked.email}
             user.email = asked.email
             transaction.audit(Line("user.change", f"user/{name}", told))
@@ -71,7 +71,7 @@ class People:
         """Delete a person with devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            user = await self._locked(session, name, seen)
+            user = await self._lock(session, name, seen)
             devices = await repository.lock_devices(session, user.id)
             closed = await self._tunnels.close_of_devices(transaction, devices.keys())
             await session.delete(user)
@@ -83,7 +83,7 @@ class People:
             self._hub.tell(device_id, end)
         return RevokedOut(tunnels_closed=await closed.finish())
 
-    async def _locked(self, session: AsyncSession, name: str, seen: MayMatch) -> User:
+    async def _lock(self, session: AsyncSession, name: str, seen: MayMatch) -> User:
         user = await repository.lock_user(session, name)
         if user is None:
             raise _unknown(name)

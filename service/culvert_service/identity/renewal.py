@@ -19,7 +19,7 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.identity import repository
 from culvert_service.identity.denials import Denials
-from culvert_service.identity.service import admitted
+from culvert_service.identity.service import check_certificate
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 
@@ -48,8 +48,8 @@ class Renewal:
         self._now = now
 
     async def renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> RenewedCertificate:
-        """Raises CulvertError as `admitted`, or CSR_INVALID."""
-        async with self._denials.telling(by, fingerprint, "device.renew"):
+        """Raises CulvertError as `check_certificate`, or CSR_INVALID."""
+        async with self._denials.log_refusals(by, fingerprint, "device.renew"):
             return await self._renew(by, fingerprint, csr_pem)
 
     async def _renew(self, by: Actor, fingerprint: bytes, csr_pem: str) -> RenewedCertificate:
@@ -58,7 +58,7 @@ class Renewal:
             # If the caller shows its next certificate, that one takes effect; a next one that was never shown is replaced.
             await repository.take_next_certificate(transaction.session, fingerprint)
             found = await repository.device_to_renew(transaction.session, fingerprint)
-            device = admitted(found, fingerprint, self._now())
+            device = check_certificate(found, fingerprint, self._now())
             renewed = self.issue(transaction, device, public_key)
         _log.info("certificate renewed", extra={"device": str(device.id)})
         return renewed

@@ -105,7 +105,7 @@ async def note_enrolled(
     await session.execute(update(Invitation).where(which).values(device_id=device_id, key_hash=key_hash))
 
 
-async def enrolled_since(
+async def find_enrolled_since(
     session: AsyncSession, token_hash: bytes, key_hash: bytes, since: datetime.datetime
 ) -> Device | None:
     """Lock the device that this invitation has enrolled for this key since then. None once the person has proven a code,
@@ -182,7 +182,7 @@ _HELD = Statement(
 )
 
 
-async def held(transaction: Statements, fingerprint: bytes) -> Device | None:
+async def lock_device(transaction: Statements, fingerprint: bytes) -> Device | None:
     """Read and lock the device, with its user's name: a revocation waits until this transaction ends."""
     row = await transaction.row(_HELD, fingerprint=fingerprint)
     if row is None:
@@ -221,7 +221,7 @@ async def tell_revocations(session: AsyncSession) -> None:
     await notify(session, REVOCATIONS_CHANNEL)
 
 
-async def revoked(
+async def list_revoked(
     session: AsyncSession, since: datetime.datetime | None, now: datetime.datetime
 ) -> list[bytes]:
     """The fingerprints of unexpired certificates of revoked devices: of all, or of devices revoked `since` then."""

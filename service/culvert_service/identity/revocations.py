@@ -54,7 +54,7 @@ class Revocations:
     async def _look(self) -> None:
         now = self._now()
         async with self._database() as session:
-            revoked = await repository.revoked(session, self._seen_until, now)
+            revoked = await repository.list_revoked(session, self._seen_until, now)
         self._seen_until = now - _OVERLAP
         if self._handshakes is not None:
             self._handshakes.deny(revoked)

@@ -80,7 +80,9 @@ class Identity:
         try:
             return await self._enrol(by, asked, device_id)
         except CulvertError as error:
-            line = Line("device.enrol", f"device/{asked.device_name}", actor=_invited(by, "unknown"))
+            line = Line(
+                "device.enrol", f"device/{asked.device_name}", actor=_to_invitation_actor(by, "unknown")
+            )
             await self._refusals.of_stranger(by, line, error)
             raise
 
@@ -91,7 +93,7 @@ class Identity:
         async with begin(self._database, by) as transaction:
             session = transaction.session
             user = await invitations.use(session, token, now)
-            again = None if user else await invitations.enrolled_lately(session, token, key_hash, now)
+            again = None if user else await invitations.find_recent_enrolment(session, token, key_hash, now)
             if user is None and again is None:
                 raise CulvertError(Reason.INVITATION_INVALID)
             issued = self._devices.issue_device(public_key, str(again.id if again else device_id))
@@ -114,7 +116,7 @@ class Identity:
             named: dict[str, Detail] = {"name": device.name, "user": device.user.name}
             if again is not None:
                 named["again"] = True
-            actor = _invited(by, device.user.name)
+            actor = _to_invitation_actor(by, device.user.name)
             transaction.audit(Line("device.enrol", f"device/{device.id}", named, actor=actor))
         _log.info("device enrolled", extra={"device": str(device.id), "user": device.user.name})
         return EnrolmentOut(
@@ -160,7 +162,7 @@ class Identity:
         self, by: Actor, device_id: uuid.UUID, state: DeviceState, seen: MayMatch
     ) -> tuple[DeviceOut, int]:
         async with begin(self._database, by) as transaction:
-            await _seen(transaction.session, device_id, seen)
+            await _check_version(transaction.session, device_id, seen)
             changed = await repository.judge(transaction.session, device_id, state)
             if changed:
                 action = "device.approve" if state is DeviceState.APPROVED else "device.unapprove"
@@ -177,7 +179,7 @@ class Identity:
         """Revoke a device. Returns after its tunnels are closed and its Watch has ended; its later calls are refused."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            await _seen(session, device_id, seen)
+            await _check_version(session, device_id, seen)
             device = await repository.revoke(session, device_id, self._now())
             if device is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
@@ -190,10 +192,10 @@ class Identity:
         _log.info("device revoked", extra={"device": str(device_id), "tunnels_closed": closed})
         return RevokedOut(tunnels_closed=closed)
 
-    async def seen(
+    async def record_watch(
         self, fingerprint: bytes, address: str, client_version: str, posture: Mapping[str, str]
     ) -> Device:
-        """Record a device that begins to watch, and return it. Raises CulvertError as `known`, or REQUEST_INVALID."""
+        """Record a device that begins to watch. Raises CulvertError as `check_device`, or REQUEST_INVALID."""
         if len(posture) > _POSTURE_FACTS or any(
             not 0 < len(name) <= _POSTURE_NAME or len(value) > _POSTURE_VALUE
             for name, value in posture.items()
@@ -207,7 +209,7 @@ class Identity:
         async with self._database.begin() as session:
             await repository.take_next_certificate(session, fingerprint)
             found = await repository.device_by_fingerprint(session, fingerprint)
-            device = admitted(found, fingerprint, now)
+            device = check_certificate(found, fingerprint, now)
             device.last_seen_at, device.last_seen_address = now, address
             self._presence.began(device)
             said = client_version[:_VERSION_LENGTH], dict(posture)
@@ -216,11 +218,11 @@ class Identity:
                 await repository.doubt_tunnels(session, device.id)
         return device
 
-    async def known(self, fingerprint: bytes) -> Device:
-        """The device behind a certificate. Raises CulvertError as `admitted`."""
+    async def find_device(self, fingerprint: bytes) -> Device:
+        """The device behind a certificate. Raises CulvertError as `check_certificate`."""
         async with self._database() as session:
             found = await repository.device_by_fingerprint(session, fingerprint)
-            return admitted(found, fingerprint, self._now())
+            return check_certificate(found, fingerprint, self._now())
 
     def _device_out(self, device: Device, denied: DeniedOut | None = None) -> DeviceOut:
         return DeviceOut(
@@ -241,19 +243,19 @@ class Identity:
         )
 
 
-def admitted(device: Device | None, fingerprint: bytes, now: datetime.datetime) -> Device:
+def check_certificate(device: Device | None, fingerprint: bytes, now: datetime.datetime) -> Device:
     """The device that shows this certificate. Raises CulvertError CERTIFICATE_UNKNOWN, DEVICE_REVOKED or
     CERTIFICATE_EXPIRED.
 
     Also checks the expiry: a certificate may expire while its connection is open.
     """
-    device = known(device)
+    device = check_device(device)
     if device.expires_at(fingerprint) <= now:
         raise CulvertError(Reason.CERTIFICATE_EXPIRED)
     return device
 
 
-def known(device: Device | None) -> Device:
+def check_device(device: Device | None) -> Device:
     """Raises CulvertError CERTIFICATE_UNKNOWN or DEVICE_REVOKED."""
     if device is None:
         raise CulvertError(Reason.CERTIFICATE_UNKNOWN)
@@ -262,7 +264,7 @@ def known(device: Device | None) -> Device:
     return device
 
 
-async def _seen(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> None:
+async def _check_version(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> None:
     """Raises CulvertError NOT_FOUND or VERSION_STALE."""
     version = await repository.lock_version(session, device_id)
     if version is None:
@@ -270,6 +272,6 @@ async def _seen(session: AsyncSession, device_id: uuid.UUID, seen: MayMatch) -> 
     seen.check(f"The device {device_id}", version)
 
 
-def _invited(by: Actor, user: str) -> Actor:
+def _to_invitation_actor(by: Actor, user: str) -> Actor:
     """The actor of a call with this person's invitation and no certificate."""
     return by.known_as(ActorKind.INVITATION, user)

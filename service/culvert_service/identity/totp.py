@@ -38,19 +38,19 @@ class GuessRecord:
     locked_until: datetime.datetime | None = None
     drift: int = 0
 
-    def locked(self, now: datetime.datetime) -> Locked | None:
+    def find_lock(self, now: datetime.datetime) -> Locked | None:
         if self.locked_until is None or now >= self.locked_until:
             return None
         return Locked(max(1, round((self.locked_until - now).total_seconds())))
 
-    def failed(self, now: datetime.datetime) -> GuessRecord:
+    def with_failure(self, now: datetime.datetime) -> GuessRecord:
         failures = self.failures + 1
         if failures % GUESSES:
             return replace(self, failures=failures, locked_until=None)
         lock = min(LOCK * 2 ** min(failures // GUESSES - 1, 10), LOCK_MAX)
         return replace(self, failures=failures, locked_until=now + lock)
 
-    def proven(self) -> GuessRecord:
+    def with_success(self) -> GuessRecord:
         return replace(self, failures=0, locked_until=None)
 
 
@@ -88,16 +88,16 @@ def uri(secret: bytes, user: str, device: str) -> str:
 
 def judge(record: GuessRecord, secret: bytes, code: str, now: datetime.datetime) -> Verdict:
     """The verdict on this guess, and the new record."""
-    if locked := record.locked(now):
+    if locked := record.find_lock(now):
         return locked
     current = int(now.timestamp()) // STEP_SECONDS
     step = _matching_step(secret, code.replace(" ", ""), (current, current + record.drift))
     if step is None:
-        return Wrong(record.failed(now))
+        return Wrong(record.with_failure(now))
     if step <= record.last_used_step:
         return Used()
     drift = max(-DRIFT_MAX, min(step - current, DRIFT_MAX))
-    return Proven(replace(record.proven(), last_used_step=step, drift=drift))
+    return Proven(replace(record.with_success(), last_used_step=step, drift=drift))
 
 
 def _matching_step(secret: bytes, code: str, expected: Sequence[int]) -> int | None:

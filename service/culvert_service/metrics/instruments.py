@@ -83,10 +83,10 @@ class Instruments:
             registry=self.registry,
         )
 
-    def denied(self, action: str, reason: Reason) -> None:
+    def count_denial(self, action: str, reason: Reason) -> None:
         self.denials.labels(action, reason.name).inc()
 
-    def reconciled(self, gateway: str, seconds: float, drift: Drift) -> None:
+    def count_reconciliation(self, gateway: str, seconds: float, drift: Drift) -> None:
         self.reconcile_seconds.observe(seconds)
         for kind, entries in asdict(drift).items():
             self.drift_repaired.labels(gateway, kind).inc(entries)

@@ -30,7 +30,7 @@ from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import draw_tag
 from culvert_service.gateways.tunnel_entries import Path, install_pair, policy_entries, remove_pair
 from culvert_service.identity.denials import DeviceCaller
-from culvert_service.identity.service import Now, admitted
+from culvert_service.identity.service import Now, check_certificate
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
@@ -176,7 +176,7 @@ class Opening:
         """One attempt in one transaction, which is rolled back unless it opens the tunnel. Raises CulvertError."""
         async with direct(self._database, request.caller.actor) as transaction:
             facts = await read_open_facts(transaction, request.caller.fingerprint, request.fqdn)
-            device = admitted(facts.device, request.caller.fingerprint, self._now())
+            device = check_certificate(facts.device, request.caller.fingerprint, self._now())
             permit = self._decide(request, facts, device, failed)
             if isinstance(permit, _Wait):
                 return permit

@@ -26,7 +26,7 @@ from culvert_service.gateways.sa import Endpoint
 from culvert_service.gateways.tunnel_entries import install_pair, policy_entries, remove_pair
 from culvert_service.identity import repository as identity
 from culvert_service.identity.denials import Denials, DeviceCaller
-from culvert_service.identity.service import Now, admitted
+from culvert_service.identity.service import Now, check_certificate
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
 from culvert_service.tunnels import hot_queries, repository
@@ -134,7 +134,7 @@ class Tunnels:
         """A tunnel that is already closed is no error. Raises CulvertError TUNNEL_UNKNOWN for another device's tunnel."""
         async with begin(self._database, caller.actor) as transaction:
             found = await identity.device_by_fingerprint(transaction.session, caller.fingerprint)
-            device = admitted(found, caller.fingerprint, self._now())
+            device = check_certificate(found, caller.fingerprint, self._now())
             record = await hot_queries.lock(transaction, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
@@ -230,7 +230,7 @@ class Tunnels:
         timeline = Timeline()
         async with (
             self._turns,
-            self._denials.telling(
+            self._denials.log_refusals(
                 request.caller.actor,
                 request.caller.fingerprint,
                 "tunnel.open",
@@ -274,7 +274,9 @@ class Tunnels:
         """Run a device's change of its tunnel to its end, even if the device disconnects."""
 
         async def run() -> _Result:
-            denials = self._denials.telling(caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}")
+            denials = self._denials.log_refusals(
+                caller.actor, caller.fingerprint, action, f"tunnel/{tunnel_id}"
+            )
             async with self._turns, denials:
                 return await repeat_in_turn(work)
 
@@ -364,8 +366,8 @@ class Tunnels:
         self, transaction: DirectTransaction, fingerprint: bytes, tunnel_id: uuid.UUID
     ) -> TunnelRecord:
         found = await hot_queries.lock_owned(transaction, fingerprint, tunnel_id)
-        device = found[0] if found else await identity.held(transaction, fingerprint)
-        admitted(device, fingerprint, self._now())
+        device = found[0] if found else await identity.lock_device(transaction, fingerprint)
+        check_certificate(device, fingerprint, self._now())
         if found is None or found[1].leaving:
             raise CulvertError(Reason.TUNNEL_UNKNOWN)
         return found[1]
