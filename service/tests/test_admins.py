@@ -65,26 +65,26 @@ def test_roles_and_scopes(method: str, area: str, scopes: set[str]) -> None:
 def test_each_fifth_wrong_guess_locks_for_twice_as_long() -> None:
     found, now, locks = Guesses(), NOW, list[int]()
     for _ in range(25):
-        found = found.failed(now)
+        found = found.with_failure(now)
         if seconds := found.locked_seconds(now):
             locks.append(seconds)
             now += datetime.timedelta(seconds=seconds)
             assert not found.locked_seconds(now)
     assert locks == [60, 120, 240, 480, 960]
-    assert Guesses(5 * 40 - 1).failed(NOW).locked_seconds(NOW) == guesses.FORGET.total_seconds()
+    assert Guesses(5 * 40 - 1).with_failure(NOW).locked_seconds(NOW) == guesses.FORGET.total_seconds()
 
 
 def test_from_the_fifth_wrong_code_on_each_delay_is_twice_the_last() -> None:
     found, now, delays = Codes(), NOW, list[int]()
     for _ in range(15):
-        found = found.failed(now)
+        found = found.with_failure(now)
         delays.append(found.locked_seconds(now))
         now += datetime.timedelta(seconds=delays[-1])
         assert not found.locked_seconds(now)
     assert delays == [0, 0, 0, 0, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900]
     # A /48 has more guesses at once than each of its /64.
-    assert not Guesses(4).failed(NOW, 20).locked_seconds(NOW)
-    assert Guesses(19).failed(NOW, 20).locked_seconds(NOW) == 60
+    assert not Guesses(4).with_failure(NOW, 20).locked_seconds(NOW)
+    assert Guesses(19).with_failure(NOW, 20).locked_seconds(NOW) == 60
 
 
 class Person:

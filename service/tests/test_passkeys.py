@@ -40,8 +40,8 @@ def test_a_malformed_passkey_proves_nothing(credential: dict[str, Any]) -> None:
     party = Party("https://culvert.corp.example")
     assert isinstance(challenge_of(credential), bytes)
     assert isinstance(id_of(credential), bytes)
-    assert party.registered(credential, b"c" * 32) is None
-    assert party.signed(credential, b"c" * 32, b"key", 0) is None
+    assert party.verify_registration(credential, b"c" * 32) is None
+    assert party.verify_signature(credential, b"c" * 32, b"key", 0) is None
 
 
 @pytest.mark.parametrize(

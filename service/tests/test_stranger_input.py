@@ -274,5 +274,5 @@ def test_no_client_data_and_no_cbor_is_a_fault(client: object, data: object, oth
     assert isinstance(challenge_of(sent), bytes)
     assert isinstance(id_of(sent), bytes)
     party = Party("https://culvert.corp.example")
-    assert party.registered(sent, b"c" * 32) is None
-    assert party.signed(sent, b"c" * 32, b"key", 0) is None
+    assert party.verify_registration(sent, b"c" * 32) is None
+    assert party.verify_signature(sent, b"c" * 32, b"key", 0) is None

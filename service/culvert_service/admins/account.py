@@ -13,7 +13,7 @@ from culvert_proto import CulvertError, Reason
 from pydantic import BaseModel, ValidationError
 
 from culvert_service.admins import repository
-from culvert_service.admins.credentials import end_others, session_out, shown
+from culvert_service.admins.credentials import end_others, public_id, session_out
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.proof import Proof, recovery_hash, totp_context
@@ -77,7 +77,7 @@ class Account:
             transaction.audit(Line("admin.proof", f"admin/{name}"))
             return renewed
 
-        return await self._proven(by, name, "admin.proof", asked, renew)
+        return await self._run_with_proof(by, name, "admin.proof", asked, renew)
 
     async def change_password(self, by: Actor, name: str, session_hash: bytes, asked: PasswordIn) -> SignedIn:
         hashed, now = await self._passwords.hash(asked.new_password.get_secret_value()), self._now()
@@ -89,7 +89,7 @@ class Account:
             await tell_owners(transaction, Line("admin.password", f"admin/{name}", ended))
             return await renew_session(session, admin, session_hash, now)
 
-        return await self._proven(by, name, "admin.password", asked, change)
+        return await self._run_with_proof(by, name, "admin.password", asked, change)
 
     async def begin_authenticator(
         self, by: Actor, name: str, session_hash: bytes, asked: ProofIn
@@ -105,7 +105,7 @@ class Account:
         async def begun(transaction: Transaction, admin: Admin) -> None:
             transaction.audit(Line("admin.authenticator.begin", f"admin/{name}"))
 
-        await self._proven(by, name, "admin.authenticator.begin", asked, begun)
+        await self._run_with_proof(by, name, "admin.authenticator.begin", asked, begun)
         return NewAuthenticatorOut(totp_uri=totp.uri(secret, name, "administration"), pending=sealed)
 
     async def confirm_authenticator(
@@ -125,7 +125,7 @@ class Account:
         secret = base64.b64decode(pending.secret)
         verdict = totp.judge(totp.GuessRecord(), secret, asked.code.get_secret_value(), now)
         async with begin(self._database, by) as transaction:
-            admin = await repository.locked(transaction.session, name)
+            admin = await repository.lock_admin(transaction.session, name)
             if admin is None or not isinstance(verdict, totp.Proven):
                 raise CulvertError(Reason.CODE_WRONG)
             admin.secret_ciphertext = self._master_key.seal(secret, totp_context(name))
@@ -144,7 +144,7 @@ class Account:
             session.add_all(AdminRecoveryCode(admin_id=admin.id, hash=recovery_hash(code)) for code in codes)
             await tell_owners(transaction, Line("admin.recovery-codes", f"admin/{name}"))
 
-        await self._proven(by, name, "admin.recovery-codes", asked, change)
+        await self._run_with_proof(by, name, "admin.recovery-codes", asked, change)
         return RecoveryCodesOut(codes=codes)
 
     async def sessions(self, name: str, session_hash: bytes) -> list[SessionOut]:
@@ -157,13 +157,13 @@ class Account:
         """Raises CulvertError NOT_FOUND."""
         async with begin(self._database, by) as transaction:
             for row in await repository.sessions_of(transaction.session, name, self._now()):
-                if shown(row) == session_id:
+                if public_id(row) == session_id:
                     await transaction.session.delete(row)
                     transaction.audit(Line("admin.session.end", f"admin/{name}"))
                     return
         raise CulvertError(Reason.NOT_FOUND, what="The session")
 
-    async def _proven(
+    async def _run_with_proof(
         self,
         by: Actor,
         name: str,
@@ -172,7 +172,7 @@ class Account:
         change: Callable[[Transaction, Admin], Awaitable[_Result]],
     ) -> _Result:
         try:
-            return await self._proof.given(by, name, asked.password, asked.code, change)
+            return await self._proof.run_with_proof(by, name, asked.password, asked.code, change)
         except CulvertError as error:
             await self._refusals.of_stranger(by, Line(action, f"admin/{name}"), error)
             raise

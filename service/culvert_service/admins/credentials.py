@@ -72,7 +72,7 @@ class OwnCredentials:
         Raises CulvertError LAST_SIGN_IN.
         """
         async with begin(self._database, by) as transaction:
-            admin = await _locked(transaction.session, name)
+            admin = await _lock(transaction.session, name)
             admin.password_hash, admin.secret_ciphertext = None, None
             await repository.forget_recovery_codes(transaction.session, admin.id)
             await check_left(transaction.session, admin)
@@ -81,7 +81,7 @@ class OwnCredentials:
     async def remove_recovery_codes(self, by: Actor, name: str) -> None:
         async with begin(self._database, by) as transaction:
             await repository.forget_recovery_codes(
-                transaction.session, (await _locked(transaction.session, name)).id
+                transaction.session, (await _lock(transaction.session, name)).id
             )
             await tell_owners(transaction, Line("admin.recovery-codes.remove", f"admin/{name}"))
 
@@ -89,7 +89,7 @@ class OwnCredentials:
         """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            admin = await _locked(session, name)
+            admin = await _lock(session, name)
             for row in await repository.identities(session, admin.id):
                 if _identity_id(row) == identity_id:
                     await session.delete(row)
@@ -125,13 +125,15 @@ async def end_others(
     }
     # Without its challenge, a passkey whose registration has begun cannot be added.
     await repository.forget_challenges(session, admin.id)
-    gone = [one for one in await repository.passkeys(session, admin.id) if shown(one) not in keep_passkeys]
+    gone = [
+        one for one in await repository.passkeys(session, admin.id) if public_id(one) not in keep_passkeys
+    ]
     for passkey in gone:
         await session.delete(passkey)
     return counts | {"passkeys": len(gone)}
 
 
-def shown(row: AdminSession | AdminPasskey | AdminInvitation) -> str:
+def public_id(row: AdminSession | AdminPasskey | AdminInvitation) -> str:
     """An id for a URL path, which is no secret. A passkey's own id may be a kilobyte long."""
     named = row.credential_id if isinstance(row, AdminPasskey) else row.token_hash
     return hashlib.sha256(named).hexdigest()
@@ -139,7 +141,7 @@ def shown(row: AdminSession | AdminPasskey | AdminInvitation) -> str:
 
 def session_out(row: AdminSession, current: bytes) -> SessionOut:
     return SessionOut(
-        id=shown(row),
+        id=public_id(row),
         current=row.token_hash == current,
         created_at=row.created_at,
         expires_at=row.expires_at,
@@ -150,12 +152,14 @@ def session_out(row: AdminSession, current: bytes) -> SessionOut:
 
 
 def passkey_out(row: AdminPasskey) -> PasskeyOut:
-    return PasskeyOut(id=shown(row), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at)
+    return PasskeyOut(
+        id=public_id(row), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at
+    )
 
 
 def invitation_out(row: AdminInvitation) -> OpenAdminInvitationOut:
     return OpenAdminInvitationOut(
-        id=shown(row),
+        id=public_id(row),
         role=row.role.value,
         created_by=row.created_by,
         created_at=row.created_at,
@@ -173,8 +177,8 @@ def _identity_id(row: AdminIdentity) -> str:
     return hashlib.sha256(f"{row.issuer}\n{row.subject}".encode()).hexdigest()
 
 
-async def _locked(session: AsyncSession, name: str) -> Admin:
-    admin = await repository.locked(session, name)
+async def _lock(session: AsyncSession, name: str) -> Admin:
+    admin = await repository.lock_admin(session, name)
     if admin is None:
         raise CulvertError(Reason.SESSION_INVALID)
     return admin

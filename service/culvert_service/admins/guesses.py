@@ -30,7 +30,7 @@ class Guesses:
         """Seconds until a guess is accepted again; 0 when one is accepted now."""
         return _seconds(self.locked_until, now)
 
-    def failed(self, now: datetime.datetime, at_once: int = GUESSES) -> Guesses:
+    def with_failure(self, now: datetime.datetime, at_once: int = GUESSES) -> Guesses:
         """Every `at_once`-th failure locks. Each lock is twice as long as the one before, up to FORGET."""
         failures = self.failures + 1
         if failures % at_once:
@@ -47,7 +47,7 @@ class Codes:
         """Seconds until a code is accepted again; 0 when one is accepted now."""
         return _seconds(self.locked_until, now)
 
-    def failed(self, now: datetime.datetime) -> Codes:
+    def with_failure(self, now: datetime.datetime) -> Codes:
         """From the CODE_GUESSES-th on, each failure delays the next code. The delay doubles up to CODE_DELAY_MAX."""
         failures = self.failures + 1
         if failures < CODE_GUESSES:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
-from culvert_service.admins.credentials import check_left, passkey_out, shown
+from culvert_service.admins.credentials import check_left, passkey_out, public_id
 from culvert_service.admins.notices import tell_owners
 from culvert_service.admins.schemas import PasskeyOut
 from culvert_service.admins.service import SignedIn, open_session, renew_session
@@ -52,8 +52,8 @@ class Passkeys:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
                 admin = await _admin(session, name)
-                challenge = await self._answered(session, credential, admin.id)
-                made = self._party.registered(credential, challenge)
+                challenge = await self._use_challenge(session, credential, admin.id)
+                made = self._party.verify_registration(credential, challenge)
                 if made is None:
                     raise CulvertError(Reason.PASSKEY_REFUSED)
                 if len(await repository.passkeys(session, admin.id)) >= _PASSKEYS_MAX:
@@ -86,9 +86,9 @@ class Passkeys:
         """Raises CulvertError NOT_FOUND or LAST_SIGN_IN."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            admin = await repository.locked(session, name)
+            admin = await repository.lock_admin(session, name)
             for row in await repository.passkeys(session, admin.id) if admin else ():
-                if admin and shown(row) == passkey_id:
+                if admin and public_id(row) == passkey_id:
                     await session.delete(row)
                     await check_left(session, admin)
                     line = Line("admin.passkey.remove", f"admin/{name}", {"passkey": row.name})
@@ -111,7 +111,7 @@ class Passkeys:
             return await open_session(transaction, admin, now, line, user_agent)
 
         try:
-            return await self._signed(by, credential, opened)
+            return await self._verify(by, credential, opened)
         except CulvertError as error:
             await self._refusals.of_stranger(by, Line("admin.sign-in", "admin/unknown"), error)
             raise
@@ -128,12 +128,12 @@ class Passkeys:
             return found
 
         try:
-            return await self._signed(by, credential, renewed)
+            return await self._verify(by, credential, renewed)
         except CulvertError as error:
             await self._refusals.of_stranger(by, Line("admin.proof", f"admin/{name}"), error)
             raise
 
-    async def _signed(
+    async def _verify(
         self,
         by: Actor,
         credential: Credential,
@@ -143,13 +143,15 @@ class Passkeys:
         now = self._now()
         # In a transaction of its own: a challenge is used up even if the answer is refused.
         async with self._database.begin() as session:
-            challenge = await self._answered(session, credential, None)
+            challenge = await self._use_challenge(session, credential, None)
         async with begin(self._database, by) as transaction:
             found = await repository.passkey_for_update(transaction.session, id_of(credential))
             if found is None:
                 raise CulvertError(Reason.PASSKEY_REFUSED)
             passkey, admin = found
-            count = self._party.signed(credential, challenge, passkey.public_key, passkey.sign_count)
+            count = self._party.verify_signature(
+                credential, challenge, passkey.public_key, passkey.sign_count
+            )
             if count is None:
                 raise CulvertError(Reason.PASSKEY_REFUSED)
             passkey.sign_count, passkey.last_used_at = count, now
@@ -161,7 +163,9 @@ class Passkeys:
         session.add(AdminChallenge(hash=_hash(challenge), admin_id=admin_id, expires_at=expires_at))
         return challenge
 
-    async def _answered(self, session: AsyncSession, credential: Credential, admin_id: int | None) -> bytes:
+    async def _use_challenge(
+        self, session: AsyncSession, credential: Credential, admin_id: int | None
+    ) -> bytes:
         """The challenge, which is used up. Raises CulvertError PASSKEY_REFUSED."""
         challenge, now = challenge_of(credential), self._now()
         for found, whose, expires_at in await repository.use_challenges(session, _hash(challenge), now):

@@ -68,7 +68,7 @@ Caller = BySession | ByRoot | ByScopes
 def check(caller: Caller, method: str, area: str) -> None:
     """Raises CulvertError NOT_PERMITTED."""
     reads = method in _READING
-    if needed := _lacking(caller, reads, area):
+    if needed := _find_lacking(caller, reads, area):
         verb = "read" if reads else "change"
         raise CulvertError(Reason.NOT_PERMITTED, who=caller.name, verb=verb, what=area, needed=needed)
 
@@ -83,7 +83,7 @@ def check_proof(caller: Caller, now: datetime.datetime) -> None:
         raise CulvertError(Reason.PROOF_NEEDED, who=caller.name, minutes=minutes)
 
 
-def _lacking(caller: Caller, reads: bool, area: str) -> str | None:
+def _find_lacking(caller: Caller, reads: bool, area: str) -> str | None:
     if isinstance(caller, ByRoot):
         return None
     if isinstance(caller, BySession):

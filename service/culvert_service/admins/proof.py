@@ -47,7 +47,7 @@ class Proof:
         self._passwords = passwords
         self._now = now
 
-    async def given(
+    async def run_with_proof(
         self,
         by: Actor,
         name: str,
@@ -66,12 +66,12 @@ class Proof:
         """
         prefixes = limit_keys(by.source)
         keys = prefixes if known is None else (f"browser {known}",)
-        stored = await self._counted(name, keys)
+        stored = await self._count_guess(name, keys)
         if not await self._passwords.match(stored, password.get_secret_value()):
             raise CulvertError(Reason.SIGN_IN_WRONG)
         # `raise wrong` stands outside: the transaction that counts the wrong code must commit.
         async with begin(self._database, by) as transaction:
-            admin = await repository.locked(transaction.session, name)
+            admin = await repository.lock_admin(transaction.session, name)
             if admin is None or admin.password_hash != stored or _is_overdue(admin, self._now()):
                 raise CulvertError(Reason.SIGN_IN_WRONG)
             wrong = await self._use(transaction, admin, code.get_secret_value(), prefixes[0])
@@ -80,7 +80,7 @@ class Proof:
                 return await then(transaction, admin)
         raise wrong
 
-    async def _counted(self, name: str, keys: Sequence[str]) -> str | None:
+    async def _count_guess(self, name: str, keys: Sequence[str]) -> str | None:
         """The password's hash. Counted before it is judged: guesses at once do not get more than those one by one."""
         now = self._now()
         async with self._database.begin() as session:
@@ -90,7 +90,7 @@ class Proof:
                 guesses = Guesses() if old else Guesses(row.failures, row.locked_until)
                 if seconds := guesses.locked_seconds(now):
                     raise CulvertError(Reason.SIGN_IN_LOCKED, seconds=seconds)
-                counted = guesses.failed(now, at_once)
+                counted = guesses.with_failure(now, at_once)
                 row.failures, row.locked_until, row.last_at = counted.failures, counted.locked_until, now
             return await repository.password_hash(session, name)
 
@@ -123,7 +123,7 @@ class Proof:
 
     async def _wrong(self, transaction: Transaction, admin: Admin, source: str) -> CulvertError:
         now = self._now()
-        codes = _codes(admin, now).failed(now)
+        codes = _codes(admin, now).with_failure(now)
         admin.code_failures, admin.code_failed_at = codes.failures, now
         admin.code_locked_until = codes.locked_until
         await repository.note_wrong_code(transaction.session, admin.id, source, now)

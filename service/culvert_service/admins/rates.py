@@ -20,7 +20,7 @@ _BURST_SECONDS = 10
 class Rates:
     def __init__(self, callers_per_second: float, strangers_per_second: float) -> None:
         self._callers = per_caller(callers_per_second)
-        self._strangers = AddressLimiter(_ten_seconds(strangers_per_second))
+        self._strangers = AddressLimiter(_bucket_of_ten_seconds(strangers_per_second))
 
     def caller(self, actor: Actor) -> None:
         """For a caller with an account. Raises CulvertError RATE_LIMITED."""
@@ -41,10 +41,10 @@ class Rates:
 
 def per_caller(per_second: float) -> Limiter:
     """Allows a burst of ten seconds' calls."""
-    return Limiter(_ten_seconds(per_second))
+    return Limiter(_bucket_of_ten_seconds(per_second))
 
 
-def _ten_seconds(per_second: float) -> TokenBucket:
+def _bucket_of_ten_seconds(per_second: float) -> TokenBucket:
     return TokenBucket(per_second, max(1, per_second * _BURST_SECONDS))
 
 

@@ -43,7 +43,7 @@ async def by_name(session: AsyncSession, name: str) -> Admin | None:
     return await session.scalar(select(Admin).where(Admin.name == name))
 
 
-async def locked(session: AsyncSession, name: str) -> Admin | None:
+async def lock_admin(session: AsyncSession, name: str) -> Admin | None:
     return await session.scalar(select(Admin).where(Admin.name == name).with_for_update())
 
 
@@ -155,7 +155,7 @@ async def invitations(session: AsyncSession, now: datetime.datetime) -> Sequence
 async def invitation_page(
     session: AsyncSession, now: datetime.datetime, cut: Cut
 ) -> Sequence[AdminInvitation]:
-    """As `invitations`, ordered by the end and `credentials.shown`."""
+    """As `invitations`, ordered by the end and `credentials.public_id`."""
     query = select(AdminInvitation).where(AdminInvitation.expires_at > now)
     shown = func.encode(func.sha256(AdminInvitation.token_hash), "hex")
     return (await session.scalars(cut.of(query, AdminInvitation.expires_at, shown, falling=True))).all()

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.admins import repository
 from culvert_service.admins.admin_token import NAME as ROOT_NAME
-from culvert_service.admins.credentials import invitation_out, shown
+from culvert_service.admins.credentials import invitation_out, public_id
 from culvert_service.admins.notices import tell_of_wrong_codes, tell_owners
 from culvert_service.admins.password import Passwords
 from culvert_service.admins.permission import PROOF_LIFETIME, ByScopes, BySession
@@ -101,13 +101,13 @@ class Admins:
         async with self._database() as session:
             cut = page.by(datetime.datetime, str)
             found = await repository.invitation_page(session, self._now(), cut)
-        return [invitation_out(row) for row in page.cut(found, lambda row: (row.expires_at, shown(row)))]
+        return [invitation_out(row) for row in page.cut(found, lambda row: (row.expires_at, public_id(row)))]
 
     async def withdraw(self, by: Actor, invitation_id: str) -> None:
         """Raises CulvertError NOT_FOUND."""
         async with begin(self._database, by) as transaction:
             for row in await repository.invitations(transaction.session, self._now()):
-                if shown(row) == invitation_id:
+                if public_id(row) == invitation_id:
                     await transaction.session.delete(row)
                     transaction.audit(Line("admin.invitation.withdraw", f"role/{row.role.value}"))
                     return
@@ -127,7 +127,7 @@ class Admins:
     async def sign_in(
         self, by: Actor, asked: SignInIn, user_agent: str | None, known: str | None = None
     ) -> SignedIn:
-        """`known` is a result of `known_browser`.
+        """`known` is a result of `find_browser`.
 
         Raises CulvertError SIGN_IN_WRONG, which does not say what was wrong, SIGN_IN_LOCKED or SIGN_IN_SLOWED.
         """
@@ -139,7 +139,7 @@ class Admins:
             raise
         return signed_in
 
-    def known_browser(self, name: str, cookie: str | None) -> str | None:
+    def find_browser(self, name: str, cookie: str | None) -> str | None:
         """The browser's id in a cookie of `remember_browser`; None for no cookie and for another administrator's."""
         try:
             return self._master_key.open(bytes.fromhex(cookie or ""), _known_context(name)).hex()
@@ -157,7 +157,7 @@ class Admins:
         if found and found.last_used_at <= now - _USE_NOTED:
             async with self._database.begin() as session:
                 await repository.note_use(session, found.token_hash, now)
-        return _signed_in(token, found.admin, found) if found else None
+        return _to_signed_in(token, found.admin, found) if found else None
 
     async def sign_out(self, by: Actor, token: str) -> None:
         async with begin(self._database, by) as transaction:
@@ -185,7 +185,7 @@ class Admins:
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
         async with begin(self._database, by) as transaction:
-            admin = await self._taken(transaction.session, name, keeps_owner=role is Role.OWNER)
+            admin = await self._lock(transaction.session, name, keeps_owner=role is Role.OWNER)
             seen.check(f"The administrator {name}", admin.version)
             told: dict[str, Detail] = {"from": admin.role.value, "to": role.value}
             if admin.role is Role.OWNER and role is not Role.OWNER:
@@ -200,7 +200,7 @@ class Admins:
         Raises CulvertError NOT_FOUND, VERSION_STALE or LAST_OWNER.
         """
         async with begin(self._database, by) as transaction:
-            admin = await self._taken(transaction.session, name, keeps_owner=False)
+            admin = await self._lock(transaction.session, name, keeps_owner=False)
             seen.check(f"The administrator {name}", admin.version)
             await transaction.session.delete(admin)
             told: dict[str, Detail] = {"role": admin.role.value}
@@ -248,12 +248,12 @@ class Admins:
             row = await repository.token_of(session, _hash(token), self._now())
         return ByScopes(row.name, row.scopes) if row else None
 
-    async def _taken(self, session: AsyncSession, name: str, *, keeps_owner: bool) -> Admin:
+    async def _lock(self, session: AsyncSession, name: str, *, keeps_owner: bool) -> Admin:
         """Lock the administrator for a change. Raises LAST_OWNER if no owner who has signed in would be left."""
         owners = await repository.lock_owners(session)
         if not keeps_owner and [owner.name for owner in owners] == [name]:
             raise CulvertError(Reason.LAST_OWNER, name=name)
-        admin = await repository.locked(session, name)
+        admin = await repository.lock_admin(session, name)
         if admin is None:
             raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
         return admin
@@ -310,7 +310,7 @@ class Admins:
             await repository.forget_expired(transaction.session, now)
             return await open_session(transaction, admin, now, line, user_agent)
 
-        return await self._proof.given(by, asked.name, asked.password, asked.code, opened, known)
+        return await self._proof.run_with_proof(by, asked.name, asked.password, asked.code, opened, known)
 
 
 async def open_session(
@@ -331,7 +331,7 @@ async def open_session(
     transaction.session.add(row)
     await tell_of_wrong_codes(transaction, admin)
     transaction.audit(replace(line, actor=actor.known_as(ActorKind.ADMIN, admin.name)))
-    return SignedIn(token, _signed_in(token, admin, row))
+    return SignedIn(token, _to_signed_in(token, admin, row))
 
 
 async def renew_session(
@@ -346,7 +346,7 @@ async def renew_session(
         raise CulvertError(Reason.SESSION_INVALID)
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     row.token_hash, row.proven_at = _hash(token), now
-    return SignedIn(token, _signed_in(token, admin, row))
+    return SignedIn(token, _to_signed_in(token, admin, row))
 
 
 async def _end_made_by(session: AsyncSession, name: str, *, keep_tokens: bool) -> dict[str, Detail]:
@@ -377,7 +377,7 @@ def by_session(signed_in: SignedInOut) -> BySession:
     return BySession(signed_in.name, Role(signed_in.role), signed_in.proven_until - PROOF_LIFETIME)
 
 
-def _signed_in(token: str, admin: Admin, row: AdminSession) -> SignedInOut:
+def _to_signed_in(token: str, admin: Admin, row: AdminSession) -> SignedInOut:
     return SignedInOut(
         name=admin.name,
         role=admin.role.value,

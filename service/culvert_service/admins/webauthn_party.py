@@ -75,7 +75,7 @@ class Party:
             )
         )
 
-    def registered(self, credential: Credential, challenge: bytes) -> Registered | None:
+    def verify_registration(self, credential: Credential, challenge: bytes) -> Registered | None:
         """The new passkey; None if the answer is not valid."""
         try:
             found = webauthn.verify_registration_response(
@@ -90,7 +90,7 @@ class Party:
             return None
         return Registered(found.credential_id, found.credential_public_key, found.sign_count)
 
-    def signed(
+    def verify_signature(
         self, credential: Credential, challenge: bytes, public_key: bytes, sign_count: int
     ) -> int | None:
         """The new signature count. None if the answer is not valid, or comes from a copy of the passkey."""
