@@ -89,7 +89,7 @@ class AgentPort:
         server = self._server = self._listen()
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
         await self._revocations.start(server)
-        server.start(self._servicer.limited)
+        server.start(self._servicer.audit_limited)
 
     async def stop(self) -> None:
         await self._revocations.stop()

@@ -79,7 +79,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> AsyncIterator[agent_pb2.WatchResponse]:
         # Locals live as long as the stream, and there are thousands of streams: delete large ones.
         caller = _caller(context)
-        device_id = await self._seen(caller, request)
+        device_id = await self._record_watch(caller, request)
         del request
         watcher = self._hub.open(device_id)
         try:
@@ -185,7 +185,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             **serving(agent_pb2.SetPathMtuRequest, self._set_path_mtu),
         }
 
-    async def limited(self, fingerprint: bytes, address: str, count: int) -> None:
+    async def audit_limited(self, fingerprint: bytes, address: str, count: int) -> None:
         """Audit `count` calls that the rate limit refused before they reached this service."""
         caller = DeviceCaller(fingerprint, address)
         for _ in range(count):
@@ -244,7 +244,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         elsewhere = await self._tunnels.set_path_mtu(caller, _tunnel_id(request.tunnel_id), mtu)
         return agent_pb2.SetPathMtuResponse() if elsewhere is None else elsewhere
 
-    async def _seen(self, caller: DeviceCaller, request: agent_pb2.WatchRequest) -> uuid.UUID:
+    async def _record_watch(self, caller: DeviceCaller, request: agent_pb2.WatchRequest) -> uuid.UUID:
         async with (
             self._stream_turns,
             self._denials.log_refusals(caller.actor, caller.fingerprint, "device.watch"),

@@ -51,7 +51,7 @@ from culvert_service.identity.revocations import Revocations
 from culvert_service.live import endpoints as live_endpoints
 from culvert_service.live.endpoints import Live
 from culvert_service.metrics import endpoints as metrics_endpoints
-from culvert_service.metrics.calls import RestCalls, counted_agent_calls
+from culvert_service.metrics.calls import RestCalls, count_agent_calls
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.state import StateGauges
 from culvert_service.oidc import endpoints as oidc_endpoints
@@ -264,7 +264,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
                 servicer,
                 revocations,
                 hub,
-                [*tracing.around_agent_calls(), counted_agent_calls(instruments)],
+                [*tracing.around_agent_calls(), count_agent_calls(instruments)],
             )
         ),
     ]

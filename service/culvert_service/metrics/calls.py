@@ -16,9 +16,9 @@ from culvert_service.rest.api import PREFIX
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def counted_agent_calls(instruments: Instruments) -> Around:
+def count_agent_calls(instruments: Instruments) -> Around:
     @contextmanager
-    def counted(method: str, context: Context) -> Generator[None]:
+    def count(method: str, context: Context) -> Generator[None]:
         name = method.rpartition("/")[2]
         began, outcome = time.perf_counter(), "OK"
         try:
@@ -31,7 +31,7 @@ def counted_agent_calls(instruments: Instruments) -> Around:
             instruments.agent_calls.labels(name, outcome).inc()
             instruments.agent_seconds.labels(name).observe(time.perf_counter() - began)
 
-    return counted
+    return count
 
 
 class RestCalls:
@@ -47,7 +47,7 @@ class RestCalls:
             return
         began = time.perf_counter()
 
-        async def counted(message: Message) -> None:
+        async def count(message: Message) -> None:
             if message["type"] == "http.response.start":
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 route = str(getattr(scope.get("route"), "path", "none")).removeprefix(PREFIX)
@@ -55,4 +55,4 @@ class RestCalls:
                 self._instruments.rest_seconds.labels(method, route).observe(time.perf_counter() - began)
             await send(message)
 
-        await self._app(scope, receive, counted)
+        await self._app(scope, receive, count)
