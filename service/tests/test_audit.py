@@ -20,7 +20,7 @@ from culvert_proto import Reason
 from culvert_service.audit import repository, retention, verifier
 from culvert_service.audit.line import GENESIS, Broken, Detail, Verification, Written, canonical, digest
 from culvert_service.audit.log import CONTROLLER, Actor, Line
-from culvert_service.audit.transaction import begin, uncommitted
+from culvert_service.audit.transaction import begin, begin_uncommitted
 from culvert_service.config import ConfigurationError
 from culvert_service.operation.commands import cut, verify
 from hypothesis import given
@@ -210,7 +210,7 @@ async def test_a_refused_enrolment_and_a_wrong_code_are_told(world: World) -> No
 async def test_an_audit_line_commits_with_its_change(world: World) -> None:
     before = len(await log(world))
     line = Line("user.create", "user/nobody")
-    async with uncommitted(world.database, CONTROLLER) as transaction:
+    async with begin_uncommitted(world.database, CONTROLLER) as transaction:
         transaction.audit(line)
     with suppress(ZeroDivisionError):
         async with begin(world.database, CONTROLLER) as transaction:
@@ -297,17 +297,17 @@ async def test_a_cut_during_a_verification_is_not_taken_for_a_fault(
     before, key = await old_lines(world), cut_key(world.settings)
     async with world.database() as session:
         ends = await repository.ends_before(session, before)
-    chained = repository.chained
+    chained = repository.read_chains
 
     async def cut_meanwhile(*arguments: Any) -> AsyncGenerator[Sequence[Written]]:
-        monkeypatch.setattr(repository, "chained", chained)
+        monkeypatch.setattr(repository, "read_chains", chained)
         await retention.cut(
             world.database, CONTROLLER, key, before, datetime.datetime.now(datetime.UTC), None
         )
         async for lines in chained(*arguments):
             yield lines
 
-    monkeypatch.setattr(repository, "chained", cut_meanwhile)
+    monkeypatch.setattr(repository, "read_chains", cut_meanwhile)
     assert (await verifier.verify(world.database, key, ends)).broken is None
 
 

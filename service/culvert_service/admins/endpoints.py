@@ -49,7 +49,7 @@ def public_router(api: Api, admins: Admins, access: Access) -> APIRouter:
 
     @routes.post("/session", summary="Sign in with password and code")
     async def sign_in(by: By, asked: SignInIn, request: Request, response: Response) -> SignedInOut:
-        by = by.known_as(ActorKind.ADMIN, asked.name)
+        by = by.with_name(ActorKind.ADMIN, asked.name)
         known = admins.find_browser(asked.name, request.cookies.get(KNOWN_COOKIE))
         signed_in = await admins.sign_in(by, asked, request.headers.get("User-Agent"), known)
         shown = keep(response, signed_in)

@@ -330,7 +330,7 @@ async def open_session(
     )
     transaction.session.add(row)
     await tell_of_wrong_codes(transaction, admin)
-    transaction.audit(replace(line, actor=actor.known_as(ActorKind.ADMIN, admin.name)))
+    transaction.audit(replace(line, actor=actor.with_name(ActorKind.ADMIN, admin.name)))
     return SignedIn(token, _to_signed_in(token, admin, row))
 
 

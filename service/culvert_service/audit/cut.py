@@ -27,7 +27,7 @@ class CutKey:
 
     def sign(self, before: bytes, cut: AuditCut) -> bytes:
         """`before` is the signature of the chain's previous cut; empty for the first cut."""
-        return self._key.sign(_signed(before, cut))
+        return self._key.sign(_signed_bytes(before, cut))
 
     def check(self, cuts: Sequence[AuditCut]) -> Broken | None:
         """Check all cuts of one chain, in the order of their numbers. Returns the first fault."""
@@ -36,14 +36,14 @@ class CutKey:
             if cut.number != number:
                 return Broken(cut.chain, cut.seq, f"its cut {number} is not there")
             try:
-                self._public.verify(cut.signature, _signed(before, cut))
+                self._public.verify(cut.signature, _signed_bytes(before, cut))
             except InvalidSignature:
                 return Broken(cut.chain, cut.seq, f"its cut {number} is not signed by this controller's key")
             before = cut.signature
         return None
 
 
-def _signed(before: bytes, cut: AuditCut) -> bytes:
+def _signed_bytes(before: bytes, cut: AuditCut) -> bytes:
     fields = (
         *(str(number) for number in (cut.chain, cut.number, cut.seq)),
         cut.hash.hex(),

@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from culvert_service.audit import repository
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.export import ExportResponse, Exports
-from culvert_service.audit.naming import named
+from culvert_service.audit.naming import name_lines
 from culvert_service.audit.repository import Filter
 from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, RetentionOut, VerificationOut
 from culvert_service.audit.verifier import Verifier
@@ -56,7 +56,7 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
     ) -> list[NamedLineOut]:
         async with database() as session:
             found = await repository.newest(session, which, page.by(datetime.datetime, int, int))
-            return await named(session, page.cut(found, lambda line: (line.at, line.chain, line.seq)))
+            return await name_lines(session, page.cut(found, lambda line: (line.at, line.chain, line.seq)))
 
     @routes.get("/verification", summary="Check the whole audit log")
     async def verification() -> VerificationOut:

@@ -81,7 +81,7 @@ class ExportResponse(StreamingResponse):
 async def _lines(database: Database, which: Filter) -> AsyncGenerator[str]:
     async with database() as session:
         ends = await repository.ends(session)
-    async with aclosing(repository.chained(database, which, ends)) as batches:
+    async with aclosing(repository.read_chains(database, which, ends)) as batches:
         async for batch in batches:
             yield await asyncio.to_thread(jsonl, batch)
 

@@ -34,7 +34,7 @@ class Actor:
     source: str | None = None
     claim: Claim | None = field(default=None, compare=False, repr=False)
 
-    def known_as(self, kind: ActorKind, name: object) -> Actor:
+    def with_name(self, kind: ActorKind, name: object) -> Actor:
         """The same caller under the name that a check has found."""
         return replace(self, kind=kind, name=str(name))
 

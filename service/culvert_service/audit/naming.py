@@ -13,13 +13,13 @@ from culvert_service.audit import repository
 from culvert_service.audit.schemas import AuditLineOut, DeniedOut, NamedLineOut
 
 
-async def named(session: AsyncSession, lines: Sequence[AuditLine]) -> list[NamedLineOut]:
+async def name_lines(session: AsyncSession, lines: Sequence[AuditLine]) -> list[NamedLineOut]:
     told = [AuditLineOut.of(line) for line in lines]
     mentioned = [set(_devices(line)) for line in told]
     names = await repository.device_names(session, set[uuid.UUID]().union(*mentioned))
     return [
         NamedLineOut(
-            **line.model_dump(), names=_spoken(line) | {str(it): names[it] for it in its if it in names}
+            **line.model_dump(), names=_spell_names(line) | {str(it): names[it] for it in its if it in names}
         )
         for line, its in zip(told, mentioned, strict=True)
     ]
@@ -37,7 +37,7 @@ async def last_denials_of_people(session: AsyncSession, people: Iterable[str]) -
     return {person: DeniedOut.of(line) for person, line in found.items()}
 
 
-def _spoken(line: AuditLineOut) -> dict[str, str]:
+def _spell_names(line: AuditLineOut) -> dict[str, str]:
     """A line's texts with A-labels, each with its readable form."""
     texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
     return {text: spoken for text in texts if (spoken := make_readable(text)) != text}

@@ -57,7 +57,7 @@ class Refusals:
     def line(self, who: str, line: Line, why: CulvertError) -> Line | None:
         """The refusal's line for the log; None when the refusal is only counted."""
         left_out = self._repeats.tell(who, _what(line, why), time.monotonic())
-        return None if left_out is None else refused(line, why, left_out)
+        return None if left_out is None else refusal_line(line, why, left_out)
 
     async def summarise(self, until: float | None = None) -> None:
         """Write a line with the counts of callers whose first unlogged refusal was at `until` or earlier.
@@ -74,10 +74,10 @@ class Refusals:
     async def _write(self, by: Actor, line: Line, why: CulvertError, left_out: int | None) -> None:
         if left_out is not None:
             async with begin(self._database, by) as transaction:
-                transaction.audit(refused(line, why, left_out))
+                transaction.audit(refusal_line(line, why, left_out))
 
 
-def refused(line: Line, why: CulvertError, left_out: int = 0) -> Line:
+def refusal_line(line: Line, why: CulvertError, left_out: int = 0) -> Line:
     """`left_out` is the number of refusals of the same caller that were left out before this one."""
     told: dict[str, Detail] = {"left_out": left_out} if left_out else {}
     return replace(line, why=why, outcome=Outcome.DENIED, details=line.details | told)

@@ -54,7 +54,7 @@ class Repeats:
 
     def tell(self, who: str, what: What, now: float) -> int | None:
         """The number of the caller's lines left out since the last written one; None if this line is left out too."""
-        if self._repeated(who, what, now) or self._lines.take(who, now):
+        if self._is_repeated(who, what, now) or self._lines.take(who, now):
             return self._leave_out(who, what, now)
         return self._tell(who, what, now)
 
@@ -80,7 +80,7 @@ class Repeats:
             kinds.update(left_out.kinds)
         return Summary({who: it.kinds.total() for who, it in told.items()}, kinds)
 
-    def _repeated(self, who: str, what: What, now: float) -> bool:
+    def _is_repeated(self, who: str, what: What, now: float) -> bool:
         told_at = self._told_at.get((who, what))
         return told_at is not None and now < told_at + _FOLD_SECONDS
 

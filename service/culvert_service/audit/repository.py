@@ -94,7 +94,7 @@ async def after(session: AsyncSession, ends: Mapping[int, int]) -> Sequence[Audi
     return (await session.scalars(query.limit(BATCH))).all()
 
 
-async def chained(
+async def read_chains(
     database: Database, which: Filter, ends: Mapping[int, int]
 ) -> AsyncGenerator[Sequence[Written]]:
     """The lines up to these ends, chain by chain, oldest first, in batches. Holds no session between two batches."""

@@ -113,7 +113,7 @@ async def cut(
         await repository.lock_cuts(session)
         cuts = await repository.cuts(session)
         made = [
-            _signed(key, cuts.get(chain, ()), (chain, *verified.ends[chain]), (before, now), (by, export))
+            _sign_cut(key, cuts.get(chain, ()), (chain, *verified.ends[chain]), (before, now), (by, export))
             for chain in ends
             if verified.ends[chain][0] > _end(cuts.get(chain, ()))
         ]
@@ -134,7 +134,7 @@ def _end(cuts: Sequence[AuditCut]) -> int:
     return cuts[-1].seq if cuts else 0
 
 
-def _signed(
+def _sign_cut(
     key: CutKey,
     earlier: Sequence[AuditCut],
     end: tuple[int, int, bytes],
@@ -186,7 +186,7 @@ async def _export(database: Database, ends: Mapping[int, int], file: Path) -> by
 
 async def _write(database: Database, ends: Mapping[int, int], target: BinaryIO) -> bytes:
     digest = hashlib.sha256()
-    async for lines in repository.chained(database, Filter(), ends):
+    async for lines in repository.read_chains(database, Filter(), ends):
         data = (await asyncio.to_thread(jsonl, lines)).encode()
         digest.update(data)
         await asyncio.to_thread(target.write, data)

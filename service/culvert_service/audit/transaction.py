@@ -87,7 +87,7 @@ async def begin(database: Database, actor: Actor) -> AsyncGenerator[Transaction]
 
 
 @asynccontextmanager
-async def uncommitted(database: Database, actor: Actor) -> AsyncGenerator[Transaction]:
+async def begin_uncommitted(database: Database, actor: Actor) -> AsyncGenerator[Transaction]:
     """Begin a transaction that ends without effect unless the block commits it."""
     async with database() as session:
         yield Transaction(actor, session)
@@ -95,6 +95,6 @@ async def uncommitted(database: Database, actor: Actor) -> AsyncGenerator[Transa
 
 @asynccontextmanager
 async def direct(database: Database, actor: Actor) -> AsyncGenerator[DirectTransaction]:
-    """As `uncommitted`, on the driver's own connection. An outage raises DatabaseDownError."""
+    """As `begin_uncommitted`, on the driver's own connection. An outage raises DatabaseDownError."""
     async with connections.direct(database) as begun:
         yield DirectTransaction(actor, begun.driver)

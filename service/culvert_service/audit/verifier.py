@@ -65,7 +65,7 @@ async def _verify(
         if chain not in last:
             return Broken(chain, of_chain[-1].seq + 1, "it is not there")
     ends = last if until is None else until
-    async for lines in repository.chained(database, Filter(), ends):
+    async for lines in repository.read_chains(database, Filter(), ends):
         if broken := await _take(database, key, verification, lines):
             return broken
     for chain, end in sorted(ends.items()):

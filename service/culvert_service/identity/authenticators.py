@@ -87,7 +87,7 @@ class Authenticators:
         if isinstance(verdict, totp.Proven):
             device.code_proven_at, device.code_valid_until = now, until
         why = _refusal(verdict)
-        actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
+        actor = transaction.actor.with_name(ActorKind.DEVICE, device.id)
         line: Line | None = Line(action, f"device/{device.id}", told, actor=actor)
         if why is not None:
             line = self._denials.line(fingerprint, line, why)

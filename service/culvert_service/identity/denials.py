@@ -12,7 +12,7 @@ from culvert_proto import CulvertError, Reason
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
-from culvert_service.audit.refusals import Refusals, refused
+from culvert_service.audit.refusals import Refusals, refusal_line
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
 
@@ -87,7 +87,7 @@ class Denials:
                     line,
                     object=about or f"device/{device.id}",
                     details={"user": device.user.name} | line.details,
-                    actor=by.known_as(ActorKind.DEVICE, device.id),
+                    actor=by.with_name(ActorKind.DEVICE, device.id),
                 )
             transaction.audit(line)
 
@@ -95,7 +95,7 @@ class Denials:
         """The line about the refusal; None if it is left out."""
         self._counter.count_denial(line.action, why.reason)
         if why.reason in _ALWAYS_TOLD:
-            return refused(line, why)
+            return refusal_line(line, why)
         return self._refusals.line(_certificate(fingerprint), line, why)
 
 

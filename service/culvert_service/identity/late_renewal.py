@@ -119,7 +119,7 @@ class LateRenewal:
         """Raises CulvertError REQUEST_INVALID, CSR_INVALID, CERTIFICATE_UNKNOWN, DEVICE_REVOKED, RENEWAL_TOO_LATE,
         CODE_NEEDED, or as a code is refused.
         """
-        by = by.known_as(ActorKind.DEVICE, by.name)
+        by = by.with_name(ActorKind.DEVICE, by.name)
         try:
             proven = self._verify(asked)
             async with self._database() as session:
@@ -128,7 +128,7 @@ class LateRenewal:
         except CulvertError as error:
             await self._refusals.of_stranger(by, Line(_ACTION, "device/unknown"), error)
             raise
-        by = by.known_as(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}")
+        by = by.with_name(ActorKind.DEVICE, f"sha256:{proven.fingerprint.hex()}")
         async with self._denials.log_refusals(by, proven.fingerprint, _ACTION):
             made = await self._renew(by, proven, asked.code.get_secret_value())
         # Raised after the commit, because a wrong guess must be counted and logged.

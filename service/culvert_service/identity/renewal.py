@@ -71,6 +71,6 @@ class Renewal:
         device.next_fingerprint, device.next_serial = issued.fingerprint, issued.serial
         device.next_expires_at = issued.expires_at
         told: dict[str, Detail] = {"serial": issued.serial, "expires": issued.expires_at.date().isoformat()}
-        actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
+        actor = transaction.actor.with_name(ActorKind.DEVICE, device.id)
         transaction.audit(Line("device.renew", f"device/{device.id}", told, actor=actor))
         return RenewedCertificate(issued.pem.decode(), self._infrastructure.pem.decode())

@@ -274,4 +274,4 @@ async def _check_version(session: AsyncSession, device_id: uuid.UUID, seen: MayM
 
 def _to_invitation_actor(by: Actor, user: str) -> Actor:
     """The actor of a call with this person's invitation and no certificate."""
-    return by.known_as(ActorKind.INVITATION, user)
+    return by.with_name(ActorKind.INVITATION, user)

@@ -168,7 +168,7 @@ class Oidc:
             raise CulvertError(Reason.OIDC_UNKNOWN, issuer=subject.issuer)
         if len(names) > 1:
             raise CulvertError(Reason.OIDC_EMAIL_SHARED, email=email)
-        return await self._invitations.invite(by.known_as(ActorKind.INVITATION, names[0]), names[0])
+        return await self._invitations.invite(by.with_name(ActorKind.INVITATION, names[0]), names[0])
 
     def _provider(self) -> Provider:
         if self._configured is None:

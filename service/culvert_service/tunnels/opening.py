@@ -225,7 +225,7 @@ class Opening:
                 details["replaces"] = str(job.replaced.id)
                 if job.replaced.gateway != job.tunnel.gateway:
                     details["from"] = job.replaced.gateway
-            actor = transaction.actor.known_as(ActorKind.DEVICE, device.id)
+            actor = transaction.actor.with_name(ActorKind.DEVICE, device.id)
             transaction.audit(Line("tunnel.open", f"tunnel/{job.tunnel.id}", details, actor=actor))
             try:
                 if none := await program_and_commit(transaction, link, job.batches, timeline):

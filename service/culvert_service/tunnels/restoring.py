@@ -20,7 +20,7 @@ from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from culvert_service.audit.log import CONTROLLER, Line
-from culvert_service.audit.transaction import uncommitted
+from culvert_service.audit.transaction import begin_uncommitted
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import inserts
 from culvert_service.gateways.link import Link, portions
@@ -116,7 +116,7 @@ class Restoring:
 
     async def _restore(self, link: Link, records: Sequence[TunnelRecord]) -> list[Restored] | NoTurn:
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
-        async with uncommitted(self._database, CONTROLLER) as transaction:
+        async with begin_uncommitted(self._database, CONTROLLER) as transaction:
             session = transaction.session
             free = await repository.lock_idle(
                 session, [(record.id, record.generations.current) for record in records]

@@ -17,7 +17,7 @@ from culvert_db import Database, doubted
 from culvert_proto import CulvertError
 
 from culvert_service.audit.log import CONTROLLER
-from culvert_service.audit.transaction import uncommitted
+from culvert_service.audit.transaction import begin_uncommitted
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
@@ -93,7 +93,7 @@ class Roaming:
             self._newest.give_up(sa)
 
     async def _carry(self, link: Link, sa_id: int, peer: Peer) -> NoTurn | None:
-        async with uncommitted(self._database, CONTROLLER) as transaction:
+        async with begin_uncommitted(self._database, CONTROLLER) as transaction:
             tunnel_id = await repository.find_id_by_sa(transaction.session, link.config.id, sa_id)
             record = await hot_queries.lock(transaction, tunnel_id) if tunnel_id else None
             if record is None or not _is_concerned(record, sa_id, peer):

@@ -138,7 +138,7 @@ class Tunnels:
             record = await hot_queries.lock(transaction, tunnel_id)
             if record is not None and record.device_id != device.id:
                 raise CulvertError(Reason.TUNNEL_UNKNOWN)
-            actor = caller.actor.known_as(ActorKind.DEVICE, device.id)
+            actor = caller.actor.with_name(ActorKind.DEVICE, device.id)
             taken = await self._closing.take(transaction, why, repository.has_id(tunnel_id), actor)
         await asyncio.shield(self._background.start(self._closing.clear(taken)))
 
