@@ -44,7 +44,7 @@ def connect(database_url: str, *, pool_size: int = 10, pooled: bool = False) -> 
     """As `culvert_db.create_engine`, but an outage raises DatabaseDownError."""
     engine = culvert_db.create_engine(database_url, pool_size=pool_size, pooled=pooled)
     event.listen(engine.sync_engine, "do_connect", _Connecting())
-    event.listen(engine.sync_engine, "handle_error", _broken, retval=True)
+    event.listen(engine.sync_engine, "handle_error", _to_down_error, retval=True)
     return engine
 
 
@@ -70,7 +70,7 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
         raise DatabaseDownError from error
 
 
-async def repeated(call: Callable[[], Awaitable[_Result]]) -> _Result:
+async def repeat(call: Callable[[], Awaitable[_Result]]) -> _Result:
     """Make a call that is safe to repeat, and repeat it after DatabaseDownError. Raises the last DatabaseDownError."""
     for _ in range(_REPEATS):
         try:
@@ -104,7 +104,7 @@ class _Connecting:
                 return connection
 
 
-def _broken(context: ExceptionContext) -> BaseException | None:
+def _to_down_error(context: ExceptionContext) -> BaseException | None:
     error = context.original_exception
     if not isinstance(error, Exception):
         # SQLAlchemy gives up the connection of a cancelled statement, too. As an outage, the cancellation would be caught,

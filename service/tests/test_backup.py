@@ -17,7 +17,7 @@ from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2_grpc
 from culvert_service.audit import verifier
 from culvert_service.config import ConfigurationError
-from culvert_service.controller.database import reading
+from culvert_service.controller.database import open_for_reading
 from culvert_service.operation import commands as operation
 from culvert_service.operation import postgres_tools
 from culvert_service.operation.backup import backup, restore
@@ -59,7 +59,7 @@ async def test_a_controller_comes_back_from_its_backup(tmp_path: Path) -> None:
     assert not settings.state_dir.exists()
 
     await restore(settings, kept)
-    async with reading(settings) as database:
+    async with open_for_reading(settings) as database:
         found = await verifier.verify(database, cut_key(settings))
     assert found.broken is None
     assert found.lines > 3

@@ -20,7 +20,7 @@ from culvert_db.embedded import EmbeddedPostgres
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.controller.database import make_engine
-from culvert_service.database import connect, repeated
+from culvert_service.database import connect, repeat
 from culvert_service.periodic import Periodic
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
@@ -340,7 +340,7 @@ async def test_a_cancelled_statement_is_cancelled_and_is_no_outage(database_url:
         async with engine.connect() as connection:
             return (await connection.execute(sleeping)).scalar_one()
 
-    task = asyncio.create_task(repeated(sleeps))
+    task = asyncio.create_task(repeat(sleeps))
     await until(found, lambda count: count == 1)
     task.cancel()
     await asyncio.wait({task}, timeout=PATIENCE_SECONDS)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from culvert_service.controller import lifecycle
-from culvert_service.controller.lifecycle import running, until_signal
+from culvert_service.controller.lifecycle import run_parts, until_signal
 
 
 class _Part:
@@ -34,7 +34,7 @@ class _Part:
 
 async def test_parts_start_forwards_and_stop_backwards() -> None:
     log: list[str] = []
-    async with running([_Part("a", log), _Part("b", log)]):
+    async with run_parts([_Part("a", log), _Part("b", log)]):
         log.append("ready")
     assert log == ["start a", "start b", "ready", "stop b", "stop a"]
 
@@ -42,7 +42,7 @@ async def test_parts_start_forwards_and_stop_backwards() -> None:
 async def test_a_failed_start_stops_backwards_from_there() -> None:
     log: list[str] = []
     with pytest.raises(OSError, match="b"):
-        async with running([_Part("a", log), _Part("b", log, fails=True), _Part("c", log)]):
+        async with run_parts([_Part("a", log), _Part("b", log, fails=True), _Part("c", log)]):
             pass
     assert log == ["start a", "start b", "stop b", "stop a"]
 
@@ -53,7 +53,7 @@ async def test_a_part_that_does_not_stop_is_named_and_left(
     monkeypatch.setattr(lifecycle, "_STOP_SECONDS", 0.01)
     log: list[str] = []
     with caplog.at_level(logging.ERROR):
-        async with running([_Part("a", log), _Part("b", log, hangs=True)]):
+        async with run_parts([_Part("a", log), _Part("b", log, hangs=True)]):
             pass
     assert log == ["start a", "start b", "stop b", "stop a"]
     assert "a part did not stop in 0 s: _Part" in caplog.text
@@ -65,7 +65,7 @@ async def test_a_signal_ends_a_start_that_waits() -> None:
 
     @asynccontextmanager
     async def process() -> AsyncGenerator[None]:
-        async with running([_Part("a", log)]):
+        async with run_parts([_Part("a", log)]):
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.Event().wait()
             yield
@@ -80,7 +80,7 @@ async def test_a_signal_stops_a_process_that_runs() -> None:
 
     @asynccontextmanager
     async def process() -> AsyncGenerator[None]:
-        async with running([_Part("a", log)]):
+        async with run_parts([_Part("a", log)]):
             asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), signal.SIGINT)
             yield
             log.append("left")

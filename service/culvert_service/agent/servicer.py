@@ -16,7 +16,7 @@ from culvert_proto.grpc_errors import stream, unary
 from culvert_service.agent import messages
 from culvert_service.agent.handover import Handover, serving
 from culvert_service.controllers.calls import Serve
-from culvert_service.database import repeated
+from culvert_service.database import repeat
 from culvert_service.dns.managed import ManagedZones
 from culvert_service.gateways.fleet import Elsewhere, Fleet
 from culvert_service.identity.authenticators import Authenticators
@@ -84,12 +84,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         watcher = self._hub.open(device_id)
         try:
             async with self._stream_turns:
-                for one in await repeated(lambda: self._pushes.missed(device_id)):
+                for one in await repeat(lambda: self._pushes.missed(device_id)):
                     watcher.tell(one)
             while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():
-                        profile = await repeated(lambda: self._profile(caller.fingerprint))
+                        profile = await repeat(lambda: self._profile(caller.fingerprint))
                         yield agent_pb2.WatchResponse(profile=profile)
                     case _:
                         yield event.message()
@@ -111,7 +111,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.OpenTunnelRequest, context: Context
     ) -> agent_pb2.OpenTunnelResponse:
         caller = _caller(context)
-        return await repeated(lambda: self._open_anywhere(caller, request))
+        return await repeat(lambda: self._open_anywhere(caller, request))
 
     async def _open_anywhere(
         self, caller: DeviceCaller, request: agent_pb2.OpenTunnelRequest
@@ -133,7 +133,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.RenewSaRequest, context: Context
     ) -> agent_pb2.RenewSaResponse:
         caller = _caller(context)
-        answer = await repeated(lambda: self._renew(caller, request))
+        answer = await repeat(lambda: self._renew(caller, request))
         return await self._handover.follow(answer, caller, request, agent_pb2.RenewSaResponse)
 
     @unary
@@ -141,7 +141,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.ActivateSaRequest, context: Context
     ) -> agent_pb2.ActivateSaResponse:
         caller = _caller(context)
-        answer = await repeated(lambda: self._activate(caller, request))
+        answer = await repeat(lambda: self._activate(caller, request))
         return await self._handover.follow(answer, caller, request, agent_pb2.ActivateSaResponse)
 
     @unary
@@ -149,7 +149,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, request: agent_pb2.SetPathMtuRequest, context: Context
     ) -> agent_pb2.SetPathMtuResponse:
         caller = _caller(context)
-        answer = await repeated(lambda: self._set_path_mtu(caller, request))
+        answer = await repeat(lambda: self._set_path_mtu(caller, request))
         return await self._handover.follow(answer, caller, request, agent_pb2.SetPathMtuResponse)
 
     @unary
@@ -163,7 +163,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         async with self._denials.log_refusals(
             caller.actor, caller.fingerprint, "tunnel.close", f"tunnel/{tunnel_id}"
         ):
-            await repeated(lambda: self._tunnels.close_by_device(caller, tunnel_id, why))
+            await repeat(lambda: self._tunnels.close_by_device(caller, tunnel_id, why))
         return agent_pb2.CloseTunnelResponse()
 
     @unary
@@ -249,7 +249,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._stream_turns,
             self._denials.log_refusals(caller.actor, caller.fingerprint, "device.watch"),
         ):
-            device = await repeated(
+            device = await repeat(
                 lambda: self._identity.record_watch(
                     caller.fingerprint, caller.address, request.client_version, request.posture
                 )

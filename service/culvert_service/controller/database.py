@@ -52,7 +52,7 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
 
 
 @asynccontextmanager
-async def reading(settings: Settings) -> AsyncGenerator[Database]:
+async def open_for_reading(settings: Settings) -> AsyncGenerator[Database]:
     """The database without a migration; a controller may be running on it. Raises ConfigurationError."""
     async with AsyncExitStack() as stack:
         if settings.database_sessions_url is not None:
@@ -69,11 +69,11 @@ async def reading(settings: Settings) -> AsyncGenerator[Database]:
 
 
 @asynccontextmanager
-async def administering(settings: Settings) -> AsyncGenerator[Database]:
+async def open_for_changes(settings: Settings) -> AsyncGenerator[Database]:
     """The database for changes; created and migrated unless a controller already runs on it."""
     embedded = EmbeddedPostgres(settings.state_dir / "postgres")
     running = settings.database_url is None and embedded.exists and embedded.serves
-    async with reading(settings) if running else open_database(settings) as database:
+    async with open_for_reading(settings) if running else open_database(settings) as database:
         yield database
 
 

@@ -53,7 +53,7 @@ class Controller:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Controller:
-        await self._stack.enter_async_context(running(self._parts))
+        await self._stack.enter_async_context(run_parts(self._parts))
         _log.info("ready", extra={"rest": self._settings.rest_url, "agent": self._settings.agent_address})
         return self
 
@@ -66,7 +66,7 @@ class Controller:
 
 
 @asynccontextmanager
-async def running(parts: Sequence[Runs]) -> AsyncGenerator[None]:
+async def run_parts(parts: Sequence[Runs]) -> AsyncGenerator[None]:
     """Start the parts in order; stop them in reverse order at the end, or from the part whose start fails."""
     async with AsyncExitStack() as stack:
         for part in parts:

@@ -66,7 +66,7 @@ class Listener:
         told = ""
         while True:
             try:
-                async with self._listening() as connection:
+                async with self._listen() as connection:
                     if told:
                         _log.info("database notifications arrive again")
                     told = ""
@@ -91,7 +91,7 @@ class Listener:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     @asynccontextmanager
-    async def _listening(self) -> AsyncGenerator[_DriverConnection]:
+    async def _listen(self) -> AsyncGenerator[_DriverConnection]:
         async with self._database() as session:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 connection = await session.connection()
@@ -113,7 +113,7 @@ class Listener:
 
 
 def _payload_to(hearer: Hearer) -> Callable[..., None]:
-    def told(_connection: object, _pid: int, _channel: str, payload: str) -> None:
+    def on_notification(_connection: object, _pid: int, _channel: str, payload: str) -> None:
         hearer.hear(payload)
 
-    return told
+    return on_notification

@@ -17,7 +17,7 @@ from culvert_service.audit.cut import CutKey
 from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
-from culvert_service.controller.database import administering, reading
+from culvert_service.controller.database import open_for_changes, open_for_reading
 from culvert_service.controller.lifecycle import Controller, now
 from culvert_service.database import connect
 from culvert_service.operation import backup
@@ -35,7 +35,7 @@ from culvert_service.pki.master_key import MasterKey
 
 async def init(settings: Settings) -> None:
     """Create state and database if missing, and print how the first owner makes an account."""
-    async with administering(settings) as database:
+    async with open_for_changes(settings) as database:
         for authority in ("infrastructure", "gateway", "device"):
             Authority.load(settings.state_dir, authority)
         AdminToken.load(settings.state_dir)
@@ -74,7 +74,7 @@ async def restore(settings: Settings, source: Path) -> None:
 
 async def rotate_device_ca(settings: Settings) -> None:
     # Logged first, so that no rotation is missing from the log.
-    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+    async with open_for_reading(settings) as database, begin(database, CONTROLLER) as transaction:
         transaction.audit(Line("ca.rotate", "ca/device"))
     until = (now() + issuance.DEVICE.lifetime).date()
     rotation.rotate(settings.state_dir, "device", make_authority("device"), until)
@@ -83,7 +83,7 @@ async def rotate_device_ca(settings: Settings) -> None:
 
 
 async def rotate_infrastructure_ca(settings: Settings) -> None:
-    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+    async with open_for_reading(settings) as database, begin(database, CONTROLLER) as transaction:
         transaction.audit(Line("ca.rotate", "ca/infrastructure"))
     until = (now() + issuance.SERVER.lifetime).date()
     fresh = make_authority("infrastructure")
@@ -95,7 +95,7 @@ async def rotate_infrastructure_ca(settings: Settings) -> None:
 
 
 async def rotate_gateway_ca(settings: Settings) -> None:
-    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+    async with open_for_reading(settings) as database, begin(database, CONTROLLER) as transaction:
         transaction.audit(Line("ca.rotate", "ca/gateway"))
     until = (now() + issuance.GATEWAY.lifetime).date()
     rotation.rotate(settings.state_dir, "gateway", make_authority("gateway"), until)
@@ -105,7 +105,7 @@ async def rotate_gateway_ca(settings: Settings) -> None:
 
 async def issue_reader(settings: Settings, directory: Path) -> None:
     private_files.check_writable(directory)
-    async with reading(settings) as database, begin(database, CONTROLLER) as transaction:
+    async with open_for_reading(settings) as database, begin(database, CONTROLLER) as transaction:
         transaction.audit(Line("gateway.reader", "ca/infrastructure"))
     ca = Authority.load(settings.state_dir, "infrastructure")
     reader = ca.issue_p4runtime_reader()
@@ -133,7 +133,7 @@ async def doctor(settings: Settings) -> bool:
 async def verify(settings: Settings) -> bool:
     """Print the result. True if every line is unchanged. The printed ends show whether later lines are missing."""
     key = CutKey(MasterKey.load(settings.state_dir))
-    async with reading(settings) as database:
+    async with open_for_reading(settings) as database:
         found = await verifier.verify(database, key)
     if found.broken is not None:
         print(f"chain {found.broken.chain}, line {found.broken.seq}: {found.broken.why}")
@@ -148,7 +148,7 @@ async def cut(settings: Settings, before: datetime.datetime, file: Path | None) 
     """Cut old lines, and print what was done. Raises ConfigurationError when nothing was cut."""
     key = CutKey(MasterKey.load(settings.state_dir))
     by = Actor(ActorKind.SYSTEM, "command line")
-    async with reading(settings) as database:
+    async with open_for_reading(settings) as database:
         try:
             done = await retention.cut(database, by, key, before, now(), file)
         except (retention.LogBrokenError, retention.ExportRefusedError, ValueError) as error:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from culvert_service.audit import verifier
 from culvert_service.audit.cut import CutKey
 from culvert_service.config import ConfigurationError, Settings
-from culvert_service.controller.database import reading
+from culvert_service.controller.database import open_for_reading
 from culvert_service.controller.lifecycle import now
 from culvert_service.gateways.config import kek_of
 from culvert_service.oidc.service import configured
@@ -69,7 +69,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
     if settings.oidc_issuer is not None:
         yield await _provider(settings)
     try:
-        async with reading(settings) as database:
+        async with open_for_reading(settings) as database:
             async for finding in _database(settings, database, keys=not files.wrong):
                 yield finding
     except (ConfigurationError, PostgresFailedError, SQLAlchemyError, OSError) as error:

@@ -415,7 +415,7 @@ def _move_lost(state: Moving, event: ClosedByController, now: float, calls: Call
     # The event may be about the tunnel in the coming answer.
     if ends:
         return Opening(state.call, state.waiting, lost=(*state.lost, event)), []
-    return _lost_early(state, event, now, calls)
+    return _on_early_loss(state, event, now, calls)
 
 
 def _move_counted(state: Moving, event: Counted, now: float, _calls: Calls) -> Next:
