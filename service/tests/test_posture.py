@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 from culvert_proto import Reason
-from culvert_service.decision.posture import Requirement, reported, unmet
+from culvert_service.decision.posture import Requirement, describe_report, find_unmet
 from pydantic import ValidationError
 
 from .conftest import World, next_event, refused
@@ -34,15 +34,15 @@ DEBIAN_12 = {"fact": "os_version", "at_least": "12"}
     ],
 )
 def test_a_version_is_compared_by_its_numbers(least: str, found: str | None, met: bool) -> None:
-    assert Requirement(fact="kernel", at_least=least).met(found) is met
+    assert Requirement(fact="kernel", at_least=least).is_met(found) is met
 
 
 def test_a_missing_fact_does_not_meet_a_requirement() -> None:
     asked = (Requirement.model_validate(ENCRYPTED), Requirement.model_validate(DEBIAN_12))
-    assert unmet(asked, {"disk_encryption": "on", "os_version": "13"}) == ()
-    assert unmet(asked, {"disk_encryption": "On", "os_version": "13"}) == asked[:1]
-    assert unmet(asked, {}) == asked
-    assert reported(asked, {"os_version": "11"}) == "disk_encryption (unknown), os_version 11"
+    assert find_unmet(asked, {"disk_encryption": "on", "os_version": "13"}) == ()
+    assert find_unmet(asked, {"disk_encryption": "On", "os_version": "13"}) == asked[:1]
+    assert find_unmet(asked, {}) == asked
+    assert describe_report(asked, {"os_version": "11"}) == "disk_encryption (unknown), os_version 11"
 
 
 @pytest.mark.parametrize(

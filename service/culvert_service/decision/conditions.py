@@ -133,14 +133,14 @@ def _inside(source: str | None, networks: tuple[Network, ...]) -> bool:
 
 
 def _posture(requirements: tuple[Requirement, ...], asker: Asker, name: str, owner: str) -> Holds | Fails:
-    unmet = posture.unmet(requirements, asker.posture)
+    unmet = posture.find_unmet(requirements, asker.posture)
     if not unmet:
         return Holds(Check.POSTURE)
     fields: dict[str, object] = {
         "name": name,
-        "asked": posture.asked(unmet),
+        "asked": posture.describe_requirements(unmet),
         "device": asker.device,
-        "found": posture.reported(unmet, asker.posture),
+        "found": posture.describe_report(unmet, asker.posture),
         "owner": owner,
     }
     return Fails(Check.POSTURE, Denial(Reason.POSTURE_NOT_MET, fields))
@@ -170,11 +170,13 @@ def _code(max_age: int | None, asker: Asker, name: str, now: datetime.datetime) 
         return Holds(Check.CODE, until)
     fresh_until = asker.code_proven_at + datetime.timedelta(seconds=max_age)
     if fresh_until <= now:
-        return Fails(Check.CODE, Denial(Reason.CODE_TOO_OLD, {"name": name, "age": _spoken(max_age)}))
+        return Fails(
+            Check.CODE, Denial(Reason.CODE_TOO_OLD, {"name": name, "age": _describe_seconds(max_age)})
+        )
     return Holds(Check.CODE, min(until, fresh_until))
 
 
-def _spoken(seconds: int) -> Phrase:
+def _describe_seconds(seconds: int) -> Phrase:
     if seconds % 3600 == 0 and seconds > 3600:
         return Phrase("{number} hours", number=seconds // 3600)
     if seconds % 60 == 0 and seconds > 60:

@@ -127,7 +127,7 @@ def _walk(
         steps.append(AccessStep(Check.NAME, name, unknown))
         return unknown
     steps.append(AccessStep(Check.NAME, name))
-    permitted = _permitted(steps, asker, target, now)
+    permitted = _permit_until(steps, asker, target, now)
     if isinstance(permitted, Denial):
         return permitted
     serving = in_turn(asker.device_id, gateways, pinned)
@@ -155,7 +155,7 @@ def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str =
     return chosen + others
 
 
-def _permitted(
+def _permit_until(
     steps: list[AccessStep], asker: Asker, target: AskedResource, now: datetime.datetime
 ) -> datetime.datetime | Denial:
     """Until when the policies permit the person, or the denial."""

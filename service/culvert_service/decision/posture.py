@@ -52,7 +52,7 @@ class Requirement(BaseModel):
             raise ValueError("give either one_of or at_least")
         return self
 
-    def met(self, found: str | None) -> bool:
+    def is_met(self, found: str | None) -> bool:
         if found is None:
             return False
         if self.at_least is None:
@@ -66,11 +66,11 @@ class Requirement(BaseModel):
         return f"{self.fact} {' or '.join(self.one_of)}"
 
 
-def unmet(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> tuple[Requirement, ...]:
-    return tuple(one for one in requirements if not one.met(posture.get(one.fact)))
+def find_unmet(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> tuple[Requirement, ...]:
+    return tuple(one for one in requirements if not one.is_met(posture.get(one.fact)))
 
 
-def asked(requirements: Sequence[Requirement]) -> str:
+def describe_requirements(requirements: Sequence[Requirement]) -> str:
     """The requirements as text; there must be at least one."""
     text = str(requirements[0])
     for one in requirements[1:]:
@@ -78,7 +78,7 @@ def asked(requirements: Sequence[Requirement]) -> str:
     return text
 
 
-def reported(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> str:
+def describe_report(requirements: Sequence[Requirement], posture: Mapping[str, str]) -> str:
     """The device's report on the required facts, as text."""
     facts = dict.fromkeys(one.fact for one in requirements)
     return ", ".join(f"{fact} {posture.get(fact, '(unknown)')}" for fact in facts)

@@ -132,7 +132,7 @@ class Traced:
     policies: str | None
 
 
-async def traced(
+async def read_traced(
     session: AsyncSession, user: str, fqdn: str, device_id: uuid.UUID | None
 ) -> Sequence[Traced]:
     """The person's devices, or only the given one if it is the person's."""
@@ -140,7 +140,7 @@ async def traced(
         select(Device, Resource, POLICIES)
         .join(Device.user)
         .options(contains_eager(Device.user))
-        .outerjoin(Resource, Resource.id == _meant_by(fqdn))
+        .outerjoin(Resource, Resource.id == _select_resource(fqdn))
         .where(User.name == user)
         .order_by(Device.created_at)
     )
@@ -154,11 +154,11 @@ async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[ResourceGate
     query = (
         select(ResourceGateway)
         .options(joinedload(ResourceGateway.gateway))
-        .where(ResourceGateway.resource_id == _meant_by(fqdn))
+        .where(ResourceGateway.resource_id == _select_resource(fqdn))
         .order_by(ResourceGateway.position)
     )
     return (await session.scalars(query)).all()
 
 
-def _meant_by(fqdn: str) -> ScalarSelect[int]:
+def _select_resource(fqdn: str) -> ScalarSelect[int]:
     return meant_by(bindparam("asked_names", candidates(fqdn), type_=ARRAY(Text)))

@@ -49,7 +49,7 @@ class Groups:
     async def replace(self, by: Actor, name: str, asked: GroupIn, seen: MayMatch) -> tuple[GroupOut, int]:
         """Raises the same, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
-            await _seen_group(transaction.session, name, seen)
+            await _check_group_version(transaction.session, name, seen)
             await _write_group(transaction.session, name, asked)
             told = {"name": asked.name} | _members(asked.members)
             transaction.audit(Line("group.replace", f"group/{name}", told))
@@ -59,7 +59,7 @@ class Groups:
     async def preview(self, name: str | None, asked: GroupIn) -> EffectOut:
         """The effect of creating the group, or replacing the group `name`. Raises as these."""
         return await self._effects.of(
-            lambda session: _led_to(session, name), lambda session: _write_group(session, name, asked)
+            lambda session: _resources_of(session, name), lambda session: _write_group(session, name, asked)
         )
 
     async def use(self, name: str) -> GroupUseOut:
@@ -70,7 +70,7 @@ class Groups:
         async def change(session: AsyncSession) -> None:
             await session.delete(await _group(session, name))
 
-        effect = await self._effects.of(lambda session: _led_to(session, name), change)
+        effect = await self._effects.of(lambda session: _resources_of(session, name), change)
         return GroupUseOut(**dict(effect), policies_deleted=policies)
 
     async def list(self, page: Page, q: str | None) -> list[GroupOut]:
@@ -89,7 +89,7 @@ class Groups:
     ) -> tuple[GroupOut, int]:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
-            await _seen_group(transaction.session, name, seen)
+            await _check_group_version(transaction.session, name, seen)
             await _write_group(transaction.session, name, GroupIn(name=name, members=list(names)))
             transaction.audit(Line("group.members", f"group/{name}", _members(names)))
         await self._enforcement.enforce()
@@ -98,7 +98,7 @@ class Groups:
     async def add(self, by: Actor, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            await _seen_group(session, name, seen)
+            await _check_group_version(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
             transaction.audit(Line("group.add", f"group/{name}", {"user": member}))
@@ -109,7 +109,7 @@ class Groups:
         """Removes a member. A person who is not a member is no error."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            await _seen_group(session, name, seen)
+            await _check_group_version(session, name, seen)
             group, user = await _group(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
             transaction.audit(Line("group.remove", f"group/{name}", {"user": member}))
@@ -117,7 +117,7 @@ class Groups:
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
-            await _seen_group(transaction.session, name, seen)
+            await _check_group_version(transaction.session, name, seen)
             await transaction.session.delete(await _group(transaction.session, name))
             transaction.audit(Line("group.delete", f"group/{name}"))
         return ClosedOut(tunnels_closed=await self._enforcement.enforce())
@@ -170,7 +170,7 @@ class Policies:
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> ClosedOut:
         async with begin(self._database, by) as transaction:
-            await _seen_policy(transaction.session, name, seen)
+            await _check_policy_version(transaction.session, name, seen)
             await transaction.session.delete(await _policy(transaction.session, name))
             transaction.audit(Line("policy.delete", f"policy/{name}"))
         return ClosedOut(tunnels_closed=await self._enforcement.enforce())
@@ -180,7 +180,7 @@ class Policies:
     ) -> tuple[PolicyOut, int]:
         async with begin(self._database, by) as transaction:
             if name is not None:
-                await _seen_policy(transaction.session, name, seen)
+                await _check_policy_version(transaction.session, name, seen)
             policy = await _write_policy(transaction.session, name, asked)
             transaction.audit(_line(name, policy, asked))
         await self._enforcement.enforce()
@@ -220,7 +220,7 @@ async def _write_policy(session: AsyncSession, name: str | None, asked: PolicyIn
     return policy
 
 
-async def _led_to(session: AsyncSession, group: str | None) -> set[str]:
+async def _resources_of(session: AsyncSession, group: str | None) -> set[str]:
     """The resources in the policies of a group."""
     policies = await repository.of_group(session, group) if group is not None else ()
     return {resource.name for policy in policies for resource in policy.resources}
@@ -243,7 +243,7 @@ def _line(name: str | None, policy: Policy, asked: PolicyIn) -> Line:
     return Line(action, f"policy/{name or asked.name}", told)
 
 
-async def _seen_group(session: AsyncSession, name: str, seen: MayMatch) -> None:
+async def _check_group_version(session: AsyncSession, name: str, seen: MayMatch) -> None:
     """Lock the group and check its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
     version = await repository.lock_group(session, name)
     if version is None:
@@ -251,7 +251,7 @@ async def _seen_group(session: AsyncSession, name: str, seen: MayMatch) -> None:
     seen.check(f"The group {name}", version)
 
 
-async def _seen_policy(session: AsyncSession, name: str, seen: MayMatch) -> None:
+async def _check_policy_version(session: AsyncSession, name: str, seen: MayMatch) -> None:
     """The same."""
     version = await repository.lock_policy(session, name)
     if version is None:

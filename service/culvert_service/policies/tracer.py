@@ -40,11 +40,11 @@ class Tracer:
         """The decision for each device of the person. `address` None: the device's last address. Raises CulvertError
         NOT_FOUND or REQUEST_INVALID.
         """
-        fqdn = _asked(name)
+        fqdn = _parse_name(name)
         async with self._database() as session:
             if await repository.user(session, user) is None:
                 raise CulvertError(Reason.NOT_FOUND, what=f"The user {user}")
-            found = await repository.traced(session, user, fqdn, device_id)
+            found = await repository.read_traced(session, user, fqdn, device_id)
             serving = await repository.gateways_of(session, fqdn)
         if device_id is not None and not found:
             raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id} of {user}")
@@ -70,7 +70,7 @@ class Tracer:
         return GatewayFact(gateway.name, online, gateway.draining_since is not None, weight)
 
 
-def _asked(name: str) -> str:
+def _parse_name(name: str) -> str:
     try:
         return dns_name.parse(name)
     except dns_name.NameInvalidError as error:
