@@ -66,19 +66,19 @@ class GatewayState:
         await self._tunnels.soft_limit(link, sa_id)
         await self._site_tunnels.soft_limit(link, sa_id)
 
-    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+    def record_roaming(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
         """For a gateway's digest."""
-        self._tunnels.moved(link, sa_id, peer_address, peer_port)
+        self._tunnels.record_roaming(link, sa_id, peer_address, peer_port)
 
-    async def desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
-        yield await self._site_tunnels.desired(self._desires, gateway_id)
-        async for portion in self._tunnels.desired(self._desires, gateway_id):
+    async def read_desired(self, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
+        yield await self._site_tunnels.read_desired(self._desires, gateway_id)
+        async for portion in self._tunnels.read_desired(self._desires, gateway_id):
             yield portion
 
     async def close_sas(self, link: Link, sa_ids: Collection[int], why: CulvertError) -> None:
         """Close the tunnels of devices that use these SAs."""
         await self._tunnels.close_sas(link, sa_ids, why)
 
-    async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+    async def restore_lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
         """Handle tunnels whose SAs the gateway has lost: devices' tunnels and site tunnels."""
-        await self._tunnels.lost(link, await self._site_tunnels.lost(link, lost))
+        await self._tunnels.restore_lost(link, await self._site_tunnels.restore_lost(link, lost))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from culvert_service.gateways.comparison import Compared, EntryStanding, compared
+from culvert_service.gateways.comparison import Compared, EntryStanding, compare
 from culvert_service.gateways.diff import DesiredTunnel, plan
 from culvert_service.gateways.entry import Entry, entry
 
@@ -20,7 +20,7 @@ TUNNEL = DesiredTunnel.of(uuid.UUID(int=1), 1, [SA, POLICY])
 
 def standings(observed: list[Entry], *, twice: bool = True) -> dict[Entry, EntryStanding]:
     todo = plan([HELD, CHANGED, MISSING], [TUNNEL], observed)
-    found = compared(observed, todo, todo.subjects() if twice else ())
+    found = compare(observed, todo, todo.subjects() if twice else ())
     return {it.entry: it.standing for it in found}
 
 
@@ -37,7 +37,7 @@ def test_each_way_in_which_an_entry_may_differ() -> None:
 
 def test_a_changed_entry_comes_with_the_desired_one() -> None:
     todo = plan([CHANGED], [], [DRIFTED])
-    assert compared([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, EntryStanding.CHANGED, CHANGED)]
+    assert compare([DRIFTED], todo, todo.subjects()) == [Compared(DRIFTED, EntryStanding.CHANGED, CHANGED)]
 
 
 def test_a_tunnels_lost_sa_is_missing_and_the_rest_stays_its_own() -> None:

@@ -242,7 +242,7 @@ def test_a_gateways_own_address_counts_for_its_mtu() -> None:
     assert path(Suite.AES_GCM_256).inner_mtu == 1438
     assert path(Suite.AES_GCM_256, "2001:db8:9::10").inner_mtu == 1418
     assert replace(path(Suite.AES_GCM_256), lan_mtu=1400).inner_mtu == 1400
-    raw = path(Suite.AES_GCM_256).seen_from("203.0.113.10", 0)
+    raw = path(Suite.AES_GCM_256).with_peer("203.0.113.10", 0)
     assert raw.inner_mtu == 1446
     seal = dict(pair_entries(raw, Pair(1, draw(), draw(), draw_tag()))[-1].params)
     assert (seal["sport"], seal["dport"]) == (0, 0)
@@ -290,7 +290,7 @@ async def test_the_reconciler_works_alone_and_is_not_starved() -> None:
     guard, order = Guard(), list[str]()
 
     async def set_up(name: str) -> None:
-        async with guard.shared():
+        async with guard.share():
             order.append(f"{name} in")
             await asyncio.sleep(0.01)
             order.append(f"{name} out")

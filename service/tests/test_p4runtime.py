@@ -240,7 +240,7 @@ async def test_an_answer_of_many_megabytes_is_read(place: Place) -> None:
         for number, item in enumerate(routes(count)):
             switch.entries[0, b"%d" % number, 0] = ENCODING.update(inserts(item)[0]).entity.table_entry
         assert sum(found.ByteSize() for found in switch.entries.values()) > 2**22
-        portions = [len(portion) async for portion in Tables(session, ENCODING).everything()]
+        portions = [len(portion) async for portion in Tables(session, ENCODING).read_all()]
     assert sum(portions) == count
     assert max(portions) == 500
 
@@ -352,7 +352,7 @@ async def test_a_closed_session_leaves_nothing_behind(place: Place) -> None:
         switch.silent = True
 
         async def read() -> None:
-            async for _ in tables.everything():
+            async for _ in tables.read_all():
                 pass
 
         waiting = [asyncio.create_task(tables.write(inserts(*routes(1)))), asyncio.create_task(read())]
@@ -477,7 +477,7 @@ async def test_sluice_keeps_its_entries_and_takes_one_client_at_a_time(
     place: Place, changed: Program, wires: Wires
 ) -> None:
     async def held(session: Session) -> set[Entry]:
-        return {item async for part in Tables(session, ENCODING).everything() for item in part}
+        return {item async for part in Tables(session, ENCODING).read_all() for item in part}
 
     async with sluice(place.directory, wires.names, place.port):
         async with asyncio.timeout(10):

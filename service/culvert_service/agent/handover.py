@@ -29,7 +29,7 @@ class Handover:
 
     def stands(self, elsewhere: Elsewhere) -> bool:
         """Whether the gateway still has the same owner."""
-        standing = self._fleet.standing(elsewhere.gateway)
+        standing = self._fleet.find_standing(elsewhere.gateway)
         return standing is None or standing.epoch == elsewhere.epoch
 
     async def follow(
@@ -44,7 +44,7 @@ class Handover:
         self, gateway: str, caller: DeviceCaller, request: Message, response: type[_Response]
     ) -> _Response:
         """Ask the gateway's owner. Raises the owner's CulvertError, or GATEWAY_DOWN."""
-        standing = self._fleet.standing(gateway)
+        standing = self._fleet.find_standing(gateway)
         down = CulvertError(Reason.GATEWAY_DOWN, gateway=gateway)
         if standing is None or not standing.holder:
             raise down

@@ -58,7 +58,7 @@ class Changes:
         try:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
-                gateway = await _locked(session, name, seen)
+                gateway = await _lock(session, name, seen)
                 await _check_resources(session, gateway.id, Gateway(name=name, **fields))
                 await _check_site_tunnels(session, gateway, fields)
                 tunnels = await self._refit.lock_at_gateway(transaction, gateway)
@@ -81,7 +81,7 @@ class Changes:
         try:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
-                gateway = await _locked(session, name, seen)
+                gateway = await _lock(session, name, seen)
                 if uses := await repository.uses(session, gateway.id):
                     raise CulvertError(Reason.GATEWAY_IN_USE, gateway=name, why=uses)
                 await session.delete(gateway)
@@ -99,7 +99,7 @@ class Changes:
         Raises CulvertError NOT_FOUND, VERSION_STALE or, unless `anyway`, GATEWAY_NEEDED.
         """
         async with begin(self._database, by) as transaction:
-            gateway = await _locked(transaction.session, name, seen)
+            gateway = await _lock(transaction.session, name, seen)
             load = (await repository.loads(transaction.session, [gateway.id]))[gateway.id]
             if gateway.draining_since is not None:
                 return
@@ -114,7 +114,7 @@ class Changes:
     async def undrain(self, by: Actor, name: str, seen: MayMatch) -> None:
         """End a drain. Tunnels that have moved away stay there. Raises CulvertError NOT_FOUND or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
-            gateway = await _locked(transaction.session, name, seen)
+            gateway = await _lock(transaction.session, name, seen)
             if gateway.draining_since is None:
                 return
             gateway.draining_since = None
@@ -123,7 +123,7 @@ class Changes:
         await self._ownership.look()
 
 
-async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> Gateway:
+async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> Gateway:
     gateway = await repository.lock(session, name)
     if gateway is None:
         raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")

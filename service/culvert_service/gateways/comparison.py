@@ -32,7 +32,7 @@ class Compared:
     desired: Entry | None = None
 
 
-def compared(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) -> list[Compared]:
+def compare(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) -> list[Compared]:
     """`plan` turns `observed` into the desired entries; `agreed`: the subjects that an earlier plan had too."""
     there = {item.key for item in observed}
     foreign: set[EntryKey] = set()
@@ -55,12 +55,12 @@ def compared(observed: Sequence[Entry], plan: Plan, agreed: Collection[object]) 
             # The tunnel's remaining entries are not foreign while its loss is unconfirmed.
             foreign -= {item.key for item in vital}
     return [
-        *_standing(observed, foreign, changed),
+        *_compare_unchanged(observed, foreign, changed),
         *(Compared(item, EntryStanding.MISSING) for item in missing),
     ]
 
 
-def _standing(
+def _compare_unchanged(
     observed: Iterable[Entry], foreign: Collection[EntryKey], changed: dict[EntryKey, Entry]
 ) -> Iterable[Compared]:
     for item in observed:

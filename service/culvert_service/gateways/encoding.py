@@ -140,7 +140,7 @@ class Encoding:
             None if wrapped is None else wrapped.to_bytes(WRAPPED_KEY_LEN),
         )
 
-    def counted(self, found: p4r.DirectCounterEntry) -> tuple[EntryKey, Count]:
+    def decode_count(self, found: p4r.DirectCounterEntry) -> tuple[EntryKey, Count]:
         """An entry and its hits, from a read of direct counters."""
         entry, data = found.table_entry, found.data
         table = self._by_id[entry.table_id]
@@ -148,7 +148,7 @@ class Encoding:
         match = [(fields[it.field_id].name, value) for it in entry.match if (value := _value(it)) is not None]
         return (table.name, tuple(sorted(match)), entry.priority), Count(data.packet_count, data.byte_count)
 
-    def counted_sa(self, found: p4r.DirectCounterEntry) -> int | None:
+    def decode_sa_count(self, found: p4r.DirectCounterEntry) -> int | None:
         """An SA and its hits, from a read of the direct counters of a table with the match field `sa_id`."""
         entry = found.table_entry
         field = self._by_id[entry.table_id].by_name["sa_id"].id

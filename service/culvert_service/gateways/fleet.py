@@ -92,7 +92,7 @@ class Fleet:
     def __iter__(self) -> Iterator[Link]:
         return iter(self._links.values())
 
-    def standing(self, name: str) -> Standing | None:
+    def find_standing(self, name: str) -> Standing | None:
         """For an owned gateway with the link's present state."""
         standing, link = self._standings.get(name), self._links.get(name)
         if standing is None or link is None:
@@ -101,14 +101,14 @@ class Fleet:
 
     def standings(self) -> Sequence[Standing]:
         """Sorted by name."""
-        return [standing for name in sorted(self._standings) if (standing := self.standing(name))]
+        return [standing for name in sorted(self._standings) if (standing := self.find_standing(name))]
 
     def is_online(self, name: str) -> bool:
-        standing = self.standing(name)
+        standing = self.find_standing(name)
         return standing is not None and standing.online
 
     def is_coming(self, name: str) -> bool:
-        standing = self.standing(name)
+        standing = self.find_standing(name)
         return standing is not None and standing.coming
 
     async def wait(self, names: Collection[str], seconds: float) -> None:

@@ -22,7 +22,7 @@ class Guard:
         return not self._alone and not self._waiting
 
     @asynccontextmanager
-    async def shared(self) -> AsyncGenerator[None]:
+    async def share(self) -> AsyncGenerator[None]:
         await self._until(lambda: self.free)
         self._sharing += 1
         try:

@@ -128,7 +128,7 @@ class KekRotation:
     async def _promote(self, link: Link, following: KeyWrap) -> None:
         """Make the next KEK the present one. The gateway can then open keys wrapped under either KEK."""
         async with begin(self._database, CONTROLLER) as transaction:
-            row = await self._locked(transaction.session, link)
+            row = await self._lock(transaction.session, link)
             now = config_of(row, self._master_key).next_key_wrap if row is not None else None
             if row is None or now is None or now.fingerprint != following.fingerprint:
                 return
@@ -142,17 +142,17 @@ class KekRotation:
         _log.info("gateway has its next key-encryption key", extra={"gateway": link.name})
 
     async def _rekey(self, link: Link) -> None:
-        left = await self._left(link)
+        left = await self._find_left(link)
         link.sas_to_rekey = len(left)
         if left:
             await self._renew_some(link, left)
         elif time.monotonic() - link.rekeyed_at >= self._settle_seconds:
             await self._finish(link)
 
-    async def _left(self, link: Link) -> set[int]:
+    async def _find_left(self, link: Link) -> set[int]:
         """The ids of the SAs whose keys are not wrapped under the present KEK."""
         found = await link.sas()
-        return await asyncio.to_thread(_wrapped_otherwise, found, link.config.key_wrap)
+        return await asyncio.to_thread(_find_wrapped_otherwise, found, link.config.key_wrap)
 
     async def _renew_some(self, link: Link, left: Collection[int]) -> None:
         now = time.monotonic()
@@ -175,7 +175,7 @@ class KekRotation:
         if others:
             await link.forget_keks(others)
         async with begin(self._database, CONTROLLER) as transaction:
-            row = await self._locked(transaction.session, link)
+            row = await self._lock(transaction.session, link)
             if row is None or row.rekeying_since is None:
                 return
             if config_of(row, self._master_key).key_wrap.fingerprint != present:
@@ -189,7 +189,7 @@ class KekRotation:
         self._asked.pop(link.config.id, None)
         _log.info("the previous key-encryption key is forgotten", extra={"gateway": link.name})
 
-    async def _locked(self, session: AsyncSession, link: Link) -> Gateway | None:
+    async def _lock(self, session: AsyncSession, link: Link) -> Gateway | None:
         row = await repository.lock(session, link.name)
         return row if row is not None and row.id == link.config.id else None
 
@@ -205,7 +205,7 @@ def _due(left: Collection[int], asked: Mapping[int, _Asked], now: float) -> Sequ
     return heapq.nsmallest(BATCH, due, key=lambda sa: (last[sa], sa))
 
 
-def _wrapped_otherwise(found: Sequence[Entry], wrap: KeyWrap) -> set[int]:
+def _find_wrapped_otherwise(found: Sequence[Entry], wrap: KeyWrap) -> set[int]:
     return {
         _sa_id(one)
         for one in found

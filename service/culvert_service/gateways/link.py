@@ -75,7 +75,7 @@ class GatewayEvents(Protocol):
         """The SA has reached its soft limit."""
         ...
 
-    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+    def record_roaming(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
         """The gateway has authenticated a packet of the SA's peer from this endpoint."""
         ...
 
@@ -164,7 +164,7 @@ class Link:
     def report(self) -> Report:
         return Report(self.epoch, self.online, self.reason, self._reconciled, self._drifts, self._last_drift)
 
-    def reconciled(self, drift: Drift) -> None:
+    def take_reconciliation(self, drift: Drift) -> None:
         """Take the reconciler's result: the gateway holds its desired state, and `drift` was repaired. The first result
         after a connection counts as no drift.
         """
@@ -192,14 +192,14 @@ class Link:
 
         Raises CulvertError GATEWAY_DOWN.
         """
-        async with self._reading(_COUNT_SECONDS) as tables:
+        async with self._begin_read(_COUNT_SECONDS) as tables:
             return await tables.keks()
 
     async def forget_keks(self, fingerprints: Sequence[bytes]) -> None:
         """Raises CulvertError GATEWAY_DOWN or GATEWAY_REFUSED."""
         try:
             async with running_time(WRITE_SECONDS):
-                await self._connected().forget_keks(fingerprints)
+                await self._require_tables().forget_keks(fingerprints)
         except (TimeoutError, UnreachableError):
             raise self._down() from None
         except P4RuntimeError as error:
@@ -207,7 +207,7 @@ class Link:
 
     async def sas(self) -> list[Entry]:
         """The gateway's SAs, with their wrapped keys. Raises CulvertError GATEWAY_DOWN."""
-        async with self._reading(_OBSERVE_SECONDS) as tables:
+        async with self._begin_read(_OBSERVE_SECONDS) as tables:
             return await self._heard_all(tables.whole(SAS))
 
     def reconcile_soon(self) -> None:
@@ -215,12 +215,12 @@ class Link:
         self._dirty.set()
 
     @asynccontextmanager
-    async def writing(self) -> AsyncGenerator[Link]:
+    async def lock_for_writing(self) -> AsyncGenerator[Link]:
         """Hold the shared write lock. Raises CulvertError GATEWAY_DOWN when a reconciliation holds it for too long."""
         async with AsyncExitStack() as turn:
             try:
                 async with running_time(_TURN_SECONDS):
-                    await turn.enter_async_context(self.guard.shared())
+                    await turn.enter_async_context(self.guard.share())
             except TimeoutError:
                 raise self._down() from None
             yield self
@@ -261,7 +261,7 @@ class Link:
     async def remove(self, batches: Sequence[Sequence[Update]]) -> bool:
         """Delete entries; missing ones are no error. False on failure: then a reconciliation follows soon."""
         try:
-            async with self.writing(), running_time(WRITE_SECONDS):
+            async with self.lock_for_writing(), running_time(WRITE_SECONDS):
                 for batch in batches:
                     await self._write(batch, missing_ok=True)
         except (TimeoutError, P4RuntimeError, CulvertError) as error:
@@ -284,9 +284,9 @@ class Link:
         self, keys: Collection[EntryKey] | None = None, seconds: float = _OBSERVE_SECONDS
     ) -> list[Entry]:
         """Read all entries, or the entries with these keys. Raises CulvertError GATEWAY_DOWN."""
-        async with self._reading(seconds) as tables:
+        async with self._begin_read(seconds) as tables:
             if keys is None or len(keys) > _PORTION:
-                found = await self._heard_all(tables.everything())
+                found = await self._heard_all(tables.read_all())
             else:
                 found = await self._heard_all(tables.under(list(keys)))
         # A key without match fields reads its whole table.
@@ -295,32 +295,32 @@ class Link:
     async def hashes(self) -> dict[EntryKey, int]:
         """The hash of each entry of the gateway, by key. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, int] = {}
-        async with self._reading(_OBSERVE_SECONDS) as tables:
-            async for portion in tables.everything():
+        async with self._begin_read(_OBSERVE_SECONDS) as tables:
+            async for portion in tables.read_all():
                 self._heard = time.monotonic()
                 found |= {item.key: hash(item) for item in portion}
         return found
 
-    async def stored(self, entries: Sequence[Entry]) -> list[Entry]:
+    async def read_stored(self, entries: Sequence[Entry]) -> list[Entry]:
         """The gateway's entries with the keys of `entries`. Raises CulvertError GATEWAY_DOWN."""
         return await self.observe({item.key for item in entries}, WRITE_SECONDS)
 
-    async def carried(self, table: str) -> SaHits:
+    async def read_hits(self, table: str) -> SaHits:
         """The counters of a table's entries, summed by SA. Raises CulvertError GATEWAY_DOWN."""
-        async with self._reading(_COUNT_SECONDS) as tables:
-            return await tables.carried(table)
+        async with self._begin_read(_COUNT_SECONDS) as tables:
+            return await tables.read_hits(table)
 
     async def counters(self) -> dict[EntryKey, Count]:
         """The counters of each entry in COUNTED tables. Raises CulvertError GATEWAY_DOWN."""
         found: dict[EntryKey, Count] = {}
-        async with self._reading(_OBSERVE_SECONDS) as tables:
+        async with self._begin_read(_OBSERVE_SECONDS) as tables:
             for name in COUNTED:
                 found |= await tables.counters(name)
         return found
 
     async def drops(self) -> dict[str, int]:
         """Dropped packets by cause, without causes of 0 packets. Raises CulvertError GATEWAY_DOWN."""
-        async with self._reading(_COUNT_SECONDS) as tables:
+        async with self._begin_read(_COUNT_SECONDS) as tables:
             counted = await tables.array("drops")
         return {cause: counted[index] for index, cause in GATEWAY_DROPS.items() if counted.get(index)}
 
@@ -332,8 +332,8 @@ class Link:
         return found
 
     @asynccontextmanager
-    async def _reading(self, seconds: float) -> AsyncGenerator[Tables]:
-        tables = self._connected()
+    async def _begin_read(self, seconds: float) -> AsyncGenerator[Tables]:
+        tables = self._require_tables()
         try:
             async with asyncio.timeout(seconds):
                 yield tables
@@ -344,9 +344,9 @@ class Link:
         if updates:
             named = {"culvert__gateway": self.name, "culvert__updates": len(updates)}
             with span("P4Runtime/Write", SpanKind.CLIENT, **named):
-                await self._connected().write(updates, missing_ok=missing_ok)
+                await self._require_tables().write(updates, missing_ok=missing_ok)
 
-    def _connected(self) -> Tables:
+    def _require_tables(self) -> Tables:
         if self._tables is None:
             raise self._down()
         return self._tables
@@ -479,7 +479,9 @@ class Link:
                 if name == "soft_limit_t":
                     await self._events.soft_limit(self, values["sa_id"])
                 elif name == "moved_t":
-                    self._events.moved(self, values["sa_id"], mapped.text(values["peer"]), values["port"])
+                    self._events.record_roaming(
+                        self, values["sa_id"], mapped.text(values["peer"]), values["port"]
+                    )
                 elif time.monotonic() - shown >= _SHOW_DIGESTS_SECONDS:
                     shown = time.monotonic()
                     named = {key: mapped.text(it) if key in _ADDRESSES else it for key, it in values.items()}

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterable, Sequence
 from typing import Protocol
 
-from culvert_service.gateways.comparison import Compared, compared
+from culvert_service.gateways.comparison import Compared, compare
 from culvert_service.gateways.diff import DesiredTunnel, Plan, Sieve, plan
 from culvert_service.gateways.entry import Entry, Kind
 from culvert_service.gateways.health import Drift
@@ -22,11 +22,11 @@ _SETTLE_SECONDS = 0.2
 
 
 class DesiredState(Protocol):
-    def desired(self, gateway_id: int) -> AsyncIterable[Sequence[DesiredTunnel]]:
+    def read_desired(self, gateway_id: int) -> AsyncIterable[Sequence[DesiredTunnel]]:
         """A gateway's desired tunnels from the database, in portions."""
         ...
 
-    async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+    async def restore_lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
         """Handle tunnels whose SAs the gateway has lost."""
         ...
 
@@ -38,7 +38,7 @@ async def reconcile(link: Link, state: DesiredState) -> None:
     if link.online:
         seen = (await _difference(link, state)).subjects()
         if not seen or seen.isdisjoint((await _difference(link, state)).subjects()):
-            link.reconciled(Drift())
+            link.take_reconciliation(Drift())
             return
     async with link.guard.exclusive():
         todo = await _difference(link, state)
@@ -46,14 +46,14 @@ async def reconcile(link: Link, state: DesiredState) -> None:
         # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
         await link.write_all(deletions)
         await link.write_all([update for update in todo.updates if update.kind is not Kind.DELETE])
-    link.reconciled(_drift(todo))
+    link.take_reconciliation(_drift(todo))
     if todo.updates or todo.lost:
         _log.info(
             "reconciled",
             extra={"gateway": link.name, "writes": len(todo.updates), "tunnels_lost": len(todo.lost)},
         )
     # Outside of the lock: closing a tunnel waits for the tunnel's other users, which may wait for the write lock.
-    await state.lost(link, todo.lost)
+    await state.restore_lost(link, todo.lost)
 
 
 async def comparison(link: Link, state: DesiredState) -> list[Compared]:
@@ -63,7 +63,7 @@ async def comparison(link: Link, state: DesiredState) -> list[Compared]:
     if before:
         await asyncio.sleep(_SETTLE_SECONDS)
         todo, observed = await _look(link, state)
-    return compared(observed, todo, before & todo.subjects())
+    return compare(observed, todo, before & todo.subjects())
 
 
 def _drift(todo: Plan) -> Drift:
@@ -75,7 +75,7 @@ def _drift(todo: Plan) -> Drift:
 async def _difference(link: Link, state: DesiredState) -> Plan:
     sieve = Sieve(static_entries(link.config.site), await link.hashes())
     # In a thread, because comparing 100,000 entries would block the event loop.
-    async for portion in state.desired(link.config.id):
+    async for portion in state.read_desired(link.config.id):
         await asyncio.to_thread(sieve.add, portion)
     observed = await link.observe(sieve.entries)
     return await asyncio.to_thread(plan, sieve.static, sieve.tunnels, observed)
@@ -83,6 +83,6 @@ async def _difference(link: Link, state: DesiredState) -> Plan:
 
 async def _look(link: Link, state: DesiredState) -> tuple[Plan, list[Entry]]:
     """The plan, and all observed entries."""
-    tunnels = [one async for portion in state.desired(link.config.id) for one in portion]
+    tunnels = [one async for portion in state.read_desired(link.config.id) for one in portion]
     observed = await link.observe()
     return await asyncio.to_thread(plan, static_entries(link.config.site), tunnels, observed), observed

@@ -33,7 +33,7 @@ class Remote:
 
     async def remove(self, gateway: str, batches: Sequence[Sequence[Update]]) -> bool:
         """False when the owner's reconciler deletes them later."""
-        standing = self._fleet.standing(gateway)
+        standing = self._fleet.find_standing(gateway)
         if standing is None or not standing.holder:
             return False
         entries = [update.entry for batch in batches for update in batch]
@@ -50,7 +50,7 @@ class Remote:
 
     async def reconcile(self, gateway: str) -> None:
         """Ask the owner to reconcile. Raises nothing: the owner reconciles every 30 s anyway."""
-        standing = self._fleet.standing(gateway)
+        standing = self._fleet.find_standing(gateway)
         if standing is None or not standing.holder:
             return
         try:

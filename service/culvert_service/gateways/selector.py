@@ -31,16 +31,16 @@ class Selector:
 
     def to(self, other: Selector) -> dict[str, MatchValue]:
         """The match for packets from this selector to `other`, if the two meet."""
-        match: dict[str, MatchValue] = {"src": _masked(self.prefix), "dst": _masked(other.prefix)}
+        match: dict[str, MatchValue] = {"src": _mask(self.prefix), "dst": _mask(other.prefix)}
         return match | other._transport("dport") | self._transport("sport")
 
     def towards(self, near: str) -> dict[str, MatchValue]:
         """The match for packets from the address `near`."""
-        return {"src": _host(near), "dst": _masked(self.prefix)} | self._transport("dport")
+        return {"src": _host(near), "dst": _mask(self.prefix)} | self._transport("dport")
 
     def back_to(self, near: str) -> dict[str, MatchValue]:
         """The match for answers to the address `near`."""
-        return {"src": _masked(self.prefix), "dst": _host(near)} | self._transport("sport")
+        return {"src": _mask(self.prefix), "dst": _host(near)} | self._transport("sport")
 
     def _transport(self, port: str) -> dict[str, MatchValue]:
         # P4Runtime section 9.1.1: "don't care" fields are left out.
@@ -56,6 +56,6 @@ def _host(address: str) -> MatchValue:
     return mapped.number(address), mapped.HOST_MASK
 
 
-def _masked(prefix: str) -> MatchValue:
+def _mask(prefix: str) -> MatchValue:
     value, length = mapped.prefix(prefix)
     return value, mapped.HOST_MASK ^ (mapped.HOST_MASK >> length)

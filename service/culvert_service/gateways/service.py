@@ -106,7 +106,7 @@ class Gateways:
             shown = page.cut(found, lambda seen: (seen.gateway.name,))
             return await self._all_out(session, shown)
 
-    async def everything(self) -> list[GatewayOut]:
+    async def list_all(self) -> list[GatewayOut]:
         """All gateways, for a live view."""
         async with self._database() as session:
             return await self._all_out(session, await repository.gateway_rows(session))
@@ -153,10 +153,10 @@ class Gateways:
 
     async def entries(self, name: str) -> EntriesOut:
         """Raises CulvertError NOT_FOUND, GATEWAY_DOWN or GATEWAY_ELSEWHERE."""
-        await self._named(name)
+        await self._find(name)
         link = self._fleet.get(name)
         if link is None:
-            standing = self._fleet.standing(name)
+            standing = self._fleet.find_standing(name)
             if standing is not None and standing.owner:
                 raise CulvertError(Reason.GATEWAY_ELSEWHERE, gateway=name, owner=standing.owner)
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
@@ -167,12 +167,12 @@ class Gateways:
 
     async def samples(self, name: str, hours: int) -> list[SampleOut]:
         """Raises CulvertError NOT_FOUND."""
-        gateway = await self._named(name)
+        gateway = await self._find(name)
         async with self._database() as session:
             found = await repository.samples(session, gateway.id, hours)
         return [SampleOut(at=it.at, drops=it.drops, round_trip_us=it.round_trip_us) for it in found]
 
-    async def _named(self, name: str) -> Gateway:
+    async def _find(self, name: str) -> Gateway:
         async with self._database() as session:
             gateway = await repository.by_name(session, name)
         if gateway is None:

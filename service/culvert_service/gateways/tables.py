@@ -48,7 +48,7 @@ class Tables:
         encoded = [self._encoding.update(update) for update in updates]
         await self._session.write(encoded, missing_ok=missing_ok)
 
-    async def everything(self) -> AsyncGenerator[Sequence[Entry]]:
+    async def read_all(self) -> AsyncGenerator[Sequence[Entry]]:
         """Every entry of every table, in portions."""
         async for portion in self._entries([_EVERYTHING]):
             yield portion
@@ -64,13 +64,13 @@ class Tables:
             async for portion in self._entries([self._encoding.key(key) for key in keys]):
                 yield portion
 
-    async def carried(self, table: str) -> SaHits:
+    async def read_hits(self, table: str) -> SaHits:
         """Hits by SA; `table` must match on `sa_id` and have a direct counter."""
         packets, octets = Counter[int](), Counter[int]()
         async for portion in self._session.read([self._encoding.direct_counters(table)]):
             for entity in portion:
                 found = entity.direct_counter_entry
-                if (sa := self._encoding.counted_sa(found)) is not None:
+                if (sa := self._encoding.decode_sa_count(found)) is not None:
                     packets[sa] += found.data.packet_count
                     octets[sa] += found.data.byte_count
         return SaHits(packets, octets)
@@ -79,7 +79,7 @@ class Tables:
         """Hits by entry; `table` must have a direct counter."""
         found: dict[EntryKey, Count] = {}
         async for portion in self._session.read([self._encoding.direct_counters(table)]):
-            found |= map(self._encoding.counted, (entity.direct_counter_entry for entity in portion))
+            found |= map(self._encoding.decode_count, (entity.direct_counter_entry for entity in portion))
         return found
 
     async def array(self, name: str) -> dict[int, int]:

@@ -39,7 +39,7 @@ _ICMP, _ICMPV6 = 1, 58
 _IDENTITY = ("sa_id", "slot", "spi", "suite", "esn", "endpoint", "tag")
 
 
-class Course(Protocol):
+class TunnelParameters(Protocol):
     """The parameters of a tunnel's entries, without its SAs. `peer_port` 0: ESP without UDP."""
 
     @property
@@ -76,7 +76,7 @@ class Course(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A device's tunnel: the Course between the device's inner addresses, one or one of each family, and a resource."""
+    """A device's tunnel: the parameters between the device's inner addresses, one or one of each family, and a resource."""
 
     tunnel_id: uuid.UUID
     gateway_address: str
@@ -139,7 +139,7 @@ class Path:
             if inner is not None:
                 yield Selector(self.probe.source, _ICMP if family == 4 else _ICMPV6).back_to(inner)
 
-    def seen_from(self, address: str, port: int) -> Path:
+    def with_peer(self, address: str, port: int) -> Path:
         """The same tunnel with another peer endpoint."""
         return replace(self, peer_address=address, peer_port=port)
 
@@ -160,7 +160,7 @@ class WrappedKeys:
     to_device: bytes
 
 
-def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
+def pair_entries(path: TunnelParameters, pair: Pair, keys: WrappedKeys | None = None) -> tuple[Entry, ...]:
     """sad_in, spd_in for each selector, sad_out. Entries without keys can be compared and deleted, but not written."""
     into, out = pair.to_gateway, pair.to_device
     shared = {"suite": path.suite.number, "esn": 1, "endpoint": path.endpoint, "tag": pair.tag}
@@ -185,7 +185,7 @@ def pair_entries(path: Course, pair: Pair, keys: WrappedKeys | None = None) -> t
     return sad_in, *inward_policy(path, pair), sad_out
 
 
-def inward_policy(path: Course, pair: Pair) -> tuple[Entry, ...]:
+def inward_policy(path: TunnelParameters, pair: Pair) -> tuple[Entry, ...]:
     """spd_in of one generation."""
     sa_id, params = pair.to_gateway.sa_id, {"inner_mtu": path.inner_mtu}
     return tuple(
@@ -212,7 +212,7 @@ def precedence(tunnel_id: uuid.UUID) -> int:
     return 1 + tunnel_id.int % (2**_PRECEDENCE_BITS - 1)
 
 
-def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
+def policy_entries(path: TunnelParameters, sa_id: SaId) -> tuple[Entry, ...]:
     """spd_out. Of overlapping targets the narrower one wins, as at the device; of equal ones the higher precedence."""
     among_equals = precedence(path.tunnel_id)
     params = {"sa_id": sa_id, "inner_mtu": path.inner_mtu}
@@ -224,12 +224,12 @@ def policy_entries(path: Course, sa_id: SaId) -> tuple[Entry, ...]:
     return tuple(entry("spd_out", match, "protect", params, priority=priority) for priority, match in ranked)
 
 
-def install_pair(path: Course, pair: Pair, keys: WrappedKeys) -> list[Update]:
+def install_pair(path: TunnelParameters, pair: Pair, keys: WrappedKeys) -> list[Update]:
     """Inbound before outbound."""
     return inserts(*pair_entries(path, pair, keys))
 
 
-def remove_pair(path: Course, pair: Pair) -> list[Update]:
+def remove_pair(path: TunnelParameters, pair: Pair) -> list[Update]:
     """Outbound before inbound."""
     return deletes(*reversed(pair_entries(path, pair)))
 

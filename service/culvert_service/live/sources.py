@@ -63,7 +63,7 @@ class GatewaySource:
         self._seen: dict[str, str] = {}
 
     async def versions(self) -> Mapping[str, str]:
-        self._seen = {one.name: one.model_dump_json() for one in await self._gateways.everything()}
+        self._seen = {one.name: one.model_dump_json() for one in await self._gateways.list_all()}
         return self._seen
 
     async def rows(self, keys: Collection[str]) -> Mapping[str, Row]:

@@ -43,7 +43,7 @@ class Programming:
         self, record: SiteTunnelRecord, end: TunnelEnd, generation: int, to_open: bytes, to_seal: bytes
     ) -> None:
         """Install a pair, with which no gateway encrypts yet. Raises CulvertError, as `switch`."""
-        standing = self._fleet.standing(end.gateway)
+        standing = self._fleet.find_standing(end.gateway)
         if standing is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
         wrap = standing.config.key_wrap.wrap
@@ -114,7 +114,7 @@ class Programming:
     async def _ask(
         self, method: str, record: SiteTunnelRecord, end: TunnelEnd, asked: dict[str, Any]
     ) -> None:
-        standing = self._fleet.standing(end.gateway)
+        standing = self._fleet.find_standing(end.gateway)
         if standing is None or not standing.holder:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=end.gateway)
         body = json.dumps(asked | {"tunnel": str(record.id), "gateway": end.gateway}).encode()
@@ -166,14 +166,14 @@ class Programming:
 
 
 async def _install(link: Link, end: TunnelEnd, generation: int, keys: WrappedKeys) -> None:
-    async with link.writing():
+    async with link.lock_for_writing():
         await link.apply([install_pair(*end.pairs[generation], keys)])
 
 
 async def _put(link: Link, wanted: Sequence[Entry]) -> None:
     """Write the entries that are missing or differ."""
-    async with link.writing():
-        there = {entry.key: entry for entry in await link.stored(wanted)}
+    async with link.lock_for_writing():
+        there = {entry.key: entry for entry in await link.read_stored(wanted)}
         new = [entry for entry in wanted if entry.key not in there]
         moved = [entry for entry in wanted if entry.key in there and there[entry.key] != entry]
         await link.apply([inserts(*new), modifies(moved, [there[entry.key] for entry in moved])])

@@ -37,7 +37,7 @@ _NO_ENDPOINT = Endpoint(0)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The tunnel's Course at one gateway, with one suite."""
+    """The tunnel's parameters at one gateway, with one suite."""
 
     tunnel_id: uuid.UUID
     gateway_address: str

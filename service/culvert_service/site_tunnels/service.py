@@ -149,7 +149,7 @@ class SiteTunnels:
         # A cancelled call does not stop the removal half-way; the reconcilers remove the rest after a crash.
         await asyncio.shield(asyncio.create_task(self._programming.clear(record)))
 
-    async def desired(self, database: Database, gateway_id: int) -> Sequence[DesiredTunnel]:
+    async def read_desired(self, database: Database, gateway_id: int) -> Sequence[DesiredTunnel]:
         """The gateway's desired site tunnels, for the reconciler."""
         async with database() as session:
             found = await repository.at_gateway(session, gateway_id)
@@ -157,7 +157,7 @@ class SiteTunnels:
             record.desired(end) for record in found for end in record.ends if end.gateway_id == gateway_id
         ]
 
-    async def lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> list[DesiredTunnel]:
+    async def restore_lost(self, link: Link, lost: Sequence[DesiredTunnel]) -> list[DesiredTunnel]:
         """For the reconciler: replace the keys of lost site tunnels. Returns the lost tunnels of other kinds."""
         why = CulvertError(Reason.SA_LOST, gateway=link.name)
         for record in (one.source for one in lost):

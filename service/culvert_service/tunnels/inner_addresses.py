@@ -102,7 +102,7 @@ class InnerAddresses:
         return {resource_id: _order_names(device_id, facts) for resource_id, facts in serving.items()}
 
     def _describe(self, name: str, weight: int | None) -> GatewayFact:
-        standing = self._fleet.standing(name)
+        standing = self._fleet.find_standing(name)
         if standing is None:
             return GatewayFact(name, online=False, weight=weight)
         return GatewayFact(name, standing.online, standing.draining, weight)

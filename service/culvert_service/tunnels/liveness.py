@@ -74,7 +74,7 @@ class Liveness:
         self._not_before = ended + (ended - began) / _SHARE
 
     async def _look(self, link: Link) -> None:
-        opened, sealed = await link.carried("spd_in"), await link.carried("sad_out")
+        opened, sealed = await link.read_hits("spd_in"), await link.read_hits("sad_out")
         counts, now = Counts(opened.packets, sealed.packets), time.monotonic()
         known = self._known.setdefault(link.name, {})
         listed = counts.heard.keys() | counts.sent.keys()

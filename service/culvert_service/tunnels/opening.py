@@ -379,7 +379,7 @@ class Opening:
             transaction, existing.id, existing.device_id, link, step.install, draw_tag()
         )
         path = replace(
-            existing.path.seen_from(request.caller.address, request.peer_port),
+            existing.path.with_peer(request.caller.address, request.peer_port),
             path_mtu=request.path_mtus.get(existing.gateway, existing.path.path_mtu),
         )
         await hot_queries.delete_generations(transaction, existing.id, step.remove)

@@ -36,7 +36,7 @@ class NoTurn:
 
     async def wait(self) -> None:
         """Wait until the write lock was free once. Raises CulvertError GATEWAY_DOWN after the link's time limit."""
-        async with self.link.writing():
+        async with self.link.lock_for_writing():
             pass
 
 
@@ -83,7 +83,7 @@ async def program_and_commit(
     """
     if not link.guard.free:
         return NoTurn(link)
-    async with link.writing():
+    async with link.lock_for_writing():
         await link.apply(batches)
         if timeline is not None:
             timeline.note_programmed()

@@ -98,7 +98,7 @@ class Roaming:
             record = await hot_queries.lock(transaction, tunnel_id) if tunnel_id else None
             if record is None or not _is_concerned(record, sa_id, peer):
                 return None
-            path = record.path.seen_from(peer.address, peer.port)
+            path = record.path.with_peer(peer.address, peer.port)
             changes = await _find_changes(link, record, path)
             if path == record.path and not changes:
                 return None
@@ -130,6 +130,6 @@ async def _find_changes(link: Link, record: TunnelRecord, path: Path) -> list[Up
     seals = {item.key: item for item in wanted if item.table == "sad_out"}
     return [
         Update(Kind.MODIFY, seals[found.key].with_key_of(found), found)
-        for found in await link.stored(list(seals.values()))
+        for found in await link.read_stored(list(seals.values()))
         if found != seals[found.key] and same_sa(found, seals[found.key])
     ]

@@ -173,7 +173,9 @@ class Tunnels:
         shown = page.cut(found, lambda one: (one.tunnel.opened_at, one.tunnel.id))
         return [TunnelOut.of(listed) for listed in shown]
 
-    async def desired(self, database: Database, gateway_id: int) -> AsyncGenerator[Sequence[DesiredTunnel]]:
+    async def read_desired(
+        self, database: Database, gateway_id: int
+    ) -> AsyncGenerator[Sequence[DesiredTunnel]]:
         """For the reconciler. Closes tunnels whose keys have passed their hard limit in time without a renewal."""
         async with database.begin() as session:
             now = await clock(session)
@@ -200,7 +202,7 @@ class Tunnels:
         finally:
             reading.cancel()
 
-    async def lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
+    async def restore_lost(self, link: Link, tunnels: Sequence[DesiredTunnel]) -> None:
         """Restore tunnels whose SAs the reconciler misses at the gateway."""
         await self._restoring.restore(link, tunnels)
 
@@ -215,7 +217,7 @@ class Tunnels:
             expiring = SaExpiring(record.id, record.generations.current)
             await self._pushes.tell_elsewhere(record.device_id, expiring)
 
-    def moved(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
+    def record_roaming(self, link: Link, sa_id: int, peer_address: str, peer_port: int) -> None:
         """Record a move that a gateway's digest reports: it authenticated a packet from this endpoint."""
         self._roaming.record_move(link, sa_id, Peer(peer_address, peer_port))
 
