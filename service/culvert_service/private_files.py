@@ -23,7 +23,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def writing_in(directory: Path) -> Generator[None]:
+def name_directory_in_errors(directory: Path) -> Generator[None]:
     """A context whose OSErrors name the directory instead of a temporary file in it, and the remedy."""
     try:
         yield
@@ -71,13 +71,13 @@ def read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
 
 
 def _make(directory: Path) -> None:
-    with writing_in(directory):
+    with name_directory_in_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _fresh(path: Path, data: bytes) -> Path:
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with writing_in(path.parent):
+    with name_directory_in_errors(path.parent):
         try:
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)

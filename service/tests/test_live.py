@@ -15,7 +15,7 @@ import pytest
 from culvert_db import DnsRecord, DnsState
 from culvert_service.gateways.service import Gateways
 from culvert_service.live import endpoints, places, sources, view
-from culvert_service.live.log_view import parsed, spelled
+from culvert_service.live.log_view import parse, spell
 from culvert_service.live.timeline import Row, RowTimeline
 from culvert_service.rest.api import Api
 from fastapi import FastAPI
@@ -49,7 +49,7 @@ def test_a_follower_with_gaps_has_the_rows(steps: list[tuple[dict[str, int], boo
     timeline, seen, shown = RowTimeline("e", kept=kept), None, dict[str, Row]()
     for rows, looks in [*steps, ({"a": 9}, True)]:
         versions = {key: str(value) for key, value in rows.items()}
-        changed = timeline.changed(versions)
+        changed = timeline.find_changed(versions)
         timeline.advance(versions, {key: {"value": rows[key]} for key in changed})
         if looks:
             events = list(timeline.since(seen))
@@ -66,22 +66,22 @@ def test_an_event_that_is_not_known_is_answered_with_everything(seen: str | None
 
 @given(st.dictionaries(st.integers(0, 15), st.integers(1, 2**53), min_size=1))
 def test_a_place_in_the_log_is_read_as_it_was_written(position: dict[int, int]) -> None:
-    assert parsed(spelled(position)) == position
+    assert parse(spell(position)) == position
 
 
 @pytest.mark.parametrize("seen", [None, "", "x", "16:1", "1:1,", "1:" + "9" * 19, "-1:1"])
 def test_an_invalid_place_in_the_log_is_ignored(seen: str | None) -> None:
-    assert parsed(seen) is None
+    assert parse(seen) is None
 
 
 @given(st.dictionaries(st.sampled_from(endpoints.Area), st.text("0123456789abcdef-:,", min_size=1)))
 def test_places_in_several_views_are_read_as_they_were_written(seen: dict[str, str]) -> None:
-    assert places.parsed(places.spelled(seen)) == seen
+    assert places.parse(places.spell(seen)) == seen
 
 
 @pytest.mark.parametrize("seen", [None, "", ";", "=", "tunnels", "tunnels="])
 def test_an_invalid_place_in_any_view_is_ignored(seen: str | None) -> None:
-    assert places.parsed(seen) == {}
+    assert places.parse(seen) == {}
 
 
 class OneGateway(BaseModel):
@@ -278,7 +278,7 @@ async def test_an_answer_that_is_cut_off_closes_each_of_its_streams() -> None:
     streams = {area: events(area) for area in endpoints.Area}
 
     async def answer() -> None:
-        async for area, _ in endpoints._merged(streams):
+        async for area, _ in endpoints._merge(streams):
             begun.put_nowait(area)
 
     async with anyio.create_task_group() as group:

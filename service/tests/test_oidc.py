@@ -256,9 +256,9 @@ async def test_only_a_token_for_us_now_and_for_this_sign_in_is_believed() -> Non
 def test_a_flow_is_good_for_ten_minutes_in_its_own_cookie() -> None:
     key = MasterKey(bytes(32))
     flow = flows.begin("setup", "token", "ada", NOW)
-    cookie = flows.sealed(flow, key)
+    cookie = flows.seal(flow, key)
     assert "token" not in bytes.fromhex(cookie).decode("latin-1")
-    assert flows.resumed(cookie, flow.state, key, NOW + flows.LIFETIME / 2) == flow
+    assert flows.resume(cookie, flow.state, key, NOW + flows.LIFETIME / 2) == flow
     for wrong, state, later in (
         (cookie, "x", 0),
         (cookie, "ü", 0),
@@ -268,7 +268,7 @@ def test_a_flow_is_good_for_ten_minutes_in_its_own_cookie() -> None:
         (cookie, flow.state, 1),
     ):
         with pytest.raises(CulvertError) as caught:
-            flows.resumed(wrong, state, key, NOW + flows.LIFETIME * later)
+            flows.resume(wrong, state, key, NOW + flows.LIFETIME * later)
         assert caught.value.reason is Reason.OIDC_STALE
 
 

@@ -16,7 +16,7 @@ from culvert_service.dns.managed import ManagedZones
 from culvert_service.oidc.service import Oidc
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
-from culvert_service.rest.problem import said
+from culvert_service.rest.problem import to_problem
 
 
 class About:
@@ -52,15 +52,15 @@ class About:
             device_approval=settings.device_approval,
             late_renewal_days=settings.late_renewal_days,
             oidc_issuer=settings.oidc_issuer,
-            oidc_fault=said(fault) if (fault := self._oidc.fault) else None,
+            oidc_fault=to_problem(fault) if (fault := self._oidc.fault) else None,
             certificates=list(self._certificates()),
         )
 
     def _certificates(self) -> Iterator[CertificateOut]:
         for name, authority in self._authorities.items():
             current, *earlier = x509.load_pem_x509_certificates(authority.trusted_pem)
-            yield _shown(name, "ca", current)
-            yield from (_shown(name, "earlier-ca", one) for one in earlier)
+            yield _ca_out(name, "ca", current)
+            yield from (_ca_out(name, "earlier-ca", one) for one in earlier)
         for kind, own in (("server", self._own.server), ("client", self._own.client)):
             yield CertificateOut(
                 name=kind,
@@ -70,6 +70,6 @@ class About:
             )
 
 
-def _shown(name: str, kind: Literal["ca", "earlier-ca"], found: x509.Certificate) -> CertificateOut:
+def _ca_out(name: str, kind: Literal["ca", "earlier-ca"], found: x509.Certificate) -> CertificateOut:
     fingerprint = found.fingerprint(hashes.SHA256()).hex()
     return CertificateOut(name=name, kind=kind, fingerprint=fingerprint, expires_at=found.not_valid_after_utc)

@@ -29,7 +29,7 @@ from culvert_service.admins.service import SESSION_LIFETIME, Admins, SignedIn
 from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 # Marks a browser in which an administrator has signed in: wrong guesses by a stranger at the same address do not lock it.
 KNOWN_COOKIE = "__Host-culvert-known"
@@ -108,7 +108,7 @@ def router(api: Api, admins: Admins) -> APIRouter:
 
     @routes.get("/admins/{name}", summary="Show an administrator")
     async def get(name: str, response: Response) -> AdminOut:
-        return tagged(response, await admins.get(name))
+        return tag(response, await admins.get(name))
 
     @routes.put("/admins/{name}/role", dependencies=PROVEN, summary="Give an administrator another role")
     async def change_role(
@@ -116,7 +116,7 @@ def router(api: Api, admins: Admins) -> APIRouter:
     ) -> AdminOut:
         """Open sessions have the new role from their next call."""
         changed = await admins.change_role(by, name, asked.role, seen, keep_tokens=asked.keep_tokens)
-        return tagged(response, changed)
+        return tag(response, changed)
 
     @routes.delete(
         "/admins/{name}",

@@ -166,7 +166,7 @@ async def _export(database: Database, ends: Mapping[int, int], file: Path) -> by
     An incomplete file is deleted, so that hourly attempts on a full disk do not leave one file each.
     """
     try:
-        with private_files.writing_in(file.parent):
+        with private_files.name_directory_in_errors(file.parent):
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise ExportRefusedError(f"{file} exists already") from None

@@ -55,7 +55,7 @@ from culvert_service.metrics.calls import RestCalls, count_agent_calls
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.metrics.state import StateGauges
 from culvert_service.oidc import endpoints as oidc_endpoints
-from culvert_service.oidc.service import Oidc, configured
+from culvert_service.oidc.service import Oidc, provider_from_settings
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.pki.own_certificates import OwnCertificates
@@ -197,7 +197,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         enforcement,
         zones,
     )
-    oidc = Oidc(database, refusals, configured(settings), master_key, people.invitations, now)
+    oidc = Oidc(database, refusals, provider_from_settings(settings), master_key, people.invitations, now)
     servicer = AgentServicer(
         database,
         people.identity,

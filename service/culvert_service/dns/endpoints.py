@@ -13,7 +13,7 @@ from culvert_service.dns.service import Dns
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 
 def router(api: Api, dns: Dns) -> APIRouter:
@@ -29,7 +29,7 @@ def router(api: Api, dns: Dns) -> APIRouter:
         "/zones", status_code=status.HTTP_201_CREATED, summary="Publish to a zone, or to a view of one"
     )
     async def create(by: By, asked: ZoneIn, response: Response) -> ZoneOut:
-        return tagged(response, await dns.create(by, asked))
+        return tag(response, await dns.create(by, asked))
 
     @routes.get("/zones", summary="List the zones and their state")
     async def list_zones(page: Annotated[Page, Depends()]) -> list[ZoneOut]:
@@ -37,7 +37,7 @@ def router(api: Api, dns: Dns) -> APIRouter:
 
     @routes.get("/zones/{name}", summary="Show a zone")
     async def get(name: str, response: Response) -> ZoneOut:
-        return tagged(response, await dns.get(name))
+        return tag(response, await dns.get(name))
 
     @routes.put("/zones/{name}", summary="Change a zone's server, key, TTL or resources")
     async def change(
@@ -48,7 +48,7 @@ def router(api: Api, dns: Dns) -> APIRouter:
         response: Response,
     ) -> ZoneOut:
         await body.check(lambda: dns.get(name), seen)
-        return tagged(response, await dns.change(by, name, body.asked, seen))
+        return tag(response, await dns.change(by, name, body.asked, seen))
 
     @routes.delete(
         "/zones/{name}",

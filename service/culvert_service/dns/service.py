@@ -15,7 +15,7 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.dns import repository
 from culvert_service.dns.schemas import DnsRecordOut, ZoneChange, ZoneIn, ZoneOut
-from culvert_service.rest.field import taken
+from culvert_service.rest.field import to_field_error
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 
@@ -42,12 +42,12 @@ class Dns:
                     "view": asked.view,
                     "instance": asked.instance,
                 }
-                transaction.audit(Line("zone.create", _object(asked.name), told | _described(asked)))
+                transaction.audit(Line("zone.create", _object(asked.name), told | _describe_change(asked)))
         except IntegrityError as error:
             named = f"The zone {asked.name}"
             view = f"That view of {asked.origin}"
             unique = {"uq_dns_zones_name": ("/name", named), "uq_dns_zones_origin_view": ("/origin", view)}
-            raise taken(error, unique, named) from None
+            raise to_field_error(error, unique, named) from None
         return await self.get(asked.name)
 
     async def zones(self, page: Page) -> list[ZoneOut]:
@@ -71,8 +71,8 @@ class Dns:
     async def change(self, by: Actor, name: str, asked: ZoneChange, seen: MayMatch) -> tuple[ZoneOut, int]:
         """Returns the zone and its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
-            await _describe(transaction.session, await _locked(transaction.session, name, seen), asked)
-            transaction.audit(Line("zone.replace", _object(name), _described(asked)))
+            await _describe(transaction.session, await _lock(transaction.session, name, seen), asked)
+            transaction.audit(Line("zone.replace", _object(name), _describe_change(asked)))
         return await self.get(name)
 
     async def delete(self, by: Actor, name: str, seen: MayMatch, *, keep_records: bool) -> None:
@@ -81,7 +81,7 @@ class Dns:
         Raises CulvertError NOT_FOUND or VERSION_STALE.
         """
         async with begin(self._database, by) as transaction:
-            zone = await _locked(transaction.session, name, seen)
+            zone = await _lock(transaction.session, name, seen)
             if keep_records:
                 await repository.forget(transaction.session, zone)
             else:
@@ -92,12 +92,12 @@ class Dns:
     async def check(self, by: Actor, name: str) -> None:
         """Make dns-updater check the zones now. Raises CulvertError NOT_FOUND."""
         async with begin(self._database, by) as transaction:
-            await _locked(transaction.session, name, MayMatch())
+            await _lock(transaction.session, name, MayMatch())
             await repository.hurry(transaction.session)
             transaction.audit(Line("zone.check", _object(name)))
 
 
-async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> DnsZone:
+async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> DnsZone:
     zone = await repository.lock(session, name)
     if zone is None:
         raise _unknown(name)
@@ -124,7 +124,7 @@ def _object(name: str) -> str:
     return f"zone/{name}"
 
 
-def _described(asked: ZoneChange) -> dict[str, Detail]:
+def _describe_change(asked: ZoneChange) -> dict[str, Detail]:
     return {
         "server": asked.server,
         "port": asked.port,

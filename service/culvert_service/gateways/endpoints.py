@@ -18,8 +18,8 @@ from culvert_service.gateways.service import Gateways
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
-from culvert_service.rest.request import given_once
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.request import mark_given_once
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 _TAR = "application/x-tar"
 
@@ -37,12 +37,12 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
 
     @routes.get("/{name}", summary="Show a gateway")
     async def get(name: str, response: Response) -> GatewayOut:
-        return tagged(response, await gateways.get(name))
+        return tag(response, await gateways.get(name))
 
     @routes.post(
         "/{name}/bundle",
         summary="Give a gateway's certificate and keys, new ones each time",
-        dependencies=[Depends(fresh_proof), Depends(given_once)],
+        dependencies=[Depends(fresh_proof), Depends(mark_given_once)],
         response_model=BundleOut,
         responses={200: {"content": {_TAR: {}}}},
     )
@@ -71,7 +71,7 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
     ) -> GatewayOut:
         await body.check(lambda: gateways.get(name), seen)
         await changes.replace(by, name, body.asked, seen)
-        return tagged(response, await gateways.get(name))
+        return tag(response, await gateways.get(name))
 
     @routes.post(
         "/{name}/drain", summary="Drain a gateway: open no more tunnels through it, and move its tunnels"
@@ -84,14 +84,14 @@ def router(api: Api, gateways: Gateways, changes: Changes) -> APIRouter:
         anyway: Annotated[bool, Query(description="Even if some resources have no other gateway")] = False,
     ) -> GatewayOut:
         await changes.drain(by, name, seen, anyway=anyway)
-        return tagged(response, await gateways.get(name))
+        return tag(response, await gateways.get(name))
 
     @routes.post("/{name}/undrain", summary="Let tunnels be opened through a gateway again")
     async def undrain(
         by: By, name: str, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> GatewayOut:
         await changes.undrain(by, name, seen)
-        return tagged(response, await gateways.get(name))
+        return tag(response, await gateways.get(name))
 
     @routes.delete("/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Delete an unused gateway")
     async def delete(by: By, name: str, seen: Annotated[MayMatch, Depends()]) -> None:

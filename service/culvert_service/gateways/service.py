@@ -45,7 +45,7 @@ from culvert_service.gateways.schemas import (
 from culvert_service.pki import issuance
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, P4RUNTIME_NAMES, Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.field import taken
+from culvert_service.rest.field import to_field_error
 from culvert_service.rest.page import Page
 
 
@@ -245,7 +245,7 @@ def already_exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
             f"A gateway whose switch is device {asked.device_id} at {asked.p4runtime}",
         ),
     }
-    return taken(error, unique, f"The gateway {asked.name}")
+    return to_field_error(error, unique, f"The gateway {asked.name}")
 
 
 def audit_details(asked: GatewayIn) -> dict[str, Detail]:

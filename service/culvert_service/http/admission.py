@@ -125,7 +125,7 @@ class Admission:
         except ClientDisconnect:
             return
         if body is not None:
-            receive = _replayed(body, receive)
+            receive = _replay(body, receive)
         if request.method == "HEAD":
             await self._head(scope, receive, send)
         else:
@@ -204,7 +204,7 @@ async def _read(request: Request, octets_max: int) -> bytes:
     return bytes(parts)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body that was read, and then the server's messages (the client's disconnect)."""
     given = False
 

@@ -114,7 +114,7 @@ class Idempotency:
             await repository.delete_ended(session, now - KEPT, now - _UNDER_WAY)
             if await repository.claim(session, caller, key, fingerprint, now):
                 return _Claim(caller, key, now)
-            row = await repository.claimed(session, caller, key)
+            row = await repository.find_claimed(session, caller, key)
         if row is not None and row.fingerprint != fingerprint:
             raise CulvertError(Reason.IDEMPOTENCY_KEY_REUSED)
         if row is None or row.status is None or row.body_ciphertext is None:

@@ -29,7 +29,7 @@ async def claim(
     return claimed is not None
 
 
-async def claimed(session: AsyncSession, caller: str, key: str) -> IdempotencyKey | None:
+async def find_claimed(session: AsyncSession, caller: str, key: str) -> IdempotencyKey | None:
     return await session.scalar(select(IdempotencyKey).where(*_is(caller, key)))
 
 

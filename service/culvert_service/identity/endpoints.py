@@ -35,7 +35,7 @@ from culvert_service.rest.api import Api
 from culvert_service.rest.page import BIGINT_MAX, Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 DeviceOrder = Literal["created", "name", "-name", "user", "-user", "last_seen", "-last_seen"]
 
@@ -54,7 +54,7 @@ def router(
 
     @routes.post("/users", status_code=status.HTTP_201_CREATED, summary="Add a person")
     async def create_user(by: By, asked: UserIn, response: Response) -> UserOut:
-        return tagged(response, await people.create(by, asked))
+        return tag(response, await people.create(by, asked))
 
     @routes.get("/users", summary="List the people")
     async def list_users(
@@ -64,7 +64,7 @@ def router(
 
     @routes.get("/users/{name}", summary="Show a person")
     async def get_user(name: UserName, response: Response) -> UserOut:
-        return tagged(response, await people.get(name))
+        return tag(response, await people.get(name))
 
     @routes.put("/users/{name}", summary="Change a person's address")
     async def change_user(
@@ -75,7 +75,7 @@ def router(
         response: Response,
     ) -> UserOut:
         await body.check(lambda: people.get(name), seen)
-        return tagged(response, await people.change(by, name, body.asked, seen))
+        return tag(response, await people.change(by, name, body.asked, seen))
 
     @routes.delete("/users/{name}", summary="Delete a person with their devices, policies and tunnels")
     async def delete_user(by: By, name: UserName, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
@@ -107,13 +107,13 @@ def router(
 
     @routes.get("/devices/{device_id}", summary="Show a device")
     async def get_device(device_id: uuid.UUID, response: Response) -> DeviceOut:
-        return tagged(response, await identity.device(device_id))
+        return tag(response, await identity.device(device_id))
 
     @routes.post("/devices/{device_id}/approve", summary="Approve a device")
     async def approve(
         by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> DeviceOut:
-        return tagged(response, await identity.approve(by, device_id, seen))
+        return tag(response, await identity.approve(by, device_id, seen))
 
     @routes.post(
         "/devices/{device_id}/unapprove",
@@ -122,7 +122,7 @@ def router(
     async def unapprove(
         by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> DeviceOut:
-        return tagged(response, await identity.unapprove(by, device_id, permissions, seen))
+        return tag(response, await identity.unapprove(by, device_id, permissions, seen))
 
     @routes.post("/devices/{device_id}/revoke", summary="Revoke a device and close its tunnels")
     async def revoke(by: By, device_id: uuid.UUID, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:

@@ -63,7 +63,7 @@ class IdentityPart:
             self.authenticators,
             denials,
             refusals,
-            Challenges(master_key.derived("late renewal")),
+            Challenges(master_key.derive("late renewal")),
             datetime.timedelta(days=settings.late_renewal_days),
             now,
         )

@@ -30,7 +30,7 @@ from sqlalchemy.orm import contains_eager
 
 from culvert_service.rest.order import Order
 from culvert_service.rest.page import Cut
-from culvert_service.rest.search import found_in
+from culvert_service.rest.search import contains_text
 
 # People, each with the number of devices and the last time at which one of them was seen.
 _PEOPLE = (
@@ -42,7 +42,7 @@ Person = tuple[User, int, datetime.datetime | None]
 
 
 async def people(session: AsyncSession, cut: Cut, q: str | None, *, falling: bool) -> list[Person]:
-    query = _PEOPLE if q is None else _PEOPLE.where(found_in(q, User.name, User.email))
+    query = _PEOPLE if q is None else _PEOPLE.where(contains_text(q, User.name, User.email))
     found = await session.execute(cut.of(query, User.name, falling=falling))
     return [(user, devices, last_seen_at) for user, devices, last_seen_at in found]
 
@@ -74,7 +74,7 @@ async def open_invitations(
     query = select(Invitation).join(Invitation.user).options(contains_eager(Invitation.user))
     query = query.where(Invitation.used_at.is_(None), Invitation.expires_at > now)
     if q is not None:
-        query = query.where(found_in(q, User.name, Invitation.invited_by))
+        query = query.where(contains_text(q, User.name, Invitation.invited_by))
     return (await session.scalars(cut.of(query, Invitation.id))).all()
 
 
@@ -145,7 +145,7 @@ async def devices(
 ) -> Sequence[Device]:
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
     if q is not None:
-        query = query.where(found_in(q, Device.name, User.name))
+        query = query.where(contains_text(q, Device.name, User.name))
     return (await session.scalars(cut.of(query, order.column, Device.id, falling=falling))).all()
 
 

@@ -29,7 +29,7 @@ from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.order import chosen
+from culvert_service.rest.order import choose
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
@@ -130,7 +130,7 @@ class Identity:
         )
 
     async def devices(self, page: Page, q: str | None, sort: str) -> list[DeviceOut]:
-        order, falling = chosen(repository.DEVICE_ORDERS, sort)
+        order, falling = choose(repository.DEVICE_ORDERS, sort)
         async with self._database() as session:
             cut = page.by(order.kind, uuid.UUID)
             found = await repository.devices(session, cut, q, order, falling=falling)

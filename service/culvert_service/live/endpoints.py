@@ -107,16 +107,14 @@ def router(api: Api, live: Live, access: Access) -> APIRouter:
 
         With Last-Event-ID, or `since`, each view resumes there if it can, and otherwise starts with a snapshot.
         """
-        known = places.parsed(last_event_id or since)
+        known = places.parse(last_event_id or since)
         seen = {str(area): known[area] for area in dict.fromkeys(view) if area in known}
         streams = {area: live.events(area, seen.get(area)) for area in dict.fromkeys(view)}
-        events = await answer.enter_async_context(
-            aclosing(_while_admitted(_merged(streams), access, request))
-        )
+        events = await answer.enter_async_context(aclosing(_while_admitted(_merge(streams), access, request)))
         async for area, told in events:
             seen[area] = told.place
             data = {"kind": told.kind, **told.data}
-            yield ServerSentEvent(data=data, event=area, id=places.spelled(seen))
+            yield ServerSentEvent(data=data, event=area, id=places.spell(seen))
 
     _ = watch
     return routes
@@ -135,7 +133,7 @@ async def _lines(log: LogView, seen: str | None) -> AsyncGenerator[Told]:
             yield Told("line" if line else "begins", shown, place)
 
 
-async def _merged(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerator[tuple[Area, Told]]:
+async def _merge(streams: Mapping[Area, AsyncGenerator[Told]]) -> AsyncGenerator[tuple[Area, Told]]:
     """Merge the streams' events until one of the streams ends."""
     following = {asyncio.ensure_future(anext(events, None)): area for area, events in streams.items()}
     try:

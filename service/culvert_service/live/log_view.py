@@ -24,17 +24,17 @@ class LogView:
 
     async def lines(self, seen: str | None) -> AsyncGenerator[tuple[str, AuditLine | None]]:
         """Each line after `seen`, with its id, until the process stops. If `seen` is invalid: None, then each new line."""
-        position = parsed(seen)
+        position = parse(seen)
         if position is None:
             async with self._database() as session:
                 position = await repository.ends(session)
-            yield spelled(position), None
+            yield spell(position), None
         while not self._stopped.is_set():
             async with self._database() as session:
                 found = await repository.after(session, position)
             for line in found:
                 position[line.chain] = line.seq
-                yield spelled(position), line
+                yield spell(position), line
             if not found:
                 await self._wait()
 
@@ -48,11 +48,11 @@ class LogView:
                 await self._stopped.wait()
 
 
-def spelled(position: dict[int, int]) -> str:
+def spell(position: dict[int, int]) -> str:
     return ",".join(f"{chain}:{seq}" for chain, seq in sorted(position.items()))
 
 
-def parsed(seen: str | None) -> dict[int, int] | None:
+def parse(seen: str | None) -> dict[int, int] | None:
     """None for text that is no position."""
     if seen is None or not _POSITION.fullmatch(seen):
         return None

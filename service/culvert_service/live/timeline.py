@@ -38,7 +38,7 @@ class RowTimeline:
         self._rows: dict[str, Row] = {}
         self._events: deque[Event] = deque(maxlen=kept)
 
-    def changed(self, versions: Mapping[str, str]) -> list[str]:
+    def find_changed(self, versions: Mapping[str, str]) -> list[str]:
         """The keys whose rows `advance` needs."""
         return [key for key, version in versions.items() if self._versions.get(key) != version]
 
@@ -46,7 +46,7 @@ class RowTimeline:
         """`read`: the changed rows; a changed key that is missing there is gone."""
         for key in [key for key in self._rows if key not in versions]:
             self._forget(key)
-        for key in self.changed(versions):
+        for key in self.find_changed(versions):
             if key not in read:
                 self._forget(key)
                 continue

@@ -68,7 +68,7 @@ class View:
         # One poll at a time: an older one must not end after a newer one.
         async with self._one_at_a_time:
             versions = await self._source.versions()
-            changed = self._timeline.changed(versions)
+            changed = self._timeline.find_changed(versions)
             read = await self._source.rows(changed) if changed else dict[str, Row]()
             async with self._advanced:
                 self._timeline.advance(versions, read)

@@ -66,7 +66,7 @@ class StateGauges:
                         ("zone", "state"),
                         (((zone, state.value), count) for zone, state, count in counts.records),
                     ),
-                    _filled(
+                    _fill(
                         CounterMetricFamily(
                             "culvert_gateway_drops",
                             "Packets that a gateway has dropped since its switch began, by cause, of all controllers",
@@ -111,10 +111,10 @@ class StateGauges:
 def _gauge(
     name: str, what: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]
 ) -> Metric:
-    return _filled(GaugeMetricFamily(name, what, labels=labels), values)
+    return _fill(GaugeMetricFamily(name, what, labels=labels), values)
 
 
-def _filled(
+def _fill(
     family: GaugeMetricFamily | CounterMetricFamily, values: Iterable[tuple[tuple[str, ...], float]]
 ) -> Metric:
     for named, value in values:

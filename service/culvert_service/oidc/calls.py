@@ -78,9 +78,9 @@ class ProviderCalls:
                 async for part in answer.aiter_bytes():
                     content += part
                     if len(content) > _LARGEST:
-                        raise self.refused(Phrase("its answer is too long"), url)
+                        raise self.refusal_error(Phrase("its answer is too long"), url)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            raise self._unanswered(error, url) from None
+            raise self._unanswered_error(error, url) from None
         try:
             found = json.loads(content)
         except (ValueError, RecursionError):
@@ -93,15 +93,17 @@ class ProviderCalls:
         """The JSON object of a successful answer. Raises ProviderError."""
         answer = await self.ask(method, url, **sent)
         if not answer.is_success:
-            raise self.refused(Phrase("it answers with HTTP status {number}", number=answer.status), url)
+            raise self.refusal_error(
+                Phrase("it answers with HTTP status {number}", number=answer.status), url
+            )
         if not answer.content:
-            raise self.refused(Phrase("its answer is no JSON object"), url)
+            raise self.refusal_error(Phrase("its answer is no JSON object"), url)
         return answer.content
 
-    def refused(self, why: Phrase, detail: str = "") -> ProviderError:
+    def refusal_error(self, why: Phrase, detail: str = "") -> ProviderError:
         return ProviderError(Reason.OIDC_REFUSED, detail, issuer=self.issuer, why=why)
 
-    def _unanswered(self, error: Exception, url: str) -> ProviderError:
+    def _unanswered_error(self, error: Exception, url: str) -> ProviderError:
         causes, proxy = list(_causes(error)), _proxy(url)
         detail = f"{url}: {type(causes[-1]).__name__}: {causes[-1]}"
         named: dict[str, object] = {"issuer": self.issuer, "host": urlsplit(url).netloc.rpartition("@")[2]}

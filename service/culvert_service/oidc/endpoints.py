@@ -17,7 +17,7 @@ from culvert_service.oidc.flow import LIFETIME
 from culvert_service.oidc.schemas import OidcIn, OidcOffer, OidcOut
 from culvert_service.oidc.service import Oidc
 from culvert_service.rest.api import Api
-from culvert_service.rest.problem import Problem, said
+from culvert_service.rest.problem import Problem, to_problem
 
 FLOW_COOKIE = "__Host-culvert-oidc"
 REFUSED_COOKIE = "__Host-culvert-oidc-refused"
@@ -78,7 +78,7 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
         except CulvertError as refusal:
             if "text/html" not in request.headers.get("Accept", ""):
                 raise
-            return _told(refusal)
+            return _redirect_with_error(refusal)
         answer = RedirectResponse("/" if isinstance(done, SignedIn) else done.link, status.HTTP_303_SEE_OTHER)
         if isinstance(done, SignedIn):
             keep(answer, done)
@@ -89,12 +89,12 @@ def public_router(api: Api, oidc: Oidc) -> APIRouter:
     return routes
 
 
-def _told(error: CulvertError) -> RedirectResponse:
+def _redirect_with_error(error: CulvertError) -> RedirectResponse:
     """Redirect to the console, which reads the refusal from a cookie and shows it."""
     answer = RedirectResponse("/", status.HTTP_303_SEE_OTHER)
     answer.set_cookie(
         REFUSED_COOKIE,
-        quote(said(error).model_dump_json()),
+        quote(to_problem(error).model_dump_json()),
         max_age=_TOLD_SECONDS,
         secure=True,
         httponly=True,

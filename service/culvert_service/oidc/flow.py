@@ -46,11 +46,11 @@ def begin(
     )
 
 
-def sealed(flow: SignInFlow, key: MasterKey) -> str:
+def seal(flow: SignInFlow, key: MasterKey) -> str:
     return key.seal(flow.model_dump_json().encode(), _CONTEXT).hex()
 
 
-def resumed(cookie: str | None, state: str, key: MasterKey, now: datetime.datetime) -> SignInFlow:
+def resume(cookie: str | None, state: str, key: MasterKey, now: datetime.datetime) -> SignInFlow:
     """Raises CulvertError OIDC_STALE for another browser's sign-in, an older one, or one that took too long."""
     try:
         flow = SignInFlow.model_validate_json(key.open(bytes.fromhex(cookie or ""), _CONTEXT))

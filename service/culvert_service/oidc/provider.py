@@ -120,7 +120,7 @@ class Provider:
             told = await self.calls.object("GET", metadata.userinfo_endpoint, headers=bearer)
             # Section 5.3.2 requires this check: the answer may be about another subject.
             if told.get("sub") != name:
-                raise self.calls.refused(
+                raise self.calls.refusal_error(
                     Phrase("its userinfo is about another account"), f"sub {told.get('sub')!r}"
                 )
             email = self._verified_email(told)
@@ -133,7 +133,7 @@ class Provider:
             found = _Metadata.model_validate(document)
         except ValidationError as error:
             places = ", ".join(str(fault["loc"][0]) for fault in error.errors())
-            raise self.calls.refused(lacks, places) from None
+            raise self.calls.refusal_error(lacks, places) from None
         if found.issuer != self.issuer:
             detail = f"the discovery document has the issuer {found.issuer}"
             fields = {"issuer": self.issuer, "found": found.issuer[:200]}
@@ -142,7 +142,7 @@ class Provider:
         if urlsplit(self.issuer).scheme == "https":
             for endpoint in found.endpoints:
                 if urlsplit(endpoint).scheme != "https":
-                    raise self.calls.refused(lacks, f"not https: {endpoint}")
+                    raise self.calls.refusal_error(lacks, f"not https: {endpoint}")
         return found
 
     async def _token(self, metadata: _Metadata, code: str, verifier: str) -> dict[str, Any]:
@@ -167,12 +167,12 @@ class Provider:
                 break
         if answer is None:
             supported = " ".join(metadata.token_endpoint_auth_methods_supported)
-            raise self.calls.refused(Phrase("it takes no client secret"), supported)
+            raise self.calls.refusal_error(Phrase("it takes no client secret"), supported)
         detail = f"{answer.status} {answer.content.get('error')}: {answer.content.get('error_description')}"
         if _refuses_client(answer):
             raise ProviderError(Reason.OIDC_CLIENT_REFUSED, detail, issuer=self.issuer)
         if not answer.is_success:
-            raise self.calls.refused(
+            raise self.calls.refusal_error(
                 Phrase("it answers with HTTP status {number}", number=answer.status), detail
             )
         return answer.content
@@ -182,7 +182,7 @@ class Provider:
         shown = cast("list[object]", found) if isinstance(found, list) else []
         keys = [key for data in shown if (key := _key(data))]
         if not keys:
-            raise self.calls.refused(Phrase("it shows no key that Culvert can use"), metadata.jwks_uri)
+            raise self.calls.refusal_error(Phrase("it shows no key that Culvert can use"), metadata.jwks_uri)
         return keys
 
     def _claims(
@@ -190,10 +190,10 @@ class Provider:
     ) -> dict[str, Any]:
         # RFC 7516 section 9: an encrypted token has five parts.
         if str(id_token).count(".") == 4:
-            raise self.calls.refused(Phrase("its token is encrypted"))
+            raise self.calls.refusal_error(Phrase("its token is encrypted"))
         why = Phrase("its token does not verify")
         try:
-            found = _decoded(str(id_token), keys)
+            found = _decode(str(id_token), keys)
             if _is_of_another_time(found.claims, now):
                 why = Phrase("its token is of another time: its clock or the controller's is wrong")
             options: Any = {
@@ -206,7 +206,7 @@ class Provider:
             claims: Any = CodeIDToken(cast("Any", checked), cast("Any", found.header), options, params)
             claims.validate(now=int(now.timestamp()), leeway=_LEEWAY_SECONDS)
         except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise self.calls.refused(why, str(error)) from None
+            raise self.calls.refusal_error(why, str(error)) from None
         return found.claims
 
     def _verified_email(self, claims: dict[str, Any]) -> str | None:
@@ -218,7 +218,7 @@ class Provider:
         return email if isinstance(email, str) and _is_true(vouched) else None
 
 
-def _decoded(id_token: str, keys: Sequence[Key]) -> jwt.Token:
+def _decode(id_token: str, keys: Sequence[Key]) -> jwt.Token:
     """Raises JoseError."""
     registry = JWSRegistry(algorithms=list(_ALGORITHMS), strict_check_header=False)
     kid = extract_compact(id_token.encode(), registry=registry).headers().get("kid")

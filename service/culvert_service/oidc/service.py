@@ -72,8 +72,8 @@ class Oidc:
         token = asked.token.get_secret_value() if asked.token else ""
         flow = flows.begin(asked.purpose, token, asked.name or "", self._now())
         asking = self._provider().authorization_url(flow.state, flow.nonce, flow.verifier)
-        url = await self._logged("begin", asking)
-        return url, flows.sealed(flow, self._master_key)
+        url = await self._log_fault("begin", asking)
+        return url, flows.seal(flow, self._master_key)
 
     async def finish(
         self,
@@ -88,13 +88,13 @@ class Oidc:
         CulvertError OIDC_STALE, OIDC_UNKNOWN, OIDC_EMAIL_…, INVITATION_INVALID or ALREADY_EXISTS.
         """
         provider = self._provider()
-        flow = flows.resumed(cookie, state, self._master_key, self._now())
+        flow = flows.resume(cookie, state, self._master_key, self._now())
         try:
             if code is None:
-                raise _broken_off(provider, *error)
+                raise _broken_off_error(provider, *error)
             with_email = flow.purpose == "enrol"
             asking = provider.subject(code, flow.nonce, flow.verifier, self._now(), with_email=with_email)
-            subject = await self._logged("finish", asking)
+            subject = await self._log_fault("finish", asking)
             match flow.purpose:
                 case "sign-in":
                     return await self._sign_in(by, subject, user_agent)
@@ -108,7 +108,7 @@ class Oidc:
             await self._refusals.of_stranger(by, line, refusal)
             raise
 
-    async def _logged(self, half: str, asking: Awaitable[_Result]) -> _Result:
+    async def _log_fault(self, half: str, asking: Awaitable[_Result]) -> _Result:
         """Log the fault that prevents sign-ins, once until it changes."""
         try:
             result = await asking
@@ -176,7 +176,7 @@ class Oidc:
         return self._configured
 
 
-def configured(settings: Settings) -> Provider | None:
+def provider_from_settings(settings: Settings) -> Provider | None:
     """The provider of the settings, if they name one. Raises ConfigurationError."""
     issuer, client, file = settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret_file
     if issuer is None or client is None or file is None:
@@ -199,12 +199,12 @@ def configured(settings: Settings) -> Provider | None:
     return Provider(calls, client, secret, callback, settings.oidc_email_verified_by)
 
 
-def _broken_off(provider: Provider, error: str | None, description: str | None) -> CulvertError:
+def _broken_off_error(provider: Provider, error: str | None, description: str | None) -> CulvertError:
     said = (error or "")[:60]
     why = Phrase("the sign-in was broken off, by the person or by the provider")
     if said not in ("", "access_denied"):
         why = Phrase("it answers {name}", name=said)
-    refusal = provider.calls.refused(why, f"{said}: {description}")
+    refusal = provider.calls.refusal_error(why, f"{said}: {description}")
     # Not shown to the person: anybody can make a link with any description.
     _log.info("%s", refusal.message, extra={"detail": refusal.detail})
     return refusal

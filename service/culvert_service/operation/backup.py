@@ -60,11 +60,11 @@ class Manifest:
 async def backup(settings: Settings, target: Path) -> Manifest:
     """Back up, whether a controller runs or not; `target` gets mode 0600. Raises ConfigurationError."""
     # Find an unwritable directory before the database is read.
-    with private_files.writing_in(target.parent):
+    with private_files.name_directory_in_errors(target.parent):
         beside = tempfile.TemporaryDirectory(prefix=".culvert-", dir=target.parent)
     with beside as directory:
         dumped = Path(directory) / _DUMP
-        async with _existing_database(settings) as url:
+        async with _find_database(settings) as url:
             revision = await _revision(url)
             await postgres_tools.dump(url, dumped)
         files = {_DUMP: dumped.read_bytes()}
@@ -73,7 +73,7 @@ async def backup(settings: Settings, target: Path) -> Manifest:
                 files[_STATE + file.name] = file.read_bytes()
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = Manifest(_FORMAT, datetime.now(UTC).isoformat(timespec="seconds"), revision, digests)
-    packed = _packed({_MANIFEST: json.dumps(asdict(manifest), indent=2).encode()} | files)
+    packed = _pack({_MANIFEST: json.dumps(asdict(manifest), indent=2).encode()} | files)
     if private_files.read_or_make(target, lambda: packed) != packed:
         raise ConfigurationError(f"{target} exists already")
     return manifest
@@ -84,7 +84,7 @@ async def restore(settings: Settings, source: Path) -> RestoreReport:
 
     Deletes credentials that may have been used or revoked since the backup, and uses up all codes until now.
     """
-    manifest, files = _unpacked(source)
+    manifest, files = _unpack(source)
     state = settings.state_dir
     private_files.check_writable(state)
     kept = {name.removeprefix(_STATE): content for name, content in files.items() if name != _DUMP}
@@ -101,7 +101,7 @@ async def restore(settings: Settings, source: Path) -> RestoreReport:
             async with begin(bind_database(engine), CONTROLLER) as transaction:
                 session = transaction.session
                 restored = RestoreReport(
-                    manifest.made_at, await _void(session), await repository.restored_rows(session)
+                    manifest.made_at, await _void(session), await repository.count_restored(session)
                 )
                 details: dict[str, Detail] = {
                     _key(what): count for what, count in (restored.void | restored.back).items()
@@ -127,7 +127,7 @@ def _key(what: str) -> str:
 
 
 @asynccontextmanager
-async def _existing_database(settings: Settings) -> AsyncGenerator[str]:
+async def _find_database(settings: Settings) -> AsyncGenerator[str]:
     if settings.database_sessions_url is not None:
         yield settings.database_sessions_url
         return
@@ -170,7 +170,7 @@ async def _revision(url: str) -> str:
         await engine.dispose()
 
 
-def _packed(files: dict[str, bytes]) -> bytes:
+def _pack(files: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, content in files.items():
@@ -180,7 +180,7 @@ def _packed(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _unpacked(source: Path) -> tuple[Manifest, dict[str, bytes]]:
+def _unpack(source: Path) -> tuple[Manifest, dict[str, bytes]]:
     """Unpack, and check that names and digests are exactly the manifest's. Raises ConfigurationError."""
     files: dict[str, bytes] = {}
     try:

@@ -22,7 +22,7 @@ from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controller.database import open_for_reading
 from culvert_service.controller.lifecycle import now
 from culvert_service.gateways.config import kek_of
-from culvert_service.oidc.service import configured
+from culvert_service.oidc.service import provider_from_settings
 from culvert_service.operation import repository
 from culvert_service.operation.rest_client import CallRefusedError, call
 from culvert_service.pki.authority import Authority
@@ -100,7 +100,7 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
 async def _provider(settings: Settings) -> Finding:
     what = "sign-in provider"
     try:
-        if provider := configured(settings):
+        if provider := provider_from_settings(settings):
             await provider.check()
     except ConfigurationError as error:
         return Finding(what, str(error), "Set it to a file that the controller may read.")

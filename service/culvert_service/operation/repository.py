@@ -60,7 +60,7 @@ async def forget_proofs(session: AsyncSession) -> None:
     await session.execute(update(Device).values(code_proven_at=None, code_valid_until=None))
 
 
-async def restored_rows(session: AsyncSession) -> dict[str, int]:
+async def count_restored(session: AsyncSession) -> dict[str, int]:
     """The numbers of rows that are as at the backup, by kind."""
     devices = select(func.count()).select_from(Device).where(Device.state != DeviceState.REVOKED)
     return {

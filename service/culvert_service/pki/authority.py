@@ -82,7 +82,9 @@ class Authority:
     def load(cls, state_dir: Path, name: str) -> Authority:
         """Load state_dir/NAME-ca.key, and create it at first use; NAME-ca.pem is the certificate alone."""
         pem = private_files.read_or_make(state_dir / f"{name}-ca.key", lambda: make_authority(name))
-        authority = cls(pem, rotation.earlier(state_dir, name), rotation.crossed(state_dir, name))
+        authority = cls(
+            pem, rotation.earlier(state_dir, name), rotation.read_cross_certificates(state_dir, name)
+        )
         authority._source = state_dir, name
         private_files.write(state_dir / f"{name}-ca.pem", authority.pem)
         return authority
@@ -93,7 +95,7 @@ class Authority:
             return False
         state_dir, name = self._source
         pem = (state_dir / f"{name}-ca.key").read_bytes()
-        found = rotation.earlier(state_dir, name), rotation.crossed(state_dir, name)
+        found = rotation.earlier(state_dir, name), rotation.read_cross_certificates(state_dir, name)
         if pem.endswith(self.pem) and found == (self._earlier, self._crossed):
             return False
         self._take(pem, *found)

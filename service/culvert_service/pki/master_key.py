@@ -35,13 +35,13 @@ class MasterKey:
 
     def password(self, purpose: str) -> str:
         """A password derived from the master key and the purpose: the same at every controller with this key."""
-        return base64.urlsafe_b64encode(self.derived(f"password of {purpose}")).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self.derive(f"password of {purpose}")).decode().rstrip("=")
 
     def signing_key(self, context: str) -> Ed25519PrivateKey:
         """A signing key derived from the master key and the context: the same at every controller with this key."""
-        return Ed25519PrivateKey.from_private_bytes(self.derived(context))
+        return Ed25519PrivateKey.from_private_bytes(self.derive(context))
 
-    def derived(self, context: str) -> bytes:
+    def derive(self, context: str) -> bytes:
         """A key of 32 bytes for one purpose, derived from the master key: the same at every controller with this key."""
         return HKDF(hashes.SHA256(), 32, salt=None, info=context.encode()).derive(self._key)
 

@@ -40,12 +40,12 @@ def rotate(
     already = trusted.read_bytes() if trusted.exists() else b""
     private_files.write(trusted, already + pem)
     if certify is not None:
-        chain = certify(current.read_bytes(), fresh) + crossed(state_dir, name)
+        chain = certify(current.read_bytes(), fresh) + read_cross_certificates(state_dir, name)
         private_files.write(state_dir / f"{name}-ca.crossed.pem", chain)
     private_files.write(current, fresh)
 
 
-def crossed(state_dir: Path, name: str) -> bytes:
+def read_cross_certificates(state_dir: Path, name: str) -> bytes:
     """The cross-certificates from this CA back to previous CAs that are still trusted, PEM."""
     file = state_dir / f"{name}-ca.crossed.pem"
     if not file.exists():

@@ -36,7 +36,7 @@ from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 from culvert_service.tunnels.enforcement import Enforcement
 
 
@@ -62,7 +62,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Create a group")
     async def create(by: By, asked: GroupIn, response: Response) -> GroupOut:
-        return tagged(response, await groups.create(by, asked))
+        return tag(response, await groups.create(by, asked))
 
     @routes.get("", summary="List the groups")
     async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupOut]:
@@ -75,7 +75,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
 
     @routes.get("/{name}", summary="Show a group")
     async def get(name: GroupName, response: Response) -> GroupOut:
-        return tagged(response, await groups.get(name))
+        return tag(response, await groups.get(name))
 
     @routes.get("/{name}/use", summary="Show the effect of deleting a group")
     async def use(name: GroupName) -> GroupUseOut:
@@ -91,7 +91,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
     ) -> GroupOut:
         """Tunnels that are not permitted any more are closed."""
         await body.check(lambda: groups.get(name), seen)
-        return tagged(response, await groups.replace(by, name, body.asked, seen))
+        return tag(response, await groups.replace(by, name, body.asked, seen))
 
     @routes.put("/{name}/members", summary="Replace a group's members")
     async def replace_members(
@@ -102,13 +102,13 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
         response: Response,
     ) -> GroupOut:
         """Tunnels that are not permitted any more are closed."""
-        return tagged(response, await groups.replace_members(by, name, asked, seen))
+        return tag(response, await groups.replace_members(by, name, asked, seen))
 
     @routes.put("/{name}/members/{user}", summary="Add a person to a group")
     async def add(
         by: By, name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()], response: Response
     ) -> GroupOut:
-        return tagged(response, await groups.add(by, name, user, seen))
+        return tag(response, await groups.add(by, name, user, seen))
 
     @routes.delete(
         "/{name}/members/{user}",
@@ -136,7 +136,7 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
         summary="Add a policy, which permits people to reach resources",
     )
     async def create(by: By, asked: PolicyIn, response: Response) -> PolicyOut:
-        return tagged(response, await policies.create(by, asked))
+        return tag(response, await policies.create(by, asked))
 
     @routes.get("", summary="List the policies")
     async def list_all(
@@ -156,7 +156,7 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
 
     @routes.get("/{name}", summary="Show a policy")
     async def get(name: PolicyName, response: Response) -> PolicyOut:
-        return tagged(response, await policies.get(name))
+        return tag(response, await policies.get(name))
 
     @routes.get("/{name}/use", summary="Show the effect of deleting a policy")
     async def use(name: PolicyName) -> EffectOut:
@@ -171,7 +171,7 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
         response: Response,
     ) -> PolicyOut:
         await body.check(lambda: policies.get(name), seen)
-        return tagged(response, await policies.replace(by, name, body.asked, seen))
+        return tag(response, await policies.replace(by, name, body.asked, seen))
 
     @routes.delete("/{name}", summary="Delete a policy and close the tunnels that only it permitted")
     async def delete(by: By, name: PolicyName, seen: Annotated[MayMatch, Depends()]) -> ClosedOut:

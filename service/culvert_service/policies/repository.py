@@ -26,7 +26,7 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload
 from culvert_service.decision.repository import POLICIES, concerns
 from culvert_service.resources.repository import meant_by, named_like
 from culvert_service.rest.page import Cut
-from culvert_service.rest.search import found_in
+from culvert_service.rest.search import contains_text
 
 _WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
 
@@ -43,7 +43,7 @@ class Sought:
 async def groups(session: AsyncSession, cut: Cut, q: str | None) -> Sequence[Group]:
     query = select(Group).options(selectinload(Group.members))
     if q is not None:
-        query = query.where(or_(found_in(q, Group.name), Group.members.any(found_in(q, User.name))))
+        query = query.where(or_(contains_text(q, Group.name), Group.members.any(contains_text(q, User.name))))
     return (await session.scalars(cut.of(query, Group.name))).all()
 
 
@@ -71,11 +71,11 @@ async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[
     query = select(Policy).options(*_WHOLE)
     if sought.q is not None:
         in_names = (
-            Policy.group.has(found_in(sought.q, Group.name)),
-            Policy.user.has(found_in(sought.q, User.name)),
+            Policy.group.has(contains_text(sought.q, Group.name)),
+            Policy.user.has(contains_text(sought.q, User.name)),
             Policy.resources.any(named_like(sought.q)),
         )
-        query = query.where(or_(found_in(sought.q, Policy.name), *in_names))
+        query = query.where(or_(contains_text(sought.q, Policy.name), *in_names))
     if sought.group is not None:
         query = query.where(Policy.group.has(Group.name == sought.group))
     if sought.resource is not None:

@@ -14,7 +14,7 @@ from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.search import Search
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 ResourceOrder = Literal["fqdn", "-fqdn", "owner", "-owner", "created", "-created"]
 
@@ -24,7 +24,7 @@ def router(api: Api, resources: Resources, effects: ResourceEffects) -> APIRoute
 
     @routes.post("", status_code=status.HTTP_201_CREATED, summary="Publish a resource")
     async def create(by: By, asked: ResourceIn, response: Response) -> ResourceOut:
-        return tagged(response, await resources.create(by, asked))
+        return tag(response, await resources.create(by, asked))
 
     @routes.get("", summary="List the resources")
     async def list_all(
@@ -42,7 +42,7 @@ def router(api: Api, resources: Resources, effects: ResourceEffects) -> APIRoute
 
     @routes.get("/{name}", summary="Show a resource")
     async def get(name: str, response: Response) -> ResourceOut:
-        return tagged(response, await resources.get(name))
+        return tag(response, await resources.get(name))
 
     @routes.get("/{name}/use", summary="Count the dependents of a resource")
     async def use(name: str) -> UseOut:
@@ -57,7 +57,7 @@ def router(api: Api, resources: Resources, effects: ResourceEffects) -> APIRoute
         response: Response,
     ) -> ResourceOut:
         await body.check(lambda: resources.get(name), seen)
-        return tagged(response, await resources.replace(by, name, body.asked, seen))
+        return tag(response, await resources.replace(by, name, body.asked, seen))
 
     @routes.delete(
         "/{name}",

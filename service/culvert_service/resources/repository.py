@@ -39,7 +39,7 @@ from sqlalchemy.orm import aliased, selectinload
 from culvert_service.decision.repository import concerns
 from culvert_service.rest.order import Order
 from culvert_service.rest.page import Cut
-from culvert_service.rest.search import found_in
+from culvert_service.rest.search import contains_text
 
 
 def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
@@ -54,7 +54,8 @@ def named_like(text: str) -> ColumnElement[bool]:
     typed = normalise_search(text)
     # Python has lowered the case, because the database may only lower ASCII letters.
     return or_(
-        found_in(typed, Resource.name, Resource.fqdn), Resource.unicode_name.contains(typed, autoescape=True)
+        contains_text(typed, Resource.name, Resource.fqdn),
+        Resource.unicode_name.contains(typed, autoescape=True),
     )
 
 
@@ -94,7 +95,7 @@ async def resources(
 ) -> Sequence[Resource]:
     query = _whole()
     if q is not None:
-        query = query.where(or_(named_like(q), found_in(q, Resource.owner)))
+        query = query.where(or_(named_like(q), contains_text(q, Resource.owner)))
     if gateway is not None:
         query = query.where(Resource.gateways.any(ResourceGateway.gateway.has(Gateway.name == gateway)))
     return (await session.scalars(cut.of(query, order.column, Resource.id, falling=falling))).all()

@@ -21,8 +21,8 @@ from culvert_service.identity.tunnels import LockedTunnels, Permissions
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
-from culvert_service.rest.field import FieldError, taken
-from culvert_service.rest.order import chosen
+from culvert_service.rest.field import FieldError, to_field_error
+from culvert_service.rest.order import choose
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
@@ -150,7 +150,7 @@ class Resources:
 
     async def list(self, page: Page, q: str | None, gateway: str | None, sort: str) -> list[ResourceOut]:
         """The resources that contain `q` and are served by `gateway`."""
-        order, falling = chosen(repository.ORDERS, sort)
+        order, falling = choose(repository.ORDERS, sort)
         async with self._database() as session:
             cut = page.by(order.kind, int)
             found = await repository.resources(session, cut, q, gateway, order, falling=falling)
@@ -236,7 +236,7 @@ def _line(action: str, asked: ResourceIn) -> Line:
 def _exists(asked: ResourceIn, error: IntegrityError) -> CulvertError:
     named, opened = f"The resource {asked.name}", f"A resource that people open as {asked.fqdn}"
     unique = {"uq_resources_name": ("/name", named), "uq_resources_fqdn": ("/fqdn", opened)}
-    return taken(error, unique, f"A policy for {asked.name}")
+    return to_field_error(error, unique, f"A policy for {asked.name}")
 
 
 async def _policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:

@@ -16,7 +16,9 @@ class FieldError(CulvertError):
         super().__init__(reason, **fields)
 
 
-def taken(error: IntegrityError, unique: Mapping[str, tuple[str, str]], otherwise: str) -> FieldError:
+def to_field_error(
+    error: IntegrityError, unique: Mapping[str, tuple[str, str]], otherwise: str
+) -> FieldError:
     """ALREADY_EXISTS for a violated constraint. `unique`: by the constraint's name, its field and the existing object;
     `otherwise`: the object for other constraints.
     """

@@ -20,6 +20,6 @@ class Order(Generic[_Row]):
     of: Callable[[_Row], Key]
 
 
-def chosen(orders: dict[str, Order[_Row]], asked: str) -> tuple[Order[_Row], bool]:
+def choose(orders: dict[str, Order[_Row]], asked: str) -> tuple[Order[_Row], bool]:
     """The order, and whether it is descending."""
     return orders[asked.removeprefix("-")], asked.startswith("-")

@@ -68,18 +68,18 @@ class Page:
     def by(self, *kinds: type[Key]) -> Cut:
         """The cut for a list whose sort columns have these types. Raises CulvertError REQUEST_INVALID."""
         # An extra row shows whether there is a page after this one.
-        return Cut(_decoded(self._cursor, kinds) if self._cursor else None, self._limit + 1)
+        return Cut(_decode(self._cursor, kinds) if self._cursor else None, self._limit + 1)
 
     def cut(self, rows: Sequence[_Row], place: Callable[[_Row], tuple[Key, ...]]) -> list[_Row]:
         """The page's rows; sets the Link header if there is a next page. `place`: a row's values of the sort columns."""
         shown = list(rows[: self._limit])
         if len(rows) > self._limit:
-            url = self._request.url.include_query_params(cursor=_encoded(place(shown[-1])))
+            url = self._request.url.include_query_params(cursor=_encode(place(shown[-1])))
             self._response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
         return shown
 
 
-def _encoded(place: tuple[Key, ...]) -> str:
+def _encode(place: tuple[Key, ...]) -> str:
     values = [key if isinstance(key, int) else _text(key) for key in place]
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
@@ -88,7 +88,7 @@ def _text(key: str | datetime.datetime | uuid.UUID) -> str:
     return key.isoformat() if isinstance(key, datetime.datetime) else str(key)
 
 
-def _decoded(cursor: str, kinds: Sequence[type[Key]]) -> tuple[Key, ...]:
+def _decode(cursor: str, kinds: Sequence[type[Key]]) -> tuple[Key, ...]:
     try:
         content = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         values: Any = strict_json.parse(content, _CURSOR_MAX)

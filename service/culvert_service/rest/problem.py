@@ -67,7 +67,7 @@ class Problem(BaseModel):
 REFUSALS: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "content": {MEDIA_TYPE: {}}}}
 
 
-def said(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
+def to_problem(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
     return Problem(
         type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
         title=error.reason.name.replace("_", " ").capitalize(),
@@ -94,7 +94,7 @@ def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
     if status is HTTPStatus.REQUEST_TIMEOUT:
         # On an open connection the rest of the body would be read as the next request (RFC 9110 section 15.5.9).
         headers["Connection"] = "close"
-    return JSONResponse(said(error, faults).model_dump(), status, headers, MEDIA_TYPE)
+    return JSONResponse(to_problem(error, faults).model_dump(), status, headers, MEDIA_TYPE)
 
 
 def _pointer(place: Sequence[object]) -> str:

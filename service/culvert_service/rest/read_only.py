@@ -45,22 +45,25 @@ class AsRead(Generic[_In, _Out]):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         asked, shown = cast("tuple[type[_In], type[_Out]]", get_args(source))
-        fixed = {*shown.model_fields, *shown.model_computed_fields} - {*asked.model_fields, *_observed(shown)}
+        fixed = {*shown.model_fields, *shown.model_computed_fields} - {
+            *asked.model_fields,
+            *_observed_fields(shown),
+        }
 
         def apart(value: object, validate: core_schema.ValidatorFunctionWrapHandler) -> AsRead[_In, _Out]:
             fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
             read = {name: one for name, one in fields.items() if name in fixed}
             rest = {name: one for name, one in fields.items() if name not in fixed}
-            return cls(validate(_written(asked, shown, rest) if fields else value), read)
+            return cls(validate(_drop_observed(asked, shown, rest) if fields else value), read)
 
         return core_schema.no_info_wrap_validator_function(apart, handler(asked))
 
 
-def _observed(shown: type[BaseModel]) -> frozenset[str]:
+def _observed_fields(shown: type[BaseModel]) -> frozenset[str]:
     return getattr(shown, "observed", frozenset())
 
 
-def _written(asked: type[BaseModel], shown: type[BaseModel], value: object) -> object:
+def _drop_observed(asked: type[BaseModel], shown: type[BaseModel], value: object) -> object:
     """The value without observed fields, also in lists of models."""
     if not isinstance(value, dict):
         return value
@@ -69,9 +72,9 @@ def _written(asked: type[BaseModel], shown: type[BaseModel], value: object) -> o
         if name in asked.model_fields:
             inner = _of_list(asked, name), _of_list(shown, name)
             if inner[0] and inner[1] and isinstance(one, list):
-                one = [_written(inner[0], inner[1], it) for it in cast("list[object]", one)]
+                one = [_drop_observed(inner[0], inner[1], it) for it in cast("list[object]", one)]
             rest[name] = one
-        elif name not in _observed(shown):
+        elif name not in _observed_fields(shown):
             rest[name] = one
     return rest
 

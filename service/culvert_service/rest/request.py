@@ -10,6 +10,6 @@ def source(request: Request) -> str | None:
     return request.client.host if request.client else None
 
 
-async def given_once(request: Request) -> None:
+async def mark_given_once(request: Request) -> None:
     """A FastAPI dependency: the answer contains secrets and is not stored for its Idempotency-Key."""
     request.state.given_once = True

@@ -19,5 +19,5 @@ Search = Annotated[
 ]
 
 
-def found_in(text: str, *columns: Any) -> ColumnElement[bool]:
+def contains_text(text: str, *columns: Any) -> ColumnElement[bool]:
     return or_(*(contains(column, text) for column in columns))

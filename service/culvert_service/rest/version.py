@@ -51,7 +51,7 @@ def etag(version: int) -> str:
     return f'"{version}"'
 
 
-def tagged(response: Response, found: tuple[_Shown, int]) -> _Shown:
+def tag(response: Response, found: tuple[_Shown, int]) -> _Shown:
     """Return the object, and set its version as the answer's ETag."""
     shown, version = found
     response.headers["ETag"] = etag(version)

@@ -10,7 +10,7 @@ from culvert_service.audit.caller import By
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 from culvert_service.rest.read_only import AsRead
-from culvert_service.rest.version import IfMatch, MayMatch, tagged
+from culvert_service.rest.version import IfMatch, MayMatch, tag
 from culvert_service.site_tunnels.schemas import SiteTunnelChange, SiteTunnelIn, SiteTunnelOut
 from culvert_service.site_tunnels.service import SiteTunnels
 
@@ -24,7 +24,7 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
         summary="Add a site tunnel, which joins the networks behind two gateways",
     )
     async def create(by: By, asked: SiteTunnelIn, response: Response) -> SiteTunnelOut:
-        return tagged(response, await tunnels.create(by, asked))
+        return tag(response, await tunnels.create(by, asked))
 
     @routes.get("", summary="List the tunnels between gateways")
     async def list_all(page: Annotated[Page, Depends()]) -> list[SiteTunnelOut]:
@@ -32,7 +32,7 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
 
     @routes.get("/{name}", summary="Show a tunnel between gateways")
     async def get(name: str, response: Response) -> SiteTunnelOut:
-        return tagged(response, await tunnels.get(name))
+        return tag(response, await tunnels.get(name))
 
     @routes.put("/{name}", summary="Change a site tunnel's targets, resources, owner, suite or limits")
     async def change(
@@ -43,7 +43,7 @@ def router(api: Api, tunnels: SiteTunnels) -> APIRouter:
         response: Response,
     ) -> SiteTunnelOut:
         await body.check(lambda: tunnels.get(name), seen)
-        return tagged(response, await tunnels.change(by, name, body.asked, seen))
+        return tag(response, await tunnels.change(by, name, body.asked, seen))
 
     @routes.delete(
         "/{name}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel between gateways"
