@@ -84,7 +84,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         watcher = self._hub.open(device_id)
         try:
             async with self._stream_turns:
-                for one in await repeat(lambda: self._pushes.missed(device_id)):
+                for one in await repeat(lambda: self._pushes.read_missed(device_id)):
                     watcher.tell(one)
             while (event := await watcher.next()) is not None:
                 match event:

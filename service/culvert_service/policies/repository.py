@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from culvert_service.decision.repository import POLICIES, concerns
-from culvert_service.resources.repository import meant_by, named_like
+from culvert_service.resources.repository import name_contains, select_matching
 from culvert_service.rest.page import Cut
 from culvert_service.rest.search import contains_text
 
@@ -73,7 +73,7 @@ async def policies(session: AsyncSession, cut: Cut, sought: Sought) -> Sequence[
         in_names = (
             Policy.group.has(contains_text(sought.q, Group.name)),
             Policy.user.has(contains_text(sought.q, User.name)),
-            Policy.resources.any(named_like(sought.q)),
+            Policy.resources.any(name_contains(sought.q)),
         )
         query = query.where(or_(contains_text(sought.q, Policy.name), *in_names))
     if sought.group is not None:
@@ -161,4 +161,4 @@ async def gateways_of(session: AsyncSession, fqdn: str) -> Sequence[ResourceGate
 
 
 def _select_resource(fqdn: str) -> ScalarSelect[int]:
-    return meant_by(bindparam("asked_names", candidates(fqdn), type_=ARRAY(Text)))
+    return select_matching(bindparam("asked_names", candidates(fqdn), type_=ARRAY(Text)))

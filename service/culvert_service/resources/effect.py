@@ -27,7 +27,7 @@ class ResourceEffects:
             # Read in the same transaction, which is then rolled back.
             zones = await repository.zones(session)
             await session.rollback()
-        return PreviewOut(records=_published(asked, zones), people=people)
+        return PreviewOut(records=_list_published(asked, zones), people=people)
 
     async def use(self, name: str) -> UseOut:
         """Raises CulvertError NOT_FOUND."""
@@ -43,7 +43,7 @@ class ResourceEffects:
         )
 
 
-def _published(asked: ResourceIn, zones: Sequence[repository.Zone]) -> list[PublishedOut]:
+def _list_published(asked: ResourceIn, zones: Sequence[repository.Zone]) -> list[PublishedOut]:
     name, addresses = published_name(asked.fqdn), hosts(target.row() for target in asked.targets)
     if name is None or not addresses:
         return []

@@ -42,14 +42,14 @@ from culvert_service.rest.page import Cut
 from culvert_service.rest.search import contains_text
 
 
-def meant_by(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
+def select_matching(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:
     """The id of the resource that matches first among these names of dns_name.candidates."""
     named = aliased(Resource)
     found = select(named.id).where(named.fqdn == any_(names))
     return found.order_by(func.array_position(names, named.fqdn)).limit(1).scalar_subquery()
 
 
-def named_like(text: str) -> ColumnElement[bool]:
+def name_contains(text: str) -> ColumnElement[bool]:
     """Whether one of a resource's names contains the text, in any spelling."""
     typed = normalise_search(text)
     # Python has lowered the case, because the database may only lower ASCII letters.
@@ -95,7 +95,7 @@ async def resources(
 ) -> Sequence[Resource]:
     query = _whole()
     if q is not None:
-        query = query.where(or_(named_like(q), contains_text(q, Resource.owner)))
+        query = query.where(or_(name_contains(q), contains_text(q, Resource.owner)))
     if gateway is not None:
         query = query.where(Resource.gateways.any(ResourceGateway.gateway.has(Gateway.name == gateway)))
     return (await session.scalars(cut.of(query, order.column, Resource.id, falling=falling))).all()

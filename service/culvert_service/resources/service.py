@@ -108,13 +108,13 @@ class Resources:
     async def insert(self, session: AsyncSession, asked: ResourceIn) -> None:
         """Add the resource's rows, without a commit. Raises the same errors as `create`."""
         await self._check_zone(session, asked)
-        resource = Resource(name=asked.name, **_fields(asked), gateways=await _serving(session, asked))
+        resource = Resource(name=asked.name, **_fields(asked), gateways=await _find_serving(session, asked))
         try:
             session.add(resource)
-            session.add_all(await _policies(session, resource, asked.users))
+            session.add_all(await _make_policies(session, resource, asked.users))
             await session.flush()
         except IntegrityError as error:
-            raise _exists(asked, error) from None
+            raise _conflict_error(asked, error) from None
 
     async def replace(
         self, by: Actor, name: str, asked: ResourceIn, seen: MayMatch
@@ -126,9 +126,9 @@ class Resources:
             async with begin(self._database, by) as transaction:
                 session = transaction.session
                 await self._check_zone(session, asked)
-                resource = await _locked(session, name, seen)
+                resource = await _lock(session, name, seen)
                 carried = await self._site_tunnels.hold(session, resource.id)
-                serving = await _serving(session, asked)
+                serving = await _find_serving(session, asked)
                 tunnels = await self._refit.lock_to_resource(transaction, resource.id, name)
                 for field, value in _fields(asked).items():
                     setattr(resource, field, value)
@@ -138,10 +138,10 @@ class Resources:
                 shown = set((await repository.people_of(session, [resource.id])).get(resource.id, []))
                 await repository.withdraw(session, resource.id, shown - set(asked.users))
                 added = [person for person in asked.users if person not in shown]
-                session.add_all(await _policies(session, resource, added))
+                session.add_all(await _make_policies(session, resource, added))
                 transaction.audit(_line("resource.replace", asked))
         except IntegrityError as error:
-            raise _exists(asked, error) from None
+            raise _conflict_error(asked, error) from None
         await closed.finish()
         await followed.finish()
         await self._permissions.enforce()
@@ -171,7 +171,7 @@ class Resources:
         """Raises CulvertError NOT_FOUND, VERSION_STALE or RESOURCE_IN_USE."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            resource = await _locked(session, name, seen)
+            resource = await _lock(session, name, seen)
             await self._site_tunnels.check_free(session, resource.id, name)
             closed = await self._tunnels.close_to_resource(transaction, resource.id)
             await session.delete(resource)
@@ -189,7 +189,7 @@ class Resources:
             raise FieldError("/fqdn", Reason.REQUEST_INVALID, why=why)
 
 
-async def _locked(session: AsyncSession, name: str, seen: MayMatch) -> Resource:
+async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> Resource:
     resource = await repository.lock(session, name)
     if resource is None:
         raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
@@ -212,10 +212,10 @@ def _fields(asked: ResourceIn) -> dict[str, Any]:
     }
 
 
-async def _serving(session: AsyncSession, asked: ResourceIn) -> list[ResourceGateway]:
+async def _find_serving(session: AsyncSession, asked: ResourceIn) -> list[ResourceGateway]:
     gateways = await repository.gateways_named(session, asked.gateways)
     names = dict.fromkeys(asked.gateways)
-    serving = [_found(gateways, name, "gateway", f"/gateways/{at}") for at, name in enumerate(names)]
+    serving = [_find(gateways, name, "gateway", f"/gateways/{at}") for at, name in enumerate(names)]
     for gateway in serving:
         check_serves(gateway, asked.name, [target.prefix for target in asked.targets], asked.suite)
     return [
@@ -233,25 +233,25 @@ def _line(action: str, asked: ResourceIn) -> Line:
     return Line(action, f"resource/{asked.name}", told)
 
 
-def _exists(asked: ResourceIn, error: IntegrityError) -> CulvertError:
+def _conflict_error(asked: ResourceIn, error: IntegrityError) -> CulvertError:
     named, opened = f"The resource {asked.name}", f"A resource that people open as {asked.fqdn}"
     unique = {"uq_resources_name": ("/name", named), "uq_resources_fqdn": ("/fqdn", opened)}
     return to_field_error(error, unique, f"A policy for {asked.name}")
 
 
-async def _policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:
+async def _make_policies(session: AsyncSession, resource: Resource, people: Sequence[str]) -> list[Policy]:
     users = await repository.users_named(session, people)
     return [
         Policy(
             name=f"{name} to {resource.name}",
-            user=_found(users, name, "user", f"/users/{at}"),
+            user=_find(users, name, "user", f"/users/{at}"),
             resources=[resource],
         )
         for at, name in enumerate(dict.fromkeys(people))
     ]
 
 
-def _found(rows: dict[str, _Row], name: str, kind: str, pointer: str) -> _Row:
+def _find(rows: dict[str, _Row], name: str, kind: str, pointer: str) -> _Row:
     if name not in rows:
         raise FieldError(pointer, Reason.NOT_FOUND, what=f"The {kind} {name}")
     return rows[name]

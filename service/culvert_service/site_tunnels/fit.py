@@ -43,7 +43,7 @@ def why_unfit(error: CulvertError) -> str:
 
 
 async def _check_served(session: AsyncSession, row: SiteTunnel) -> None:
-    serving = await repository.serving(session, [one.resource.id for one in row.carried])
+    serving = await repository.find_serving(session, [one.resource.id for one in row.carried])
     names = {row.a.id: row.a.name, row.b.id: row.b.name}
     for one in row.carried:
         if (one.resource.id, one.gateway_id) not in serving:
@@ -86,11 +86,11 @@ async def _check_alone(session: AsyncSession, row: SiteTunnel) -> None:
     for other in others:
         for gateway in {row.a, row.b} & {other.a, other.b}:
             if any(overlap(*pair) for pair in product(flows_at(row, gateway), flows_at(other, gateway))):
-                what = f"{named(other.name)}, which carries some of the same packets at {gateway.name},"
+                what = f"{describe(other.name)}, which carries some of the same packets at {gateway.name},"
                 raise CulvertError(Reason.ALREADY_EXISTS, what=what)
 
 
-def named(name: str) -> str:
+def describe(name: str) -> str:
     return f"The tunnel between gateways {name}"
 
 

@@ -76,13 +76,13 @@ def limits_of(asked: Limits | None, profiles: Sequence[Limits]) -> Limits:
 
 
 def _flows(near: Place, far: Place) -> Iterator[Flow]:
-    yield from _meeting(near.targets, (*far.targets, *far.resources))
-    yield from _meeting(near.resources, far.targets)
-    yield from _meeting(map(_anything, near.resources), far.resources)
-    yield from _meeting(near.resources, tuple(map(_anything, far.resources)))
+    yield from _find_flows(near.targets, (*far.targets, *far.resources))
+    yield from _find_flows(near.resources, far.targets)
+    yield from _find_flows(map(_anything, near.resources), far.resources)
+    yield from _find_flows(near.resources, tuple(map(_anything, far.resources)))
 
 
-def _meeting(near: Iterable[Selector], far: Sequence[Selector]) -> Iterator[Flow]:
+def _find_flows(near: Iterable[Selector], far: Sequence[Selector]) -> Iterator[Flow]:
     return (Flow(one, other) for one in near for other in far if one.meets(other))
 
 

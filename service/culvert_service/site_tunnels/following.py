@@ -51,7 +51,7 @@ class Following:
 
     async def hold(self, session: AsyncSession, resource_id: int) -> CarriedBefore:
         """Lock the tunnels before the locked resource changes, and before any device's rows are locked."""
-        rows = await repository.carrying(session, resource_id)
+        rows = await repository.lock_carrying(session, resource_id)
         await repository.gateways_locked(session, {it.name for row in rows for it in (row.a, row.b)})
         return {row.id: _terms(row) for row in rows}
 
@@ -84,7 +84,7 @@ class Following:
 
     async def check_free(self, session: AsyncSession, resource_id: int, resource: str) -> None:
         """Raises CulvertError RESOURCE_IN_USE if a site tunnel carries the resource."""
-        if rows := await repository.carrying(session, resource_id):
+        if rows := await repository.lock_carrying(session, resource_id):
             tunnels = ", ".join(sorted(row.name for row in rows))
             why = "it cannot be deleted"
             raise CulvertError(Reason.RESOURCE_IN_USE, tunnel=tunnels, resource=resource, why=why)

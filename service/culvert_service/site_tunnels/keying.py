@@ -123,7 +123,7 @@ class Keying:
         await _both(*(self._programming.switch(record, end) for end in record.ends))
         generation = record.keys.current
         async with self._database.begin() as session:
-            done = await repository.switched(session, record, before, self._drain)
+            done = await repository.record_switch(session, record, before, self._drain)
         if not done:
             # The tunnel changed meanwhile, so the written entries may be outdated.
             await self._programming.reconcile(record)
@@ -135,7 +135,7 @@ class Keying:
     async def _renew(self, record: SiteTunnelRecord, generation: int) -> None:
         """Install a pair at both gateways, then make it the current one in the rows."""
         async with self._database.begin() as session:
-            row = await repository.locked(session, SiteTunnel.id == record.id)
+            row = await repository.lock_tunnel(session, SiteTunnel.id == record.id)
             if row is None or row.generation != record.keys.current:
                 return
             if not await repository.insert_pairs(session, row, generation):
@@ -163,7 +163,7 @@ class Keying:
     async def _make_current(self, record: SiteTunnelRecord, generation: int) -> bool:
         """False if the tunnel was changed, deleted or taken over by another controller meanwhile."""
         async with begin(self._database, CONTROLLER) as transaction:
-            row = await repository.locked(transaction.session, SiteTunnel.id == record.id)
+            row = await repository.lock_tunnel(transaction.session, SiteTunnel.id == record.id)
             if row is None or (row.generation, row.version) != (record.keys.current, record.version):
                 return False
             if not any(sa.generation == generation for sa in row.sas):

@@ -125,7 +125,7 @@ class Programming:
 
     async def _serve_install(self, body: bytes) -> bytes:
         asked = json.loads(body)
-        link, record, end = await self._asked(asked)
+        link, record, end = await self._find(asked)
         generation, numbered = asked["generation"], end.pairs.get(asked["generation"])
         # A late or repeated call may name a generation that was deleted, or has other numbers now.
         spi = numbered and numbered[1].to_gateway.spi
@@ -136,25 +136,25 @@ class Programming:
         return b""
 
     async def _serve_switch(self, body: bytes) -> bytes:
-        link, record, end = await self._asked_now(json.loads(body))
+        link, record, end = await self._find_current(json.loads(body))
         await _put(link, end.policy(record.keys.current))
         return b""
 
     async def _serve_permit(self, body: bytes) -> bytes:
-        link, record, end = await self._asked_now(json.loads(body))
+        link, record, end = await self._find_current(json.loads(body))
         await _put(link, end.permits(record.keys.current))
         return b""
 
-    async def _asked_now(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, TunnelEnd]:
-        """As `_asked`. Raises CulvertError GENERATION_STALE when another generation is current."""
-        link, record, end = await self._asked(asked)
+    async def _find_current(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, TunnelEnd]:
+        """As `_find`. Raises CulvertError GENERATION_STALE when another generation is current."""
+        link, record, end = await self._find(asked)
         if asked["generation"] != record.keys.current:
             raise CulvertError(
                 Reason.GENERATION_STALE, current=record.keys.current, asked=asked["generation"]
             )
         return link, record, end
 
-    async def _asked(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, TunnelEnd]:
+    async def _find(self, asked: dict[str, Any]) -> tuple[Link, SiteTunnelRecord, TunnelEnd]:
         link = self._fleet.get(asked["gateway"])
         if link is None:
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=asked["gateway"])

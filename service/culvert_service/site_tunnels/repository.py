@@ -70,7 +70,7 @@ def ends_at(gateway_id: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return SiteTunnel.a_gateway_id == gateway_id, SiteTunnel.b_gateway_id == gateway_id
 
 
-async def locked(session: AsyncSession, *which: ColumnElement[bool]) -> SiteTunnel | None:
+async def lock_tunnel(session: AsyncSession, *which: ColumnElement[bool]) -> SiteTunnel | None:
     """Lock the tunnel until this transaction ends, and return it."""
     # Lock first, so that the joined rows are read after the previous lock holder has committed.
     found = await session.scalar(select(SiteTunnel.id).where(*which).with_for_update())
@@ -91,14 +91,14 @@ async def resources_kept(session: AsyncSession, names: Collection[str]) -> dict[
     return {it.name: it for it in await session.scalars(query.with_for_update(read=True))}
 
 
-async def serving(session: AsyncSession, resource_ids: Collection[int]) -> set[tuple[int, int]]:
+async def find_serving(session: AsyncSession, resource_ids: Collection[int]) -> set[tuple[int, int]]:
     """Each of the resources with each gateway that serves it."""
     query = select(ResourceGateway.resource_id, ResourceGateway.gateway_id)
     found = await session.execute(query.where(ResourceGateway.resource_id.in_(resource_ids)))
     return {(resource_id, gateway_id) for resource_id, gateway_id in found}
 
 
-async def carrying(session: AsyncSession, resource_id: int) -> list[SiteTunnel]:
+async def lock_carrying(session: AsyncSession, resource_id: int) -> list[SiteTunnel]:
     """Lock the site tunnels that carry the resource until this transaction ends, and return them."""
     of_it = select(SiteTunnelResource.site_tunnel_id).where(SiteTunnelResource.resource_id == resource_id)
     query = select(SiteTunnel.id).where(SiteTunnel.id.in_(of_it)).order_by(SiteTunnel.id)
@@ -164,7 +164,7 @@ async def delete_generations(
     )
 
 
-async def switched(
+async def record_switch(
     session: AsyncSession, record: SiteTunnelRecord, before: Collection[int], drain: datetime.timedelta
 ) -> bool:
     """Record a switch, and let the generations `before` drain. False if the tunnel changed meanwhile."""

@@ -37,7 +37,7 @@ from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
 from culvert_service.site_tunnels import fit, repository
-from culvert_service.site_tunnels.fit import named
+from culvert_service.site_tunnels.fit import describe
 from culvert_service.site_tunnels.following import Following
 from culvert_service.site_tunnels.keying import Keying
 from culvert_service.site_tunnels.programming import Programming
@@ -84,7 +84,7 @@ class SiteTunnels:
                 row = await _row(session, asked)
                 session.add(row)
                 await session.flush()
-                transaction.audit(Line("site-tunnel.create", _object(asked.name), _described(asked)))
+                transaction.audit(Line("site-tunnel.create", _object(asked.name), _describe_change(asked)))
                 await repository.tell(session)
         except IntegrityError:
             what = f"A tunnel between gateways named {asked.name}"
@@ -115,10 +115,10 @@ class SiteTunnels:
         async with begin(self._database, by) as transaction:
             session = transaction.session
             resources = await _resources(session, asked)
-            row = await repository.locked(session, SiteTunnel.name == name)
+            row = await repository.lock_tunnel(session, SiteTunnel.name == name)
             if row is None:
                 raise _unknown(name)
-            seen.check(named(name), row.version)
+            seen.check(describe(name), row.version)
             if [end.gateway for end in asked.ends] != [row.a.name, row.b.name]:
                 why = f"{name} stays between {row.a.name} and {row.b.name}; close it to make another"
                 raise CulvertError(Reason.REQUEST_INVALID, why=why)
@@ -126,7 +126,7 @@ class SiteTunnels:
             _describe(row, asked, resources)
             await fit.check(session, row)
             await session.flush()
-            transaction.audit(Line("site-tunnel.change", _object(name), _described(asked)))
+            transaction.audit(Line("site-tunnel.change", _object(name), _describe_change(asked)))
             await repository.tell(session)
             # Read again for the new version.
             [row] = await repository.rows(session, None, SiteTunnel.id == row.id)
@@ -138,10 +138,10 @@ class SiteTunnels:
         """Raises CulvertError NOT_FOUND or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
-            row = await repository.locked(session, SiteTunnel.name == name)
+            row = await repository.lock_tunnel(session, SiteTunnel.name == name)
             if row is None:
                 raise _unknown(name)
-            seen.check(named(name), row.version)
+            seen.check(describe(name), row.version)
             record = parse(row, await clock(session))
             await session.delete(row)
             transaction.audit(Line("site-tunnel.delete", _object(name)))
@@ -219,7 +219,7 @@ class SiteTunnels:
 async def _row(session: AsyncSession, asked: SiteTunnelIn) -> SiteTunnel:
     resources = await _resources(session, asked)
     gateways = await repository.gateways_locked(session, [end.gateway for end in asked.ends])
-    a, b = (_found(gateways, end.gateway, at) for at, end in enumerate(asked.ends))
+    a, b = (_find(gateways, end.gateway, at) for at, end in enumerate(asked.ends))
     row = SiteTunnel(
         id=uuid.uuid4(), name=asked.name, a=a, b=b, a_gateway_id=a.id, b_gateway_id=b.id, carried=[]
     )
@@ -243,7 +243,7 @@ def _describe(row: SiteTunnel, asked: SiteTunnelChange, resources: dict[str, Res
     row.a_targets, row.b_targets = ([target.row() for target in end.targets] for end in asked.ends)
     there = {one.resource_id: one for one in row.carried}
     row.carried = [
-        _behind(there.get(resources[name].id), resources[name], gateway)
+        _assign_gateway(there.get(resources[name].id), resources[name], gateway)
         for end, gateway in zip(asked.ends, (row.a, row.b), strict=True)
         for name in dict.fromkeys(end.resources)
     ]
@@ -254,19 +254,21 @@ def _describe(row: SiteTunnel, asked: SiteTunnelChange, resources: dict[str, Res
     row.soft_seconds = asked.rekey and asked.rekey.soft_seconds
 
 
-def _behind(before: SiteTunnelResource | None, resource: Resource, gateway: Gateway) -> SiteTunnelResource:
+def _assign_gateway(
+    before: SiteTunnelResource | None, resource: Resource, gateway: Gateway
+) -> SiteTunnelResource:
     one = before or SiteTunnelResource(resource=resource, resource_id=resource.id)
     one.gateway_id = gateway.id
     return one
 
 
-def _found(gateways: dict[str, Gateway], name: str, at: int) -> Gateway:
+def _find(gateways: dict[str, Gateway], name: str, at: int) -> Gateway:
     if name not in gateways:
         raise FieldError(f"/ends/{at}/gateway", Reason.NOT_FOUND, what=f"The gateway {name}")
     return gateways[name]
 
 
-def _described(asked: SiteTunnelChange) -> dict[str, Detail]:
+def _describe_change(asked: SiteTunnelChange) -> dict[str, Detail]:
     ends = {end.gateway: " ".join((*end.resources, *map(str, end.targets))) for end in asked.ends}
     suite: dict[str, Detail] = {"suite": asked.suite.value} if asked.suite else {}
     return {**ends, "owner": asked.owner, **suite}
@@ -277,4 +279,4 @@ def _object(name: str) -> str:
 
 
 def _unknown(name: str) -> CulvertError:
-    return CulvertError(Reason.NOT_FOUND, what=named(name))
+    return CulvertError(Reason.NOT_FOUND, what=describe(name))

@@ -26,11 +26,11 @@ def use(tracer: Tracer | None) -> None:
 
 def span(name: str, kind: SpanKind, **attributes: AttributeValue) -> AbstractContextManager[Span | None]:
     """A child of the current span, also in tasks that start within it. In attribute names `__` stands for a dot."""
-    return _OFF if _tracer is None else _started(_tracer, name, kind, attributes)
+    return _OFF if _tracer is None else _start(_tracer, name, kind, attributes)
 
 
 @contextmanager
-def _started(
+def _start(
     tracer: Tracer, name: str, kind: SpanKind, attributes: dict[str, AttributeValue]
 ) -> Generator[Span]:
     named = {key.replace("__", "."): value for key, value in attributes.items()}

@@ -66,7 +66,7 @@ def _after(connection: Connection, *_: Any) -> None:
         under_way[0].__exit__(None, None, None)
 
 
-def _failed(context: ExceptionContext) -> None:
+def _on_failure(context: ExceptionContext) -> None:
     if context.connection is not None and (under_way := context.connection.info.pop(_UNDER_WAY, None)):
         fail(under_way[1], type(context.original_exception).__name__)
         under_way[0].__exit__(None, None, None)
@@ -80,6 +80,6 @@ def _commits(_connection: Connection) -> None:
 _EVENTS = {
     "before_cursor_execute": _before,
     "after_cursor_execute": _after,
-    "handle_error": _failed,
+    "handle_error": _on_failure,
     "commit": _commits,
 }

@@ -40,7 +40,7 @@ class Tracing:
             app.add_middleware(_TracedRestCalls)
 
     def around_agent_calls(self) -> list[Around]:
-        return [] if self._endpoint is None else [_traced_agent_call]
+        return [] if self._endpoint is None else [_trace_agent_call]
 
     async def start(self) -> None:
         if self._endpoint is None:
@@ -62,7 +62,7 @@ class Tracing:
 
 
 @contextmanager
-def _traced_agent_call(method: str, context: Context) -> Generator[None]:
+def _trace_agent_call(method: str, context: Context) -> Generator[None]:
     """A span for each call of a device."""
     service, _, name = method.partition("/")
     named = {"rpc__system": "grpc", "rpc__service": service, "rpc__method": name}

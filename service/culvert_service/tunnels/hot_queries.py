@@ -52,7 +52,7 @@ from culvert_service.decision.repository import POLICIES, VERSION
 from culvert_service.gateways.free_numbers import draw_free_number, insert_sas
 from culvert_service.gateways.sa import SaNumbers, Slot, Tag, draw
 from culvert_service.gateways.tunnel_entries import Pair
-from culvert_service.resources.repository import meant_by
+from culvert_service.resources.repository import select_matching
 from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.record import (
     TunnelRecord,
@@ -84,7 +84,7 @@ _SERVING = (
 _OPEN_FACTS = Statement(
     select(as_json(Device), User.name, as_json(Resource), POLICIES, VERSION, Tunnel.id, _SERVING)
     .join(User, User.id == Device.user_id)
-    .outerjoin(Resource, Resource.id == meant_by(bindparam("names", type_=ARRAY(Text))))
+    .outerjoin(Resource, Resource.id == select_matching(bindparam("names", type_=ARRAY(Text))))
     .outerjoin(Tunnel, and_(Tunnel.device_id == Device.id, Tunnel.resource_id == Resource.id, Tunnel.stays()))
     .where(Device.shows(bindparam("fingerprint", type_=LargeBinary)))
     .with_for_update(read=True, of=Device)

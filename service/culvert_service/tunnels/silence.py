@@ -59,12 +59,12 @@ class _Tunnel:
         self.active_at, self.patience = now, SILENCE
         self.unanswered_since = self.asked_at = None
 
-    def sent(self, now: float) -> None:
+    def note_packet(self, now: float) -> None:
         self.active_at = now
         if self.unanswered_since is None:
             self.unanswered_since = now
 
-    def renewed(self) -> None:
+    def note_renewal(self) -> None:
         """Its device has called the controller."""
         if self.asked_at is not None:
             self.patience = min(2 * self.patience, SILENCE_MAX)
@@ -90,12 +90,12 @@ class Silence:
         for tunnel_id, its in sas.items():
             tunnel = self._tunnels.get(tunnel_id) or _Tunnel(now, its)
             if its - tunnel.sas:
-                tunnel.renewed()
+                tunnel.note_renewal()
             tunnel.sas = its
             if any(counts.heard.get(sa, 0) > self._before.heard.get(sa, 0) for sa in its):
                 tunnel.heard(now)
             elif any(counts.sent.get(sa, 0) > self._before.sent.get(sa, 0) for sa in its):
-                tunnel.sent(now)
+                tunnel.note_packet(now)
             tunnels[tunnel_id] = tunnel
         self._before, self._tunnels = counts, tunnels
         return self._judge(idle_seconds, now)

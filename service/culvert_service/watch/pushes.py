@@ -39,7 +39,7 @@ class Pushes:
 
     async def start(self) -> None:
         async with self._database() as session:
-            self._low = await repository.settled(session) or 0
+            self._low = await repository.read_settled(session) or 0
         self.looking.start()
 
     async def stop(self) -> None:
@@ -66,7 +66,7 @@ class Pushes:
             async with self._database.begin() as session:
                 await self.tell(session, [(device_id, event)])
 
-    async def missed(self, device_id: uuid.UUID) -> list[Message]:
+    async def read_missed(self, device_id: uuid.UUID) -> list[Message]:
         """The first messages of a new stream: closed tunnels. Other events are not stored, because gateways repeat them."""
         async with self._database() as session:
             found = [_message(body) for body in await repository.events(session, device_id)]
@@ -74,7 +74,7 @@ class Pushes:
 
     async def _look(self) -> None:
         async with self._database() as session:
-            low = await repository.settled(session)
+            low = await repository.read_settled(session)
             news = await repository.news(session, self._low, self._me.holder, self._seen)
         for number, device_id, kind, body in news:
             self._seen.add(number)

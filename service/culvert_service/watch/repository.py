@@ -21,7 +21,7 @@ WHERE id > :low AND holder <> :holder AND id <> ALL (CAST(:seen AS bigint[])) OR
 _CLEAN = text("DELETE FROM pushes WHERE at < now() - interval '1 hour'")
 
 
-async def settled(session: AsyncSession) -> int | None:
+async def read_settled(session: AsyncSession) -> int | None:
     """An id below which no push can appear any more; None without pushes that old."""
     return await session.scalar(_SETTLED)
 
