@@ -13,7 +13,7 @@ import pytest
 from culvert_client.core.grant import SaPair, TunnelId, Usage
 from culvert_client.core.tunnel import events as on
 from culvert_client.core.tunnel.machine import TABLE, IllegalEventError, Machine
-from culvert_client.core.tunnel.machines import held_tunnels
+from culvert_client.core.tunnel.machines import list_held
 from culvert_client.core.tunnel.states import (
     Activating,
     Closed,
@@ -319,7 +319,7 @@ def test_a_tunnel_closed_in_a_failed_move_is_closed_at_its_gateway() -> None:
     machine = up()
     call = call_of(machine.handle(on.GatewayMoved(TunnelId("t1")), 1.0))
     machine.handle(on.CloseRequested(Reason.CLOSED_BY_USER), 1.1)
-    assert held_tunnels({"git": machine}) == {"git": "t1"}
+    assert list_held({"git": machine}) == {"git": "t1"}
     [close] = machine.handle(on.Failed(call, UNREACHABLE), 1.2)
     assert isinstance(close, on.CloseTunnel)
     assert close == on.CloseTunnel(close.call, TunnelId("t1"), Reason.CLOSED_BY_USER)
