@@ -95,7 +95,7 @@ class Changing:
     def __init__(self, *states: str) -> None:
         self.states = list(states)
 
-    async def everything(self) -> list[OneGateway]:
+    async def list_all(self) -> list[OneGateway]:
         return [OneGateway(state=self.states.pop(0) if len(self.states) > 1 else self.states[0])]
 
 
