@@ -14,7 +14,10 @@ import pytest
 from culvert_db import SecurityAssociation
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
+from culvert_service.gateways.diff import DesiredTunnel
+from culvert_service.gateways.link import Link
 from culvert_service.tunnels import repository
+from culvert_service.tunnels.restoring import Restoring
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -282,6 +285,27 @@ async def test_a_gateway_that_lost_its_state_is_filled_and_fresh_keys_wait(
     # A stream that begins hears of it again: these keys are not meant.
     late = (await next_event(device.watch(), "tunnel_closed")).tunnel_closed
     assert (late.tunnel_id, late.last_generation) == (opened.tunnel.tunnel_id, 2)
+
+
+async def test_a_lost_tunnel_opens_before_its_fresh_keys_are_written(
+    world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore, goes_on = Restoring.restore, asyncio.Event()
+
+    async def restore_later(restoring: Restoring, link: Link, lost: Sequence[DesiredTunnel]) -> None:
+        await goes_on.wait()
+        await restore(restoring, link, lost)
+
+    monkeypatch.setattr(Restoring, "restore", restore_later)
+    lost = await device.open()
+    await forgets(world, switch)
+    opened = await device.open()
+    assert opened.tunnel.tunnel_id != lost.tunnel.tunnel_id
+    goes_on.set()
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
+    again = await device.open()
+    assert (again.tunnel.tunnel_id, again.sas.generation) == (opened.tunnel.tunnel_id, 2)
+    assert [tunnel["id"] for tunnel in await tunnels(world)] == [opened.tunnel.tunnel_id]
 
 
 async def test_a_taken_spi_is_drawn_again_and_no_tunnel_ends(

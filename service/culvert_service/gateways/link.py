@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -122,6 +123,8 @@ class Link:
         self.alive = False
         self.answered_at: float | None = None
         self.reason: str = NOT_CONNECTED_YET
+        # Tunnels, with their generation, whose SAs the gateway lacks until the reconciler's caller has restored them.
+        self.lost: frozenset[tuple[uuid.UUID, int]] = frozenset()
         # The round-trip time of the last probe, in seconds; the P4Runtime version of the switch.
         self.round_trip: float | None = None
         self.version: str | None = None

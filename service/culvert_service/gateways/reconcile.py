@@ -46,6 +46,7 @@ async def reconcile(link: Link, state: DesiredState) -> None:
         # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
         await link.write_all(deletions)
         await link.write_all([update for update in todo.updates if update.kind is not Kind.DELETE])
+    link.lost = frozenset((it.tunnel_id, it.generation) for it in todo.lost)
     link.take_reconciliation(_drift(todo))
     if todo.updates or todo.lost:
         _log.info(
@@ -53,7 +54,10 @@ async def reconcile(link: Link, state: DesiredState) -> None:
             extra={"gateway": link.name, "writes": len(todo.updates), "tunnels_lost": len(todo.lost)},
         )
     # Outside of the lock: closing a tunnel waits for the tunnel's other users, which may wait for the write lock.
-    await state.restore_lost(link, todo.lost)
+    try:
+        await state.restore_lost(link, todo.lost)
+    finally:
+        link.lost = frozenset()
 
 
 async def comparison(link: Link, state: DesiredState) -> list[Compared]:

@@ -182,7 +182,8 @@ class Opening:
                 return permit
             timeline.note_decided()
             existing = await hot_queries.lock(transaction, facts.tunnel_id) if facts.tunnel_id else None
-            if existing is not None and _can_stay(existing, permit, request.caller.address):
+            stays = existing is not None and _can_stay(existing, permit, request.caller.address)
+            if existing is not None and stays and not self._is_lost(existing):
                 link = self._fleet.find(existing.gateway)
                 if link is None:
                     return _Retry()
@@ -259,6 +260,11 @@ class Opening:
             self._instruments.policy_denials.labels(decision.policy or "", reason.name).inc()
             raise decision.verdict.error()
         return decision.verdict
+
+    def _is_lost(self, tunnel: TunnelRecord) -> bool:
+        """Whether the gateway came back without it, and fresh keys are not written yet: it is opened as a new one then."""
+        link = self._fleet.get(tunnel.gateway)
+        return link is not None and (tunnel.id, tunnel.generations.current) in link.lost
 
     def _find_coming(self, serving: Sequence[ServingGateway], failed: Set[str]) -> list[str]:
         able = (it.gateway.name for it in serving if it.gateway.draining_since is None)
