@@ -202,7 +202,8 @@ def start():
             return process
     raise AssertionError("not ready")
 
-assert reaches("10.20.9.5") and reaches("203.0.113.5", "box") and reaches("203.0.113.5")
+# Ports of a new bridge may not forward yet.
+until(lambda: reaches("10.20.9.5") and reaches("203.0.113.5", "box") and reaches("203.0.113.5"))
 assert reaches("10.20.0.10"), "the provider answers what leaks"
 leaked()
 process = start()

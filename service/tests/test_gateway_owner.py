@@ -24,7 +24,7 @@ async def test_a_silent_owner_makes_its_gateway_unreachable(world: World, switch
         await session.execute(
             text(
                 "UPDATE gateway_leases SET holder = 'feedfacefeedface', epoch = epoch + 1,"
-                " ends_at = now() + interval '3 seconds'"
+                " ends_at = now() + interval '1 minute'"
             )
         )
         await session.execute(text("UPDATE gateway_health SET epoch = epoch + 1"))
@@ -32,6 +32,8 @@ async def test_a_silent_owner_makes_its_gateway_unreachable(world: World, switch
     await until(lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: found["epoch"] > epoch)
     await until(lambda: refused(device.open()), lambda error: error.reason is Reason.GATEWAY_DOWN)
     assert await world.rest("GET", "/tunnels") == []
+    async with world.database.begin() as session:
+        await session.execute(text("UPDATE gateway_leases SET ends_at = now()"))
     await world.online("gw-berlin", wanted="offline")
     await world.online("gw-berlin")
     await device.open()
