@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / ".venv/bin"
 NAMESPACE = f"{PREFIX}-keys"
+_READINGS = 5
 _NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
@@ -144,7 +145,15 @@ def mappings(pid: int) -> list[Mapping]:
 
 
 def places(pid: int, key: bytes) -> list[Mapping]:
-    """The mappings that hold the key."""
+    """The mappings that hold the key. If one is unmapped between the listing and the reading, all are read again."""
+    for _ in range(_READINGS - 1):
+        with suppress(OSError):
+            return _read_places(pid, key)
+    return _read_places(pid, key)
+
+
+def _read_places(pid: int, key: bytes) -> list[Mapping]:
+    """Raises OSError when a mapping has gone since it was listed."""
     found: list[Mapping] = []
     with Path(f"/proc/{pid}/mem").open("rb") as memory:
         for mapping in mappings(pid):
