@@ -76,6 +76,7 @@ check: setup-test ## Lint, types, layers, generated code
 	$(VENV)/ruff check
 	$(VENV)/ruff format --check
 	docs/check
+	$(VENV)/reuse lint --lines
 	$(VENV)/python client/draw-states --check
 	docs/circles
 	$(VENV)/basedpyright
