@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import multiprocessing
+import socket
 import struct
 import subprocess
 import sys
 from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,12 @@ import pytest
 from culvert_client.config import DnsMode, Endpoint
 from culvert_client.core.client_events import AnswerSeen, Event, NameSeen
 from culvert_client.core.dns_watch import DnsWatch
-from culvert_client.platform.linux.sniffer import Sniffer
+from culvert_client.platform.linux.sniffer import Sniffer, take_dns_alone
 from culvert_lab import netns
 from culvert_proto import local_pb2
 from hypothesis import given
 from hypothesis import strategies as st
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 
 from .controller import CODE
@@ -117,8 +118,58 @@ def test_no_change_of_a_packet_breaks_it(length: int, at: int, value: int) -> No
     DnsWatch().take_packet(bytes(changed[:length]), leaves=True)
 
 
-def test_the_daemon_does_not_load_scapy_until_it_watches() -> None:
-    check = "import sys, culvert_client.daemon; sys.exit('scapy' in sys.modules)"
+@pytest.mark.parametrize(
+    ("packet", "passes"),
+    [
+        (asking(), True),
+        (answering(), True),
+        (asking(options=[b"\x94\x04\0\0"]), True),
+        (bytes(IPv6(dst="fd00::53") / UDP(sport=40000, dport=53) / QUERY), True),
+        (bytes(IPv6(src="fd00::53") / UDP(sport=53, dport=40000) / ANSWER), True),
+        (bytes(IP(dst=SERVER) / UDP(sport=40000, dport=5353) / QUERY), False),
+        (bytes(IPv6(dst="fd00::53") / UDP(sport=40000, dport=5353) / QUERY), False),
+        (bytes(IP(dst=SERVER) / TCP(dport=53)), False),
+        (bytes(IPv6(dst="fd00::53") / TCP(dport=53)), False),
+        (asking(frag=1), False),
+        (b"\0\x01" + asking()[2:], False),
+        (asking()[:20], False),
+        (b"\x45", False),
+    ],
+    ids=[
+        "query",
+        "answer",
+        "options",
+        "query6",
+        "answer6",
+        "port",
+        "port6",
+        "TCP",
+        "TCP6",
+        "fragment",
+        "ARP",
+        "cut",
+        "byte",
+    ],
+)
+def test_the_kernel_passes_dns_alone(packet: bytes, passes: bool) -> None:
+    # A filter of a Unix socket sees a message from its first byte on, as that of a packet socket sees a packet.
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with here, there:
+        take_dns_alone(there)
+        there.setblocking(False)
+        # A Unix socket tells its sender that the filter dropped a message.
+        with suppress(OSError):
+            here.send(packet)
+        if passes:
+            assert there.recv(4096) == packet
+        else:
+            with pytest.raises(BlockingIOError):
+                there.recv(4096)
+
+
+def test_the_client_does_not_load_scapy() -> None:
+    modules = "culvert_client.daemon, culvert_client.platform.linux.sniffer"
+    check = f"import sys, {modules}; sys.exit('scapy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 

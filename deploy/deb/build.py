@@ -176,8 +176,7 @@ def _link_dependencies(site_packages: Path) -> dict[str, str]:
     command += ["-dRecommends", *(f"-e{it}" for it in optional)]
     said = subprocess.run(command, cwd=WORK, text=True, capture_output=True, check=True)
     found = dict(line.removeprefix("shlibs:").split("=", 1) for line in said.stdout.splitlines())
-    # Loaded by name, in watch mode alone.
-    return {"depends": found["Depends"], "recommends": f"{found['Recommends']}, libpcap0.8"}
+    return {"depends": found["Depends"], "recommends": found["Recommends"]}
 
 
 def _permissions() -> None:

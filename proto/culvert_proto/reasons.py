@@ -910,7 +910,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.DNS_WATCH_FAILED: Entry(
         "Culvert cannot watch the names that programs ask for: {why}. A tunnel then opens at its first packet.",
-        "Install Scapy and libpcap, give culvertd CAP_NET_RAW, or set dns_mode to stub in /etc/culvert/culvertd.toml. "
+        "Give culvertd CAP_NET_RAW, or set dns_mode to stub in /etc/culvert/culvertd.toml. "
         "Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
