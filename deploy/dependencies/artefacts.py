@@ -1,0 +1,70 @@
+"""The artefacts that are shipped, and the packages of others in each: the table is the place to add one.
+
+`artefacts.py ARTEFACT` prints the part of requirements.lock that the artefact needs.
+
+requirements.lock ─► wheels.py ─┐
+Cargo.lock ────────► crates.py ─┼─► packages of an artefact ─► notices.py, sbom.py
+package-lock.json ─► npm.py ────┘
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import crates
+import npm
+import wheels
+from package import Package
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """`parts`: Python packages of ours. `crates`: Rust crates of ours that are linked into a program or module."""
+
+    name: str
+    licence: str
+    parts: tuple[str, ...] = ()
+    crates: tuple[str, ...] = ()
+    has_console: bool = False
+
+    def find_packages(self) -> list[Package]:
+        """The packages of others. Raises CalledProcessError, LookupError."""
+        console = npm.find_packages() if self.has_console else []
+        return [*wheels.find_packages(self.parts), *crates.find_packages(self.crates), *console]
+
+
+ARTEFACTS = (
+    Artefact(
+        "culvert-client",
+        "Apache-2.0 AND GPL-3.0-or-later",
+        parts=("culvert-proto", "culvert-ipsec", "culvert-client", "culvert-tray"),
+        crates=("culvert_ipsec",),
+    ),
+    Artefact(
+        "culvert-controller",
+        "Apache-2.0",
+        parts=(
+            "culvert-agent-server",
+            "culvert-db",
+            "culvert-dns-updater",
+            "culvert-proto",
+            "culvert-service",
+        ),
+        crates=("culvert_agent_server",),
+        has_console=True,
+    ),
+    Artefact("sluice", "Apache-2.0", crates=("sluice",)),
+)
+
+
+def find_artefact(name: str) -> Artefact:
+    """Raises LookupError."""
+    for artefact in ARTEFACTS:
+        if artefact.name == name:
+            return artefact
+    raise LookupError(f"there is no artefact {name}: {', '.join(it.name for it in ARTEFACTS)}")
+
+
+if __name__ == "__main__":
+    print(wheels.cut_lock(find_artefact(sys.argv[1]).parts), end="")

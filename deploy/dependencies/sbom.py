@@ -1,0 +1,84 @@
+"""An SBOM for each artefact: build/sbom/ARTEFACT.cdx.json, CycloneDX 1.6. One commit gives the same bytes each time."""
+
+# The library's classes are decorated, and basedpyright does not know the arguments of what the decorator returns.
+# pyright: reportCallIssue=false, reportArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from artefacts import ARTEFACTS
+from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from package import ROOT, Package
+from packageurl import PackageURL
+
+_NAMESPACE = uuid.UUID("5b7b9a1c-37d2-4f0e-8a5e-2d9c0f6b1e44")
+
+
+def render_sbom(name: str, licence: str, packages: Sequence[Package], version: str, when: datetime) -> str:
+    """The document of an artefact, as JSON."""
+    artefact = Component(
+        name=name,
+        version=version,
+        type=ComponentType.APPLICATION,
+        bom_ref=name,
+        licenses=[LicenseExpression(licence)],
+    )
+    bom = Bom(
+        components=[_describe(it) for it in packages],
+        metadata=BomMetaData(component=artefact, timestamp=when),
+        serial_number=uuid.uuid5(_NAMESPACE, f"{name} {version} {when.isoformat()}"),
+    )
+    bom.register_dependency(artefact, bom.components)
+    return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
+
+
+def _describe(package: Package) -> Component:
+    scope, _, name = package.name.rpartition("/")
+    purl = PackageURL(package.kind, scope or None, name, package.version)
+    return Component(
+        name=name,
+        group=scope or None,
+        version=package.version,
+        bom_ref=str(purl),
+        purl=purl,
+        licenses=[LicenseExpression(package.licence)],
+        hashes=[HashType(alg=HashAlgorithm(package.digest[0]), content=package.digest[1])]
+        if package.digest
+        else [],
+        components=[
+            Component(
+                name=it.name,
+                version=it.version,
+                bom_ref=f"{purl}#{number}",
+                purl=PackageURL.from_string(it.purl) if it.purl else None,
+            )
+            for number, it in enumerate(package.contains)
+        ],
+    )
+
+
+def main() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    commit = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    when = datetime.fromtimestamp(int(subprocess.check_output(commit)), UTC)
+    directory = ROOT / "build/sbom"
+    directory.mkdir(parents=True, exist_ok=True)
+    for artefact in ARTEFACTS:
+        path = directory / f"{artefact.name}.cdx.json"
+        path.write_text(render_sbom(artefact.name, artefact.licence, artefact.find_packages(), version, when))
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

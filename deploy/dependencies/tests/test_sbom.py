@@ -1,0 +1,37 @@
+"""The SBOMs are valid CycloneDX 1.6, name what the lock files name, and are the same each time."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from artefacts import ARTEFACTS, Artefact
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from sbom import render_sbom
+
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("artefact", ARTEFACTS, ids=lambda it: it.name)
+def test_an_sbom_is_valid_complete_and_reproducible(artefact: Artefact) -> None:
+    packages = artefact.find_packages()
+    made = render_sbom(artefact.name, artefact.licence, packages, "1.2.3", WHEN)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(made) is None
+    assert made == render_sbom(artefact.name, artefact.licence, list(reversed(packages)), "1.2.3", WHEN)
+    read = json.loads(made)
+    assert read["specVersion"] == "1.6"
+    assert read["metadata"]["component"]["version"] == "1.2.3"
+    assert len(read["components"]) == len(packages)
+    for component in read["components"]:
+        assert component["purl"].startswith(("pkg:pypi/", "pkg:cargo/", "pkg:npm/"))
+        assert component["licenses"]
+        assert component["purl"].startswith("pkg:pypi/") or component["hashes"]
+    [root] = [it for it in read["dependencies"] if it["ref"] == artefact.name]
+    assert len(root["dependsOn"]) == len(packages)
+
+
+def test_libraries_inside_of_a_wheel_are_named() -> None:
+    client = next(it for it in ARTEFACTS if it.name == "culvert-client")
+    read = json.loads(render_sbom(client.name, client.licence, client.find_packages(), "1.2.3", WHEN))
+    [cryptography] = [it for it in read["components"] if it["name"] == "cryptography"]
+    assert "openssl" in {it["name"] for it in cryptography["components"]}
