@@ -94,11 +94,10 @@ audit: setup-test ## Ask the advisory databases about the lock files (network; s
 
 deb: setup-test ## Build the Debian package of the client, into build/
 	$(WITH_CARGO) $(VENV)/python deploy/deb/build.py
-test-deb: deb ## The package on a clean Debian 12 under systemd (debootstrap, network; 2 min; not in `make test`)
-	$(ROOT) $(PYTEST) -m slow deploy/deb
+test-deb: deb ## The package on a clean Debian 12 under systemd; each package built twice (network; 20 min; not in `make test`)
+	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow deploy/deb
 
 deb-sluice: setup ## Build the Debian package of the switch for P4 developers, into build/
-	$(CARGO) build -q --release --locked -p sluice
 	$(WITH_CARGO) $(VENV)/python deploy/deb/sluice.py
 
 sbom: setup-test ## Write an SBOM (CycloneDX) and the licences of others for each artefact, into build/sbom and build/notices

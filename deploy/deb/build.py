@@ -2,7 +2,7 @@
 
 requirements.lock ─► wheels with hashes ─┐
 proto, client, tray-ui ─► wheels ────────┼─► /usr/lib/culvert, a virtual environment over Debian's Python
-culvert_ipsec, as built ─────────────────┘   /usr/bin, unit, man pages, completion, desktop files: deploy/deb/files
+culvert_ipsec ─► native module ──────────┘   /usr/bin, unit, man pages, completion, desktop files: deploy/deb/files
 
 The environment is the package's own, because Debian's PyQt6, gRPC and cryptography are years older than what Culvert is
 tested with, and nothing that a person installs with pip or apt may change what a daemon with root's rights loads.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import py_compile
 import re
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from qt import prune
+from reproducible import cargo_build, pack
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).parent / "files"
@@ -57,6 +57,7 @@ PLACES = {
     FILES / "lintian-overrides": f"usr/share/lintian/overrides/{NAME}",
 }
 SCRIPTS = ("postinst", "prerm", "postrm")
+NOTES = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json")
 CONFIGURATION = [it for it in PLACES.values() if it.startswith("etc/")]
 
 
@@ -89,20 +90,23 @@ def _environment(minor: str, site_packages: Path) -> None:
     _run(*install, "--no-deps", "--only-binary", ":all:", "--require-hashes", "-r", str(lock))
     _run(*install, "--no-deps", "--no-index", *map(str, sorted(wheels.glob("*.whl"))))
     ipsec = site_packages / "culvert_ipsec"
-    caches = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "ipsec/culvert_ipsec/python/culvert_ipsec", ipsec, ignore=caches)
-    _run("strip", "--strip-unneeded", *map(str, ipsec.glob("*.so")))
+    built = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(ROOT / "ipsec/culvert_ipsec/python/culvert_ipsec", ipsec, ignore=built)
+    native = cargo_build("-p", "culvert_ipsec", "--features", "culvert_ipsec/python,pyo3/extension-module")
+    shutil.copyfile(native / "libculvert_ipsec.so", ipsec / "_native.abi3.so")
+    _run("strip", "--strip-unneeded", str(ipsec / "_native.abi3.so"))
     prune(site_packages)
     for unused in ("bin", "share"):
         shutil.rmtree(site_packages / unused, ignore_errors=True)
-    for stub in [site_packages / ".lock", *site_packages.rglob("*.pyi")]:
-        stub.unlink()
+    # The installer's own notes name this folder.
+    notes = [found for name in NOTES for found in site_packages.glob(f"*.dist-info/{name}")]
+    for unused in [site_packages / ".lock", *notes, *site_packages.rglob("*.pyi")]:
+        unused.unlink()
     # Known at build time and never written at run time: a removal leaves nothing behind, and a start compiles nothing.
-    for source in sorted(site_packages.rglob("*.py")):
-        shown = "/" + str(source.relative_to(STAGE))
-        py_compile.compile(
-            str(source), dfile=shown, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-        )
+    # By the Python that will load it, and with sets in one order.
+    compiled = (str(PYTHON), "-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash")
+    shown = ("-s", str(STAGE), "-p", "/", str(site_packages))
+    _run(*compiled, *shown, more={"PYTHONHASHSEED": "0"})
     _text(_inside(PREFIX) / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
     (_inside(PREFIX) / "bin").mkdir()
     (_inside(PREFIX) / "bin/python").symlink_to(f"../../../bin/python{minor}")
@@ -130,7 +134,7 @@ def _documents() -> None:
     notices = _output(sys.executable, str(DEPENDENCIES / "notices.py"), NAME)
     _text(documents / "copyright", f"{(FILES / 'copyright').read_text()}{notices}\n")
     changelog = f"{NAME} ({_version()}) stable; urgency=medium\n\n  * See the project's history.\n\n"
-    when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%aD")
+    when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%cD")
     _compress(documents / "changelog.gz", f"{changelog} -- {_maintainer()}  {when}\n".encode())
 
 
@@ -159,15 +163,14 @@ def _package(minor: str, site_packages: Path) -> Path:
     _text(control / "md5sums", "".join(sums))
     _permissions()
     package = ROOT / f"build/{NAME}_{_version()}_{architecture}.deb"
-    epoch = {"SOURCE_DATE_EPOCH": _output("git", "-C", str(ROOT), "log", "-1", "--format=%at")}
-    _run("dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", str(STAGE), str(package), more=epoch)
+    pack(STAGE, package)
     return package
 
 
 def _link_dependencies(site_packages: Path) -> dict[str, str]:
     """Debian's packages of the libraries that are linked with and not in the package itself: Depends and Recommends."""
     _text(WORK / "debian/control", f"Source: {NAME}\n\nPackage: {NAME}\nArchitecture: any\n")
-    libraries = [it for it in site_packages.rglob("*.so*") if it.is_file()]
+    libraries = sorted(it for it in site_packages.rglob("*.so*") if it.is_file())
     # The theme is of use only with GTK's settings.
     optional = [it for it in libraries if it.name == "libqgtk3.so"]
     command = ["dpkg-shlibdeps", "-O", "--ignore-missing-info"]

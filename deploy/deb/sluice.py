@@ -1,6 +1,6 @@
-"""`make deb-sluice`: build/sluice_VERSION_ARCH.deb, the P4 switch for developers, from the release build.
+"""`make deb-sluice`: build/sluice_VERSION_ARCH.deb, the P4 switch for developers.
 
-target/release/sluice ─────────► /usr/bin
+sluice, as built for this ─────► /usr/bin
 switch-targets/sluice/mininet ─► /usr/lib/python3/dist-packages, /usr/lib/sluice/bmv2
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+from reproducible import cargo_build, pack
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).parent / "files"
@@ -24,7 +25,6 @@ SWITCH = ROOT / "switch-targets/sluice"
 DOCUMENTS = "usr/share/doc/sluice"
 # The destination of each file, and its mode.
 PLACES = {
-    ROOT / "target/release/sluice": ("usr/bin/sluice", 0o755),
     SWITCH / "mininet/sluice_mininet.py": ("usr/lib/python3/dist-packages/sluice_mininet.py", 0o644),
     SWITCH / "mininet/simple_switch_grpc": ("usr/lib/sluice/bmv2/simple_switch_grpc", 0o755),
     SWITCH / "p4include/packet_hash.p4": ("usr/share/sluice/p4include/packet_hash.p4", 0o644),
@@ -35,13 +35,14 @@ PLACES = {
 def build() -> Path:
     """The package's path. Raises CalledProcessError, OSError."""
     shutil.rmtree(WORK, ignore_errors=True)
+    _add("usr/bin/sluice", (cargo_build("-p", "sluice") / "sluice").read_bytes(), 0o755)
     for source, (place, mode) in PLACES.items():
         _add(place, source.read_bytes(), mode)
     _run("strip", "--strip-unneeded", str(STAGE / "usr/bin/sluice"))
     notices = _output(sys.executable, str(ROOT / "deploy/dependencies/notices.py"), "sluice")
     _add(f"{DOCUMENTS}/copyright", f"{(FILES / 'sluice.copyright').read_text()}{notices}\n".encode())
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
-    when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%aD")
+    when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%cD")
     control = (FILES / "sluice.control").read_text()
     maintainer = re.findall(r"^Maintainer: (.*)$", control, re.MULTILINE)[0]
     entry = f"sluice ({version}) stable; urgency=medium\n\n  * See the project's history.\n\n -- {maintainer}  {when}\n"
@@ -62,8 +63,7 @@ def build() -> Path:
     for folder in (it for it in STAGE.rglob("*") if it.is_dir()):
         folder.chmod(0o755)
     package = ROOT / f"build/sluice_{version}_{fields['architecture']}.deb"
-    os.environ["SOURCE_DATE_EPOCH"] = _output("git", "-C", str(ROOT), "log", "-1", "--format=%at")
-    _run("dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", str(STAGE), str(package))
+    pack(STAGE, package)
     return package
 
 
