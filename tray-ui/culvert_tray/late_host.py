@@ -19,7 +19,11 @@ class LateHost(QObject):
         super().__init__()
         bus = QDBusConnection.sessionBus()
         names = bus.interface()
-        if names is None or names.isServiceRegistered(_WATCHER).value():
+        if names is None:
+            return
+        registered = names.isServiceRegistered(_WATCHER)
+        # Without a session bus the answer is not valid, and no host can come.
+        if not registered.isValid() or registered.value():
             return
         self._watcher = QDBusServiceWatcher(
             _WATCHER, bus, QDBusServiceWatcher.WatchModeFlag.WatchForRegistration, self

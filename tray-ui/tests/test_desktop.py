@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -424,6 +425,13 @@ def test_a_panel_that_starts_later_shows_the_icon(
         late.key("Escape")
         _wait_for(late, IconKind.SILENT)
         _end(tray)
+
+
+def test_without_a_session_bus_no_host_is_waited_for() -> None:
+    program = "from PyQt6.QtCore import QCoreApplication; from culvert_tray.late_host import LateHost; "
+    program += "app = QCoreApplication([]); LateHost()"
+    nowhere = os.environ | {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    subprocess.run([sys.executable, "-c", program], env=nowhere, check=True)
 
 
 def test_hosts_on_the_bus_have_the_icon_whenever_they_start(
