@@ -1,4 +1,4 @@
-"""Methods of generated gRPC code, called for the devices that Rust has connections with."""
+"""Calls the methods of generated gRPC code for requests on the connections that Rust holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DETAILS_KEY: Final = "grpc-status-details-bin"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """PEM: the server's certificate and what leads to its CA, its key, and the CAs of devices' certificates."""
+    """PEM: the server's certificate chain, its key, and the CAs of devices' certificates."""
 
     chain: bytes
     key: bytes
@@ -50,13 +50,13 @@ class Context:
 
     def __init__(self, address: str, fingerprint: bytes) -> None:
         self.address = address
-        """The IP address that the connection comes from; of an IPv4-mapped one the IPv4 address."""
+        """The source IP address of the connection; an IPv4-mapped address is given as IPv4."""
         self.fingerprint = fingerprint
         """SHA-256 of the DER of the device's certificate."""
         self._metadata: Sequence[tuple[str, str | bytes]] = ()
 
     def set_trailing_metadata(self, trailing_metadata: Sequence[tuple[str, str | bytes]]) -> None:
-        """The status' details alone are sent."""
+        """Only the details of the status are sent."""
         self._metadata = trailing_metadata
 
     def trailing_metadata(self) -> Sequence[tuple[str, str | bytes]]:
@@ -67,7 +67,7 @@ class Context:
 
 
 class _Method(Protocol):
-    """As generated code has it in a `grpc.RpcMethodHandler`."""
+    """The attributes of `grpc.RpcMethodHandler` that generated code sets."""
 
     request_deserializer: Callable[[bytes], Any]
     response_serializer: Callable[[Any], bytes]
@@ -95,7 +95,7 @@ Around = Callable[[str, Context], AbstractContextManager[None]]
 
 
 class Server:
-    """Listens from its making on, answers from `start` to `stop`; `port` is the one that it got.
+    """Listens as soon as it is made, and answers calls between `start` and `stop`. `port` is the actual port.
 
     Raises OSError, and ValueError for certificates that do not fit.
     """
@@ -131,7 +131,7 @@ class Server:
         self._ended = asyncio.Event()
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Generated code registers its methods twice; this is the way of old."""
+        """Ignored: generated code also calls `add_registered_method_handlers`, with the same methods."""
 
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: Mapping[str, _Method]
@@ -140,7 +140,7 @@ class Server:
             self._methods[f"/{service_name}/{name}"] = method
 
     def show(self, shown: Shown) -> None:
-        """To who connects from now on. Raises ValueError: what was shown before stays."""
+        """Shows these certificates to devices that connect from now on. Raises ValueError, and keeps the previous ones."""
         self._native.show(shown.chain, shown.key, shown.devices)
 
     def deny(self, fingerprints: Sequence[bytes]) -> None:
@@ -155,7 +155,7 @@ class Server:
         asyncio.get_running_loop().add_reader(self._native.fileno(), self._look)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Calls under way have so long to end."""
+        """Ends, and gives the calls under way `grace_seconds` to finish."""
         self._native.end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
@@ -207,7 +207,7 @@ class _Call:
 
     async def _run(self) -> None:
         context = Context(self._call.address, self._call.fingerprint)
-        # The end of a cancelled call.
+        # A cancelled call has ended.
         code, said = grpc.StatusCode.UNAVAILABLE, ""
         try:
             await self._answer(context)
@@ -240,13 +240,13 @@ class _Call:
             self._call.send(method.response_serializer(answer))
             return
         stream = method.unary_stream(request, context)
-        # Thousands of streams wait: what they have read is not kept for each.
+        # Thousands of streams wait here: keep no message for them.
         del request
         async with contextlib.aclosing(stream) as answers:
             async for answer in answers:
                 self._taken = asyncio.get_running_loop().create_future()
                 self._call.send(method.response_serializer(answer))
-                # Or it would be kept until the next one, which is made when the connection takes it.
+                # The name would keep the message until the connection takes the next one.
                 del answer
                 await self._taken
 
