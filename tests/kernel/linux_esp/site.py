@@ -74,10 +74,10 @@ class Site:
         gateway_up = [f"link set {name} up" for name in ("lo", "wan", "lan", "mgmt")]
         ip([*gateway_up, "address add 10.255.0.2/30 dev mgmt"], "gateway")
         ends = ["link set lo up", "link set eth0 addrgenmode none", "link set eth0 up"]
-        addresses = (f"{PEER[4]}/24 dev eth0", f"{PEER[6]}/64 dev eth0 nodad")
+        addresses = (f"{PEER[4]}/24 dev eth0", f"{PEER[6]}/64 dev eth0")
         ip([*ends, *_add(addresses)], "peer")
         self._give_inner_addresses()
-        addresses = (f"{OFFICE[4]}/16 dev eth0", f"{OFFICE[6]}/64 dev eth0 nodad")
+        addresses = (f"{OFFICE[4]}/16 dev eth0", f"{OFFICE[6]}/64 dev eth0")
         routes = [f"route add default via {GATEWAY_LAN[v]}" for v in (4, 6)]
         ip([*ends, *_add(addresses), *routes], "office")
         for inside, names in (
@@ -181,7 +181,8 @@ def _veth(name: str, namespace: str, mac: str, far: str, far_mac: str) -> str:
 
 
 def _add(addresses: tuple[str, ...]) -> list[str]:
-    return [f"address add {words}" for words in addresses]
+    """`nodad`, on the loopback too: the kernel refuses a route's `src` until it has checked that IPv6 address."""
+    return [f"address add {words}{' nodad' if ':' in words else ''}" for words in addresses]
 
 
 @contextmanager
