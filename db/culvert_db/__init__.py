@@ -28,7 +28,14 @@ from culvert_db.identity import (
 from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
 from culvert_db.network import Gateway, Resource, ResourceGateway
 from culvert_db.outage import READ_ONLY, refusal, sqlstate, why_away
-from culvert_db.ownership import ControllerName, GatewayHealth, GatewayLease, GatewaySample, LiveController
+from culvert_db.ownership import (
+    ControllerName,
+    GatewayConnection,
+    GatewayHealth,
+    GatewayLease,
+    GatewaySample,
+    LiveController,
+)
 from culvert_db.policies import Group, GroupMember, Policy, PolicyResource, PolicyVersion
 from culvert_db.server import clock, notify
 from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, AdminRecoveryCode
@@ -88,6 +95,7 @@ __all__ = [
     "DnsZoneStatus",
     "Driver",
     "Gateway",
+    "GatewayConnection",
     "GatewayHealth",
     "GatewayLease",
     "GatewaySample",

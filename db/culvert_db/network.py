@@ -27,7 +27,8 @@ class Gateway(Base):
     kind: Mapped[str] = mapped_column(server_default="sluice")
     address: Mapped[str] = mapped_column(INET, unique=True)
     address6: Mapped[str | None] = mapped_column(INET, unique=True)
-    p4runtime_address: Mapped[str]
+    # Unset: the gateway connects to the controllers.
+    p4runtime_address: Mapped[str | None]
     p4runtime_device_id: Mapped[int] = mapped_column(BigInteger)
     pool: Mapped[str] = mapped_column(CIDR)
     pool6: Mapped[str | None] = mapped_column(CIDR)

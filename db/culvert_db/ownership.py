@@ -45,6 +45,17 @@ class GatewayLease(Base):
     ends_at: Mapped[datetime.datetime]
 
 
+class GatewayConnection(Base):
+    """A connection that a gateway has made to this controller, for gateways without a P4Runtime address."""
+
+    __tablename__ = "gateway_connections"
+
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    holder: Mapped[str] = mapped_column(
+        ForeignKey("controllers.holder", ondelete="CASCADE"), primary_key=True
+    )
+
+
 class GatewayHealth(Base):
     """A gateway's last state, reported by the owner in `epoch`. A drift: missing, foreign or changed entries that a
     reconciliation repaired while the gateway was online.

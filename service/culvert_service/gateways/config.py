@@ -21,7 +21,8 @@ class GatewayConfig:
     id: int
     name: str
     kind: GatewayKind
-    p4runtime: str
+    # None: the gateway connects to the controllers.
+    p4runtime: str | None
     device_id: int
     site: Site
     # A change of the next three fields alone keeps the present link (Fleet.own).

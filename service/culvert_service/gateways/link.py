@@ -376,6 +376,8 @@ class Link:
             self._over.set_result(reason)
 
     async def _hold_session(self) -> None:
+        if self.config.p4runtime is None:
+            raise _LostError("the gateway has not connected to this controller")
         ids = [self._encoding.digest(name) for name in DIGESTS]
         session = Session(
             self.name,

@@ -140,8 +140,8 @@ class GatewayIn(BaseModel):
     address: Ipv4
     # The outer address for devices that come over IPv6.
     address6: Ipv6 | None = None
-    # HOST:PORT of its P4Runtime server.
-    p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
+    # HOST:PORT of its P4Runtime server; null: the gateway connects to the controllers.
+    p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")] | None
     device_id: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1
     # Inner addresses of devices. The intranet routes them to this gateway; there is no NAT.
     pool: Prefix
@@ -231,7 +231,8 @@ class GatewayOut(BaseModel):
     kind: GatewayKind
     address: str
     address6: str | None
-    p4runtime: str
+    # Null: the gateway connects to the controllers.
+    p4runtime: str | None
     device_id: int
     pool: str
     pool6: str | None

@@ -110,7 +110,9 @@ async def _provider(settings: Settings) -> Finding:
 
 
 async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding | None:
-    """None if nothing answers: the gateway's own finding reports that."""
+    """None if nothing answers, which the gateway's own finding reports, and for a gateway without an address."""
+    if gateway["p4runtime"] is None:
+        return None
     authorities = [Authority.load(settings.state_dir, name) for name in ("gateway", "infrastructure")]
     trusted = b"".join(authority.trusted_pem for authority in authorities)
     try:

@@ -2053,7 +2053,7 @@ export interface components {
             /** Name */
             name: string;
             /** P4Runtime */
-            p4runtime: string;
+            p4runtime: string | null;
             /** Pool */
             pool: string;
             /** Pool6 */
@@ -2102,7 +2102,7 @@ export interface components {
             /** Owner */
             owner: string;
             /** P4Runtime */
-            p4runtime: string;
+            p4runtime: string | null;
             /** Pool */
             pool: string;
             /** Pool6 */
