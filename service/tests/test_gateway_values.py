@@ -26,8 +26,8 @@ from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence
 from culvert_service.gateways.tunnel_entries import Path as TunnelPath
-from culvert_service.tunnels.grant import PairKeys
 from culvert_service.tunnels.pool import find_address_after, find_free_address
+from culvert_service.tunnels.programming import PairKeys
 from finsy import P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 from hypothesis import given
 from hypothesis import strategies as st

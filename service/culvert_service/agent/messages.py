@@ -17,9 +17,9 @@ from culvert_service.gateways.limits import hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import precedence
-from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel
 from culvert_service.tunnels.inner_addresses import Allotment
 from culvert_service.tunnels.pool import Inner
+from culvert_service.tunnels.programming import GrantedPair, GrantedTunnel
 
 # Bytes of an IP packet, from IPv6's minimum MTU (RFC 8200 section 5).
 _PATH_MTUS = range(MTU_MIN, 1 << 16)

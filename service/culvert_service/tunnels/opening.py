@@ -33,12 +33,19 @@ from culvert_service.identity.denials import DeviceCaller
 from culvert_service.identity.service import Now, check_certificate
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.tunnels import hot_queries
-from culvert_service.tunnels.grant import GrantedPair, GrantedTunnel, PairKeys, Timeline
 from culvert_service.tunnels.hot_queries import Inserted, OpenFacts, ServingGateway, read_open_facts
 from culvert_service.tunnels.inner_addresses import assign_address
 from culvert_service.tunnels.lifecycle import Reopen, advance
 from culvert_service.tunnels.pool import Inner
-from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit
+from culvert_service.tunnels.programming import (
+    GrantedPair,
+    GrantedTunnel,
+    NoTurn,
+    PairKeys,
+    Timeline,
+    allocate_pair,
+    program_and_commit,
+)
 from culvert_service.tunnels.record import TunnelRecord, TunnelShape, build_path
 from culvert_service.tunnels.restoring import Restored, Restoring
 

@@ -29,8 +29,7 @@ from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_e
 from culvert_service.tunnels import repository
 from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.closing import Closing
-from culvert_service.tunnels.grant import PairKeys
-from culvert_service.tunnels.programming import NoTurn, program_and_commit, repeat_in_turn
+from culvert_service.tunnels.programming import NoTurn, PairKeys, program_and_commit, repeat_in_turn
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.watch.hub import Hub, TunnelClosed
 from culvert_service.watch.pushes import Pushes

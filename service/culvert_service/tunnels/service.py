@@ -34,11 +34,19 @@ from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.closing import ClosedTunnels, Closing, Draining
 from culvert_service.tunnels.enforcement import Enforcement
 from culvert_service.tunnels.failover import Failover
-from culvert_service.tunnels.grant import GrantedPair, PairKeys, Renewed, Timeline
 from culvert_service.tunnels.lifecycle import Activate, Renew, advance
 from culvert_service.tunnels.liveness import Liveness
 from culvert_service.tunnels.opening import Opened, Opening, OpenRequest
-from culvert_service.tunnels.programming import NoTurn, allocate_pair, program_and_commit, repeat_in_turn
+from culvert_service.tunnels.programming import (
+    GrantedPair,
+    NoTurn,
+    PairKeys,
+    Renewed,
+    Timeline,
+    allocate_pair,
+    program_and_commit,
+    repeat_in_turn,
+)
 from culvert_service.tunnels.record import TunnelRecord
 from culvert_service.tunnels.refit import Refit
 from culvert_service.tunnels.restoring import Restoring
