@@ -21,7 +21,7 @@ from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.controller.database import make_engine
 from culvert_service.database import connect, repeat
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
@@ -277,7 +277,7 @@ async def _everywhere(url: str, setting: str) -> None:
 async def test_stuck_work_fails_the_health_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("culvert_service.periodic._STUCK_SECONDS", 0.05)
+    monkeypatch.setattr("culvert_service.tasks._STUCK_SECONDS", 0.05)
     goes_on = asyncio.Event()
     work = Periodic("looks", goes_on.wait, 0.0)
     assert not work.is_stuck
@@ -319,7 +319,7 @@ async def test_a_fault_of_every_other_round_is_logged_once(caplog: pytest.LogCap
 async def test_a_fault_that_returns_is_logged_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("culvert_service.periodic._ABSENT_SECONDS", 0.05)
+    monkeypatch.setattr("culvert_service.tasks._ABSENT_SECONDS", 0.05)
     failing = _Failing(1, rounds=2)
     work = Periodic("looks", failing.work, 0.1)
     work.start()

@@ -14,7 +14,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.repeats import Repeats, Summary
 from culvert_service.audit.transaction import begin
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 
 _SUMMARY_SECONDS = 60.0
 # The most callers, and the most kinds of refusal, that a summary names.

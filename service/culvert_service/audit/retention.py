@@ -24,7 +24,7 @@ from culvert_service.audit.line import Broken, timestamp
 from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.repository import Filter
 from culvert_service.audit.transaction import begin
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 
 # The database also refuses a cut of younger lines.
 KEPT_DAYS_LEAST = 30

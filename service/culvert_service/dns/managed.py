@@ -8,7 +8,7 @@ from culvert_db import DNS_ZONES_CHANNEL, Database
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.dns import repository
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from culvert_service.watch.hub import Hub
 
 _LOOK_SECONDS = 30.0

@@ -34,8 +34,8 @@ from culvert_service.gateways.entry import Entry
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.link import Link
-from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.tasks import Periodic
 
 _log = logging.getLogger(__name__)
 

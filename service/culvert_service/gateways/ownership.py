@@ -27,8 +27,8 @@ from culvert_service.gateways.config import GatewayConfig, config_of
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
 from culvert_service.gateways.link import GatewayEvents, Link
-from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.tasks import Periodic
 from culvert_service.watch.hub import Hub
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from culvert_proto import CulvertError
 
 from culvert_service.gateways import repository
 from culvert_service.gateways.fleet import Fleet
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 
 # Our tunables.
 _EVERY_SECONDS = 10.0

@@ -17,11 +17,11 @@ from culvert_service.http import console, health, reference
 from culvert_service.http.admission import Admission, AdmissionCheck, endpoints
 from culvert_service.http.headers import SafeHeaders
 from culvert_service.http.idempotency import Idempotency, Now
-from culvert_service.periodic import Periodic
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.rest import problem
 from culvert_service.rest.api import PREFIX
 from culvert_service.rest.reads_again import ReadsAgain
+from culvert_service.tasks import Periodic
 
 _DESCRIPTION = """
 The administration of a Culvert controller. Send `Authorization: Bearer TOKEN` with an API token, or with the content of

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from culvert_service.admins.rates import Rates
 from culvert_service.http import repository
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 
 # The time for the database's answer.
 _PATIENCE_SECONDS = 2.0

@@ -12,7 +12,7 @@ from typing import Protocol
 from culvert_db import REVOCATIONS_CHANNEL, Database
 
 from culvert_service.identity import repository
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 
 _LOOK_SECONDS = 30.0
 # Each poll goes back this far, for transactions that committed after the last poll but began before it, and for

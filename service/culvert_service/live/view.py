@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Protocol
 
 from culvert_service.live.timeline import Event, Row, RowTimeline
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 
 # Any process may change rows, so the view polls: a change is sent at most this late.
 _LOOK_SECONDS = 0.5

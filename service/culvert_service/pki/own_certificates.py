@@ -12,9 +12,9 @@ import datetime
 import logging
 from collections.abc import Callable, Sequence
 
-from culvert_service.periodic import Periodic
 from culvert_service.pki.authority import Authority, PrivateKey
 from culvert_service.pki.issuance import BACKDATE
+from culvert_service.tasks import Periodic
 
 _log = logging.getLogger(__name__)
 

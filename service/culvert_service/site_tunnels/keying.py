@@ -19,11 +19,11 @@ from culvert_service.audit.transaction import begin
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_sa_key
 from culvert_service.metrics.instruments import Instruments
-from culvert_service.periodic import Periodic
 from culvert_service.site_tunnels import repository
 from culvert_service.site_tunnels.keys import Forget, Install, Switch, next_step
 from culvert_service.site_tunnels.programming import Programming
 from culvert_service.site_tunnels.record import SiteTunnelRecord
+from culvert_service.tasks import Periodic
 
 _log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.tunnel_entries import remove_pair
+from culvert_service.tasks import Background
 from culvert_service.tunnels import hot_queries, repository
-from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.lifecycle import Drained, advance
 from culvert_service.tunnels.record import Due, TunnelRecord
 from culvert_service.tunnels.repository import Which

@@ -20,7 +20,7 @@ from culvert_service.decision import facts
 from culvert_service.decision.conditions import Denial
 from culvert_service.decision.decision import GatewayFact, Permit, decide
 from culvert_service.identity.service import Now
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from culvert_service.tunnels import repository
 from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.record import Due

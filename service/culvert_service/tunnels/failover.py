@@ -21,7 +21,7 @@ from culvert_db import Database
 from culvert_proto import CulvertError, Reason
 
 from culvert_service.gateways.fleet import Fleet, Standing
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from culvert_service.tunnels import repository
 from culvert_service.tunnels.record import Stranded
 from culvert_service.watch.hub import GatewayMoved, Hub

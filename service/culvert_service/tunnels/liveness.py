@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_service.audit.log import CONTROLLER
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from culvert_service.tunnels import repository
 from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.silence import Carried, Counts, Silence

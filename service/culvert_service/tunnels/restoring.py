@@ -26,8 +26,8 @@ from culvert_service.gateways.entry import inserts
 from culvert_service.gateways.link import Link, portions
 from culvert_service.gateways.sa import draw_spi, draw_tag
 from culvert_service.gateways.tunnel_entries import Pair, install_pair, policy_entries
+from culvert_service.tasks import Background
 from culvert_service.tunnels import repository
-from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.programming import NoTurn, PairKeys, program_and_commit, repeat_in_turn
 from culvert_service.tunnels.record import TunnelRecord

@@ -21,8 +21,8 @@ from culvert_service.audit.transaction import begin_uncommitted
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.tunnel_entries import Path, pair_entries, same_sa
+from culvert_service.tasks import Background
 from culvert_service.tunnels import hot_queries, repository
-from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.programming import NoTurn, program_and_commit, repeat_in_turn
 from culvert_service.tunnels.record import TunnelRecord
 

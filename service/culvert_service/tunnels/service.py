@@ -29,8 +29,8 @@ from culvert_service.identity.denials import Denials, DeviceCaller
 from culvert_service.identity.service import Now, check_certificate
 from culvert_service.metrics.instruments import Instruments
 from culvert_service.rest.page import Page
+from culvert_service.tasks import Background
 from culvert_service.tunnels import hot_queries, repository
-from culvert_service.tunnels.background import Background
 from culvert_service.tunnels.closing import ClosedTunnels, Closing, Draining
 from culvert_service.tunnels.enforcement import Enforcement
 from culvert_service.tunnels.failover import Failover

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from culvert_db import Database, Device
 
 from culvert_service.controllers.identity import ControllerId
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from culvert_service.watch import repository
 from culvert_service.watch.hub import Hub
 

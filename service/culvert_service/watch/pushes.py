@@ -17,7 +17,7 @@ from culvert_proto import CulvertError, agent_pb2, error_pb2
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.controllers.identity import ControllerId
-from culvert_service.periodic import Periodic
+from culvert_service.tasks import Periodic
 from culvert_service.watch import repository
 from culvert_service.watch.hub import End, Event, Hub, Message, ProfileChanged
 
