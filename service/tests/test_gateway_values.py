@@ -20,8 +20,7 @@ from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
-from culvert_service.gateways.limits import hard
-from culvert_service.gateways.sa import Endpoint, draw, draw_tag
+from culvert_service.gateways.sa import Endpoint, draw, draw_tag, hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence

@@ -13,7 +13,7 @@ from culvert_proto.sa import Limits
 
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
-from culvert_service.gateways.limits import hard
+from culvert_service.gateways.sa import hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import precedence

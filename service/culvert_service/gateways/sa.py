@@ -1,4 +1,7 @@
-"""The numbers that identify an SA at a gateway, drawn at random. Database constraints ensure that they are unique."""
+"""An SA's numbers at a gateway, drawn at random, and its limits.
+
+Database constraints ensure that the numbers are unique. A limit of 0 is no limit of that kind (RFC 4301 section 4.4.2.1).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,12 @@ from dataclasses import dataclass
 from typing import NewType
 
 from culvert_proto.contract import FIRST_SPI, SAS
+from culvert_proto.sa import Limits
+
+# The least distance between soft and hard limit: the traffic of a fast link while a slow device rekeys.
+_PACKETS = 2**20
+_BYTES = 2**30
+_SECONDS = 600
 
 Spi = NewType("Spi", int)
 SaId = NewType("SaId", int)
@@ -39,3 +48,14 @@ def draw_spi() -> Spi:
 def draw_tag() -> Tag:
     """Not 0, because tag 0 means a fixed peer."""
     return Tag(1 + secrets.randbelow(2**32 - 1))
+
+
+def hard(soft: Limits) -> Limits:
+    """Twice the soft limit, or the soft limit plus the least distance if that is more."""
+    return Limits(
+        _beyond(soft.packets, _PACKETS), _beyond(soft.bytes, _BYTES), _beyond(soft.seconds, _SECONDS)
+    )
+
+
+def _beyond(soft: int, room: int) -> int:
+    return soft + max(soft, room) if soft else 0

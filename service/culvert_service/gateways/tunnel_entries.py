@@ -22,8 +22,7 @@ from culvert_proto.sa import Limits, inner_length
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, EntryKey, MatchValue, Update, deletes, entry, inserts
-from culvert_service.gateways.limits import hard
-from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag, hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN, Probe
 

@@ -19,9 +19,8 @@ from culvert_proto.sa import Limits
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, Update, deletes, modifies
-from culvert_service.gateways.limits import hard
 from culvert_service.gateways.record import site_of
-from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag, hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe, Site
 from culvert_service.gateways.tunnel_entries import (
