@@ -18,9 +18,9 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import Transaction, begin
 from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
+from culvert_service.gateways.record import check_serves
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.service import already_exists, audit_details, columns
-from culvert_service.gateways.serving import check_serves
 from culvert_service.identity.tunnels import LockedTunnels
 from culvert_service.rest.version import MayMatch
 

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
-from culvert_service.gateways.serving import check_serves
+from culvert_service.gateways.record import check_serves
 from culvert_service.identity.tunnels import LockedTunnels, Permissions
 from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
