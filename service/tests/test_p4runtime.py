@@ -20,8 +20,14 @@ from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Entry, deletes, entry, inserts
 from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.gateways.kind import GatewayKind
-from culvert_service.gateways.p4runtime import NotPrimaryError, P4RuntimeError, Session, UnreachableError
-from culvert_service.gateways.session import Credentials, Program
+from culvert_service.gateways.p4runtime import (
+    Credentials,
+    NotPrimaryError,
+    P4RuntimeError,
+    Session,
+    UnreachableError,
+)
+from culvert_service.gateways.program import Program
 from culvert_service.gateways.tables import Tables
 from culvert_service.pki.authority import Authority
 from finsy import P4Schema

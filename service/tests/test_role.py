@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 from culvert_lab.free_port import free_port
-from culvert_service.gateways.session import objects_of
+from culvert_service.gateways.program import objects_of
 from culvert_service.operation.commands import issue_reader
 from finsy.proto import p4r, p4r_grpc, stratum
 

@@ -40,10 +40,10 @@ from culvert_service.gateways import endpoints as gateway_endpoints
 from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.ownership import Leases, Ownership
+from culvert_service.gateways.program import Program
 from culvert_service.gateways.remote import Remote
 from culvert_service.gateways.sampling import Sampling
 from culvert_service.gateways.service import Gateways
-from culvert_service.gateways.session import Program
 from culvert_service.http.application import application
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.part import IdentityPart

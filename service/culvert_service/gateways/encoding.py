@@ -10,7 +10,7 @@ from culvert_proto.contract import WRAPPED_KEY_LEN
 from finsy.proto import p4i, p4r
 
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Kind, MatchValue, Update
-from culvert_service.gateways.session import p4info_of
+from culvert_service.gateways.program import p4info_of
 
 _TYPES = {
     Kind.INSERT: p4r.Update.INSERT,

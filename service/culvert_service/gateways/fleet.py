@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.health import NOT_CONNECTED_YET
 from culvert_service.gateways.link import GatewayEvents, Link, Owner
-from culvert_service.gateways.session import Program
+from culvert_service.gateways.program import Program
 from culvert_service.pki.own_certificates import OwnCertificates
 
 

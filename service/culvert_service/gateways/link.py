@@ -28,13 +28,14 @@ from culvert_service.gateways.entry import Count, Entry, EntryKey, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.health import NOT_CONNECTED_YET, Drift, Report
 from culvert_service.gateways.p4runtime import (
+    Credentials,
     NotPrimaryError,
     P4RuntimeError,
     Session,
     UnreachableError,
 )
+from culvert_service.gateways.program import Program
 from culvert_service.gateways.running_time import running_time
-from culvert_service.gateways.session import Credentials, Program
 from culvert_service.gateways.tables import DIGESTS, SaHits, Tables
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.tracing.span import span

@@ -24,7 +24,8 @@ from finsy.proto import U128, p4r, p4r_grpc
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 
-from culvert_service.gateways.session import Credentials, Program
+from culvert_service.gateways.program import Program
+from culvert_service.pki.own_certificates import OwnCertificates
 
 _log = logging.getLogger(__name__)
 
@@ -112,6 +113,26 @@ class NotPrimaryError(P4RuntimeError):
     def __init__(self, highest: int) -> None:
         super().__init__(grpc.StatusCode.PERMISSION_DENIED, f"the primary's election id is {highest}")
         self.highest = highest
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """For mTLS: the CA of the gateways' certificates, and the controller's own certificate."""
+
+    ca_pem: bytes
+    certificate_pem: bytes
+    key_pem: bytes
+
+    @classmethod
+    def of(cls, own: OwnCertificates) -> Credentials:
+        """As the controller's certificates are now."""
+        return cls(own.gateways_pem, own.chain(own.client), own.client.key_pem)
+
+    def channel(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(self.ca_pem, self.key_pem, self.certificate_pem)
+
+    def __repr__(self) -> str:
+        return "Credentials()"
 
 
 class Session:

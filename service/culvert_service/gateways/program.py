@@ -1,4 +1,4 @@
-"""The parameters of a P4Runtime session."""
+"""The gateways' program, as a P4Runtime session pushes it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import grpc
 from finsy.proto import p4i, p4r, stratum
 from google.protobuf import text_format
 
 from culvert_service.gateways.kind import GatewayKind
-from culvert_service.pki.own_certificates import OwnCertificates
 
 
 @cache
@@ -72,23 +70,3 @@ def _config(p4info: Path, blob: Path) -> p4r.ForwardingPipelineConfig:
         p4_device_config=program,
         cookie=p4r.ForwardingPipelineConfig.Cookie(cookie=int.from_bytes(digest[:8])),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """For mTLS: the CA of the gateways' certificates, and the controller's own certificate."""
-
-    ca_pem: bytes
-    certificate_pem: bytes
-    key_pem: bytes
-
-    @classmethod
-    def of(cls, own: OwnCertificates) -> Credentials:
-        """As the controller's certificates are now."""
-        return cls(own.gateways_pem, own.chain(own.client), own.client.key_pem)
-
-    def channel(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(self.ca_pem, self.key_pem, self.certificate_pem)
-
-    def __repr__(self) -> str:
-        return "Credentials()"
