@@ -32,9 +32,8 @@ from culvert_service.identity.schemas import (
 from culvert_service.identity.service import Identity
 from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.rest.api import Api
-from culvert_service.rest.page import BIGINT_MAX, Page
+from culvert_service.rest.page import BIGINT_MAX, Page, Search
 from culvert_service.rest.read_only import AsRead
-from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 DeviceOrder = Literal["created", "name", "-name", "user", "-user", "last_seen", "-last_seen"]

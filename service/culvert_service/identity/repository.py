@@ -28,9 +28,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager
 
-from culvert_service.rest.order import Order
-from culvert_service.rest.page import Cut
-from culvert_service.rest.search import contains_text
+from culvert_service.rest.page import Cut, Order, contains_text
 
 # People, each with the number of devices and the last time at which one of them was seen.
 _PEOPLE = (

@@ -29,8 +29,7 @@ from culvert_service.identity.tunnels import DeviceTunnels, Permissions
 from culvert_service.pki import request
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.order import choose
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, choose
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import End, Hub
 from culvert_service.watch.presence import Presence

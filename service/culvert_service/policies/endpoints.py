@@ -33,9 +33,8 @@ from culvert_service.policies.schemas import (
 from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.rest.api import Api
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Search
 from culvert_service.rest.read_only import AsRead
-from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 from culvert_service.tunnels.enforcement import Enforcement
 

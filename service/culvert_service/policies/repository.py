@@ -25,8 +25,7 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from culvert_service.decision.repository import POLICIES, concerns
 from culvert_service.resources.repository import name_contains, select_matching
-from culvert_service.rest.page import Cut
-from culvert_service.rest.search import contains_text
+from culvert_service.rest.page import Cut, contains_text
 
 _WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
 

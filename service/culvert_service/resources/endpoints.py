@@ -11,9 +11,8 @@ from culvert_service.resources.effect import ResourceEffects
 from culvert_service.resources.schemas import DeletedOut, PreviewOut, ResourceIn, ResourceOut, UseOut
 from culvert_service.resources.service import Resources
 from culvert_service.rest.api import Api
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, Search
 from culvert_service.rest.read_only import AsRead
-from culvert_service.rest.search import Search
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 
 ResourceOrder = Literal["fqdn", "-fqdn", "owner", "-owner", "created", "-created"]

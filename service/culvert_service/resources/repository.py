@@ -37,9 +37,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
 from culvert_service.decision.repository import concerns
-from culvert_service.rest.order import Order
-from culvert_service.rest.page import Cut
-from culvert_service.rest.search import contains_text
+from culvert_service.rest.page import Cut, Order, contains_text
 
 
 def select_matching(names: BindParameter[Sequence[str]]) -> ScalarSelect[int]:

@@ -22,8 +22,7 @@ from culvert_service.resources import repository
 from culvert_service.resources.schemas import DeletedOut, Rekey, ResourceIn, ResourceOut
 from culvert_service.resources.target import Target
 from culvert_service.rest.field import FieldError, to_field_error
-from culvert_service.rest.order import choose
-from culvert_service.rest.page import Page
+from culvert_service.rest.page import Page, choose
 from culvert_service.rest.version import MayMatch
 from culvert_service.watch.hub import Hub
 

@@ -1,6 +1,7 @@
-"""Pages of a list: a limit, an opaque cursor, and a Link header (RFC 8288) to the next page.
+"""Lists: pages, sort orders, search.
 
-The order of a list is total, so a page continues exactly after the previous one, even if rows were added or deleted.
+A page has a limit, an opaque cursor, and a Link header (RFC 8288) to the next page. The order of a list is
+total, so a page continues exactly after the previous one, even if rows were added or deleted.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from culvert_db.text import by_code_point
+from culvert_db.text import by_code_point, contains
 from culvert_proto import CulvertError, Reason
+from culvert_proto.contract import DNS_NAME_MAX
 from fastapi import Query, Request, Response
-from sqlalchemy import Select, tuple_
+from sqlalchemy import ColumnElement, Select, or_, tuple_
 
 from culvert_service.rest import strict_json
 
@@ -26,6 +28,15 @@ _CURSOR_MAX = 1024
 BIGINT_MAX = 2**63 - 1
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+# A part of one of a row's texts, in any case.
+Search = Annotated[
+    str | None,
+    Query(
+        max_length=DNS_NAME_MAX,
+        pattern=r"^[^\x00]+$",
+        description="A part of a row's text: its name, its address, …",
+    ),
+]
 _Row = TypeVar("_Row")
 _Query = TypeVar("_Query", bound=Select[*tuple[Any, ...]])
 # A value of a sort column, as in a cursor.
@@ -77,6 +88,27 @@ class Page:
             url = self._request.url.include_query_params(cursor=_encode(place(shown[-1])))
             self._response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
         return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Order(Generic[_Row]):
+    """The sort order of a list. A leading `-` in a request reverses it.
+
+    `column` is never null; `of` returns a row's value of it, of type `kind`.
+    """
+
+    column: Any
+    kind: type[Key]
+    of: Callable[[_Row], Key]
+
+
+def choose(orders: dict[str, Order[_Row]], asked: str) -> tuple[Order[_Row], bool]:
+    """The order, and whether it is descending."""
+    return orders[asked.removeprefix("-")], asked.startswith("-")
+
+
+def contains_text(text: str, *columns: Any) -> ColumnElement[bool]:
+    return or_(*(contains(column, text) for column in columns))
 
 
 def _encode(place: tuple[Key, ...]) -> str:
