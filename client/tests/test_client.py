@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from culvert_client.core.applies import APPLY_RETRY, Applies
 from culvert_client.core.client import Client
 from culvert_client.core.client_events import (
     Applied,
@@ -37,6 +36,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
     Woke,
 )
+from culvert_client.core.desired_tunnels import APPLY_RETRY, Applies
 from culvert_client.core.faults import REFUSAL_AGE
 from culvert_client.core.grant import Address, Sas, TunnelId, Usage
 from culvert_client.core.status import redact

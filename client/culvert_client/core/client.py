@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 
 from culvert_proto import CulvertError, Reason
 
-from culvert_client.core.applies import Applies
 from culvert_client.core.clicks import Clicks
 from culvert_client.core.client_events import (
     AnswerSeen,
@@ -54,7 +53,7 @@ from culvert_client.core.client_events import (
     UpstreamAnswered,
     Woke,
 )  # fmt: skip
-from culvert_client.core.desired_tunnels import DesiredTunnels
+from culvert_client.core.desired_tunnels import Applies, DesiredTunnels
 from culvert_client.core.faults import AWAY, CONTROLLER, DATAPATH, Fault, Faults
 from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.holds import Demanded, HoldFailed, Holds, Outcome, Replied
