@@ -11,20 +11,31 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from culvert_proto import CulvertError, Reason
 
 from culvert_client.config import Config
 from culvert_client.core.client_events import Desired, Measured, PacketTrapped, SoftLimitReached
 from culvert_client.core.grant import Address, Network, Sas, TunnelId
-from culvert_client.platform.interfaces import Datapaths, OpenDatapath
+from culvert_client.platform.interfaces import AnyDatapath, Datapaths, OpenDatapath
 
 log = logging.getLogger("culvertd")
 
 
-class Reopening:
-    """Conforms to `datapath.Datapath`."""
+class Datapath(AnyDatapath, Protocol):
+    """The daemon's datapath; Reopening conforms."""
 
+    def on_lost(self, notify: Callable[[CulvertError], None]) -> None:
+        """Call `notify` on the loop when the tunnels are lost. Prefixes stay blocked; `apply` opens the datapath again."""
+        ...
+
+    async def close(self) -> None:
+        """Remove interface, routes and keys."""
+        ...
+
+
+class Reopening:
     def __init__(self, settings: Config, datapaths: Datapaths) -> None:
         self._settings, self._datapaths = settings, datapaths
         self._inner: OpenDatapath | None = None

@@ -26,13 +26,13 @@ from culvert_client.daemon.local_servicer import LocalServicer
 from culvert_client.daemon.organisation import Organisation, SharedParts
 from culvert_client.daemon.requests import STOP_PATIENCE
 from culvert_client.daemon.router import Router
-from culvert_client.datapath import Datapath
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import LIMITS, Front
 from culvert_client.moves import follow
 from culvert_client.name_service import NameService
 from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.platform.interfaces import DaemonPlatform, QuerySource, SystemDns
+from culvert_client.reopening import Datapath
 from culvert_client.state_dir import StateDir
 from culvert_client.stub.listener import Listener
 from culvert_client.stub.resolver import Resolver

@@ -24,9 +24,9 @@ from culvert_client.core.tunnel.events import ClosedByController
 from culvert_client.core.tunnel.machines import tunnels_up
 from culvert_client.daemon.organisation import Organisation
 from culvert_client.daemon.router import Router, owner_of, shared_id
-from culvert_client.datapath import Datapath
 from culvert_client.nat64_reach import Nat64Reach
 from culvert_client.platform.interfaces import Networks
+from culvert_client.reopening import Datapath
 from culvert_client.tasks import Changes, Tasks
 
 log = logging.getLogger("culvertd")

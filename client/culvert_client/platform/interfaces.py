@@ -27,29 +27,49 @@ if TYPE_CHECKING:
 # ── the datapath ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class OpenDatapath(Protocol):
-    """A datapath from its opening to its loss; without the loss as `datapath.Datapath`."""
+class AnyDatapath(Protocol):
+    """The methods that a datapath has while it is open, and also across its losses (reopening.py)."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Empty while no datapath is open."""
+        ...
 
-    def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None: ...
+    def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None:
+        """Call `notify` on the loop, once for each SA that reaches a soft limit."""
+        ...
 
-    def on_trapped(self, notify: Callable[[PacketTrapped], None]) -> None: ...
+    def on_trapped(self, notify: Callable[[PacketTrapped], None]) -> None:
+        """Call `notify` on the loop for packets that no tunnel carries, but not for each of many to one address."""
+        ...
+
+    async def apply(self, desired: Desired) -> None:
+        """Bring the datapath to this state; idempotent. `blocked` is blocked even if this raises CulvertError."""
+        ...
+
+    async def repair(self) -> None:
+        """Restore parts of the state that other programs have removed."""
+        ...
+
+    async def measure(self) -> Measured:
+        """The packets and drops of each tunnel."""
+        ...
+
+    async def probe(self, targets: Mapping[TunnelId, Address]) -> None:
+        """Send a probe to the given target through each tunnel."""
+        ...
+
+    async def on_roam(self) -> None:
+        """Send packets to the gateways, so that they learn this computer's new address."""
+        ...
+
+
+class OpenDatapath(AnyDatapath, Protocol):
+    """A datapath from its opening to its loss."""
 
     def on_gone(self, notify: Callable[[], Coroutine[object, object, None]]) -> None:
         """Call `notify` on the loop when another program has removed the device. Other settings are restored at once."""
         ...
-
-    async def apply(self, desired: Desired) -> None: ...
-
-    async def repair(self) -> None: ...
-
-    async def measure(self) -> Measured: ...
-
-    async def probe(self, targets: Mapping[TunnelId, Address]) -> None: ...
-
-    async def on_roam(self) -> None: ...
 
     async def close(self, *, unblock: bool = True) -> None:
         """Remove the device and the keys, and with `unblock` also the blocking of protected prefixes."""
