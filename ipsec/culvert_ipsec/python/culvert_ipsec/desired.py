@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
 from culvert_proto.sa import NO_LIMITS, Limits
 
-from culvert_ipsec.selector import Selector
+ALL_PORTS = (0, 65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """The remote side of a tunnel's packets (RFC 4301 section 4.4.1.1).
+
+    `protocol` is IANA's number, None for all; `ports` are the first and last port of TCP or UDP.
+    """
+
+    prefix: str
+    protocol: int | None = None
+    ports: tuple[int, int] = ALL_PORTS
 
 
 @dataclass(frozen=True, slots=True)

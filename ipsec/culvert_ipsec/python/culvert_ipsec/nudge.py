@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 
-from culvert_ipsec.desired import TunnelState
-from culvert_ipsec.selector import Selector
+from culvert_ipsec.desired import Selector, TunnelState
 
 DISCARD = 9
 _LAST_HOP = 1

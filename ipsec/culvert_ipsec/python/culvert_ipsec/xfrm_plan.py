@@ -20,8 +20,7 @@ from ipaddress import IPv4Address, ip_address, ip_network
 from culvert_proto.contract import MIN_REPLAY_WINDOW
 
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.desired import DatapathState, TunnelState
-from culvert_ipsec.selector import Selector
+from culvert_ipsec.desired import DatapathState, Selector, TunnelState
 from culvert_ipsec.xfrm_suites import algorithms
 from culvert_ipsec.xfrm_values import (
     ANY_PORT,
