@@ -6,14 +6,16 @@ TUN and UDP.
 
 from culvert_proto.sa import Limits
 
-from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
 from culvert_ipsec.datapath import (
+    Counters,
     Datapath,
     DatapathError,
     DeviceGoneError,
+    FlowCounters,
     NotOpenedError,
     Obstacle,
     SoftLimit,
+    TunnelCounters,
 )
 from culvert_ipsec.desired import (
     ClosedTunnel,

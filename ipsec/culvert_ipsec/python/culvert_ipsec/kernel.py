@@ -26,13 +26,18 @@ from typing import Self
 from culvert_proto.contract import MIN_REPLAY_WINDOW, NAT_T_PORT, Suite
 from culvert_proto.sa import Limits
 
-from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
-from culvert_ipsec.datapath import DatapathError, SoftLimit
+from culvert_ipsec.datapath import (
+    Counters,
+    DatapathError,
+    FlowCounters,
+    SoftLimit,
+    TunnelCounters,
+    not_opened,
+)
 from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import plan_link as wanted_link
 from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER
-from culvert_ipsec.not_opened import not_opened
 from culvert_ipsec.outer_routes import OuterRoutes
 from culvert_ipsec.removals import RemovalWatch
 from culvert_ipsec.xfrm_acquires import Acquires

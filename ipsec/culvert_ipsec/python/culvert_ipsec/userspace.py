@@ -9,12 +9,17 @@ from typing import Self
 from culvert_proto.contract import NAT_T_PORT
 
 from culvert_ipsec import _native
-from culvert_ipsec.counters import Counters, FlowCounters, TunnelCounters
-from culvert_ipsec.datapath import DatapathError, SoftLimit
+from culvert_ipsec.datapath import (
+    Counters,
+    DatapathError,
+    FlowCounters,
+    SoftLimit,
+    TunnelCounters,
+    not_opened,
+)
 from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import plan_link
-from culvert_ipsec.not_opened import not_opened
 from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.packet_trap import Network, PacketTrap
 from culvert_ipsec.removals import RemovalWatch
