@@ -29,8 +29,7 @@ from culvert_ipsec.desired import (
 from culvert_ipsec.kernel import Kernel, remove_leftovers
 from culvert_ipsec.lost_sockets import end_lost
 from culvert_ipsec.nudge import nudge
-from culvert_ipsec.offloads import Offloads
-from culvert_ipsec.userspace import Userspace
+from culvert_ipsec.userspace import Offloads, Userspace
 from culvert_ipsec.walls import block, clean_up
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Self
 
@@ -20,11 +21,25 @@ from culvert_ipsec.datapath import (
 from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.kept_link import KeptLink
 from culvert_ipsec.link_plan import plan_link
-from culvert_ipsec.offloads import Offloads
 from culvert_ipsec.packet_trap import Network, PacketTrap
 from culvert_ipsec.removals import RemovalWatch
 
 _CLOSED = "The datapath is closed."
+
+
+@dataclass(frozen=True, slots=True)
+class Offloads:
+    """The offloads that the kernel supports when the datapath is created. Without one, each packet costs a system call.
+
+    `tso`: TCP super-frames to and from the TUN device. `uso`: UDP super-frames from it (Linux 6.2). `udp_segment`: several
+    ESP packets in one message to the network; it is disabled for good when a route refuses them, e.g. one through another
+    IPsec tunnel or with an MTU smaller than the packets. `udp_gro`: several in one message from the network.
+    """
+
+    tso: bool
+    uso: bool
+    udp_segment: bool
+    udp_gro: bool
 
 
 class Userspace:
