@@ -35,7 +35,7 @@ from culvert_ipsec.datapath import (
     not_opened,
 )
 from culvert_ipsec.desired import DatapathState
-from culvert_ipsec.kept_link import KeptLink
+from culvert_ipsec.link import KeptLink
 from culvert_ipsec.link_plan import plan_link as wanted_link
 from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER
 from culvert_ipsec.outer_routes import OuterRoutes

@@ -19,7 +19,7 @@ from culvert_ipsec.datapath import (
     not_opened,
 )
 from culvert_ipsec.desired import DatapathState
-from culvert_ipsec.kept_link import KeptLink
+from culvert_ipsec.link import KeptLink
 from culvert_ipsec.link_plan import plan_link
 from culvert_ipsec.packet_trap import Network, PacketTrap
 from culvert_ipsec.removals import RemovalWatch
