@@ -9,7 +9,7 @@ from socket import AF_INET, AF_INET6
 import pytest
 from culvert_ipsec import Limits, xfrm_wire
 from culvert_ipsec.datapath import DatapathError
-from culvert_ipsec.xfrm_suites import algorithms, allow_suites
+from culvert_ipsec.xfrm_plan import algorithms, allow_suites
 from culvert_ipsec.xfrm_values import Direction, Policy, Ports, Replay, Sa, Template, Traffic
 from culvert_ipsec.xfrm_wire import MessageType
 from culvert_proto.contract import Suite

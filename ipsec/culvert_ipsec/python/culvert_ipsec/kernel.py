@@ -52,6 +52,8 @@ from culvert_ipsec.xfrm_plan import (
     RemoveSa,
     Step,
     Wanted,
+    algorithms,
+    allow_suites,
     block,
     plan_xfrm,
     steps_after_routing,
@@ -60,7 +62,6 @@ from culvert_ipsec.xfrm_plan import (
 from culvert_ipsec.xfrm_sad import Sad, Tally
 from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_statistics import Drops
-from culvert_ipsec.xfrm_suites import algorithms, allow_suites
 from culvert_ipsec.xfrm_values import Address, Direction, Policy, Replay, Sa, SaName, Traffic
 
 # linux/if_tun.h, linux/udp.h
