@@ -36,7 +36,7 @@ from culvert_ipsec.datapath import (
 )
 from culvert_ipsec.desired import DatapathState
 from culvert_ipsec.link import KeptLink
-from culvert_ipsec.link_plan import plan_link as wanted_link
+from culvert_ipsec.link_plan import plan_link
 from culvert_ipsec.mtu_discovery import INTERFACE, MTU_DISCOVER
 from culvert_ipsec.outer_routes import OuterRoutes
 from culvert_ipsec.removals import RemovalWatch
@@ -128,7 +128,7 @@ class Kernel:
         self._check_open()
         if (desired.tun_name, desired.udp_port) != (self._tun_name, self._udp_port):
             raise DatapathError("The device name and the UDP port are fixed when the datapath is created.")
-        link = wanted_link(desired)
+        link = plan_link(desired)
         sources = {it.outer_address: self._source(it.outer_address) for it in desired.tunnels}
         reqids = {it.tunnel_id: self._reqid(it.tunnel_id) for it in desired.tunnels}
         new = plan_xfrm(desired, sources, reqids, self._suites)

@@ -1,7 +1,7 @@
 """Brings the TUN device's addresses and routes to the wanted state.
 
-`KeptLink` remembers the last applied state, `link_plan.py` computes the steps from it, `KernelLink` reads the kernel's state
-and takes single steps.
+`KeptLink` remembers the last applied state. `link_plan.py` computes the steps from it. `KernelLink` reads the kernel's
+state and takes single steps.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Computes the wanted settings of the TUN device, and the steps to them from the present ones. Without I/O.
 
 ```
- desired state ─► wanted() ─► Link ─┐
-                                    ├─► steps() ─► addresses in, rule, routes in ─► routes out, addresses out
- kernel ────────► observed  ► Link ─┘
+ desired state ─► plan_link() ────────────► Link ─┐
+                                                  ├─► steps() ─► addresses in, rule, routes in ─► routes out, addresses out
+ kernel ────────► KernelLink.observe() ───► Link ─┘
 ```
-Our routes are in a table of their own, which is looked up before the main one and before other VPNs' tables: they do not
-replace other programs' routes and precede them, e.g. that of a home network with the same prefix. An on-link network that
-shall stay reachable has a route there, too, over its own device: if its packets were looked up in the main table instead,
-they would leave by the default route as soon as the device is removed.
+Our routes are in a table of their own, which the kernel searches before the main table and before other VPNs' tables. So
+they take precedence over other programs' routes, e.g. over a home network's route for the same prefix, and replace none. An
+on-link network that must stay reachable also has a route there, over its own device: if the kernel searched the main table
+for its packets, they would leave by the default route as soon as that device is removed.
 
-A wall is a blackhole route. Each is in our table, where it outlives the device, and in the main table, where it still
-blocks when another program removes our rules or our table.
+A wall is a blackhole route. It is in our table, where it outlives the device, and also in the main table, where it still
+blocks after another program has removed our rules or our table.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ROUTE_TABLE = 4500
 MAIN_TABLE = 254
 """linux/rtnetlink.h"""
 RULE_PRIORITY = 45
-"""After the kernel's local table (0), before the rules of other VPNs for their own tables: NetBird's begin at 100,
-strongSwan's is 220. Their default route would take what is protected."""
+"""Our rule follows the kernel's local table (0) and precedes other VPNs' rules, whose default routes would otherwise carry
+packets to protected prefixes: NetBird's rules begin at 100, strongSwan's is 220."""
 
-# The largest packet that the datapath takes; the least that every IPv4 host takes (RFC 791).
+# Bytes: the longest packet that the datapath carries, and the length that every IPv4 host must accept (RFC 791).
 MAX_MTU = 9000
 MIN_MTU = 576
 LEAST_IPV6_MTU = 1280
-"""A device that takes no packets of this length has no IPv6 (RFC 8200 section 5)."""
+"""Bytes. IPv6 does not work on a device that carries no packets of this length (RFC 8200 section 5)."""
 
 
 class Wall(NamedTuple):
@@ -66,10 +66,10 @@ class Link:
     rules: frozenset[int]
     walls: frozenset[Wall] = frozenset()
     kept: frozenset[Address] = frozenset()
-    """The addresses that only closed tunnels have."""
+    """The addresses of closed tunnels, without those that an open tunnel has as well."""
     on_link: frozenset[OnLinkRoute] = frozenset()
     mtus: Mapping[Network, int] = field(default_factory=dict[Network, int])
-    """The routes that take only shorter packets than the device, with these lengths in bytes."""
+    """The longest packets, in bytes, of the routes that carry only shorter packets than the device."""
 
     def of(self, families: Collection[int]) -> Link:
         """The part of the settings for a host that knows these IP versions."""
@@ -174,7 +174,7 @@ def plan_link(state: DatapathState) -> Link:
         inner = {address.version: address for address in map(_address, closed.inner_addresses)}
         addresses.update(inner.values())
         for prefix in map(_network, closed.remote_prefixes):
-            # Unblocked packets follow other routes; packets in a wider tunnel leave from that tunnel's address.
+            # Packets to an unblocked prefix follow other routes; packets in a wider tunnel have that tunnel's address.
             if blocked.holds(prefix) and not carried.holds(prefix):
                 routes[prefix] = inner.get(prefix.version)
     for tunnel in state.tunnels:
@@ -207,12 +207,12 @@ def walls_of(blocked: Iterable[Network]) -> frozenset[Wall]:
 
 
 def _shorter(tunnels: Iterable[TunnelState], mtu: int) -> Iterator[tuple[Network, int]]:
-    """The prefixes of tunnels with a smaller MTU than the device. If prefixes are equal, the last one counts."""
+    """The prefixes of tunnels with a smaller MTU than the device's. Of equal prefixes, the last one counts."""
     carrying = {_network(prefix): tunnel.mtu for tunnel in tunnels for prefix in tunnel.remote_prefixes}
-    for prefix, its in carrying.items():
+    for prefix, tunnel_mtu in carrying.items():
         least = LEAST_IPV6_MTU if prefix.version == 6 else MIN_MTU
-        if its and max(its, least) < mtu:
-            yield prefix, max(its, least)
+        if tunnel_mtu and max(tunnel_mtu, least) < mtu:
+            yield prefix, max(tunnel_mtu, least)
 
 
 def steps(observed: Link, desired: Link) -> Iterator[Step]:

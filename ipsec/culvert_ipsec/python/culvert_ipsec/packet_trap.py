@@ -2,8 +2,8 @@
 
 ```
  program ─► route: device culvert0 ─┬─► ESP, or dropped
-                ▲                   └─► filter: leaves, and no tunnel has its destination ─► here: the destination
-                └── first packet of a flow, when its tunnel is open ◄───────────────── held, for a moment
+                ▲                   └─► filter: outgoing, to no tunnel's prefix ─► PacketTrap reports the destination,
+                └── the flow's first packet, when its tunnel is open ◄──────────── and holds the packet for two seconds
 ```
 The filter runs in the kernel (socket(7), SO_ATTACH_FILTER), so that packets of a tunnel do not wake the process. The first
 packet of a flow is held and sent when its tunnel is open, so that its program need not send it again.
@@ -42,11 +42,11 @@ _PACKET_TYPE = 0xFFFFF004
 # The offset of the destination, and the length of the header: RFC 791, RFC 8200.
 _DESTINATION = {4: (16, 4), 6: (24, 16)}
 _IPV6_HEADER, _PORTS = 40, 4
-# Our own limits: the receive buffer in bytes, packets for one `take`, and filter instructions (every kernel accepts these).
+# Our own limits: bytes of the receive buffer, packets in one `take`, and instructions of the filter (the kernel's is 4096).
 _MEMORY = 1 << 15
 _AT_ONCE = 256
 _LONGEST = 2000
-# Limits for held packets: bytes, flows, and seconds after which the sender has given up or sent again.
+# Limits for held packets: bytes of a packet, flows, and seconds, after which the sender has given up or has sent again.
 _HELD_LONGEST = 2048
 _HELD_FLOWS = 64
 _HELD_FOR = 2.0
@@ -96,7 +96,7 @@ class PacketTrap:
             raise
 
     def leave_to_tunnels(self, prefixes: Iterable[Network]) -> None:
-        """Stop reporting packets to these destinations."""
+        """Report no packets to these prefixes, which replace those of the last call."""
         program = list(filter_of(prefixes))
         code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*it) for it in program))
         attached = struct.pack("@HP", len(program), ctypes.addressof(code))
@@ -185,7 +185,8 @@ def _own(tunnel: TunnelState) -> list[Address]:
 def filter_of(prefixes: Iterable[Network]) -> Iterator[Instruction]:
     """A filter that accepts the headers of outgoing packets, except of those to the prefixes.
 
-    If the filter would become too long, some prefixes are left out, and packets to them are reported.
+    If the filter would become too long, some prefixes are left out: packets to these are reported, although tunnels carry
+    them.
     """
     checks: dict[int, list[Instruction]] = {4: [], 6: []}
     for prefix in prefixes:
@@ -206,12 +207,13 @@ def filter_of(prefixes: Iterable[Network]) -> Iterator[Instruction]:
 
 
 def _leave_to(prefix: Network) -> Iterator[Instruction]:
+    """Ignore a packet whose destination is in the prefix; for any other packet continue behind these instructions."""
     start, length = _DESTINATION[prefix.version]
     network, mask = prefix.network_address.packed, prefix.netmask.packed
     words = [at for at in range(0, length, 4) if any(mask[at : at + 4])]
     for left, at in zip(reversed(range(len(words))), words, strict=True):
         yield _LOAD_WORD, 0, 0, start + at
         yield _AND, 0, 0, int.from_bytes(mask[at : at + 4])
-        # If it differs, jump over the rest of this prefix.
+        # If the word differs, jump over the rest of this prefix's instructions.
         yield _JUMP_IF_EQUAL, 0, 3 * left + 1, int.from_bytes(network[at : at + 4])
     yield _LEAVE

@@ -1,8 +1,8 @@
 """Our SAs in the kernel: their counters, and the sequence numbers that their keys have used.
 
-An SA that is removed and added again with the same key would restart its sequence numbers, and an AES-GCM key would use its
-IVs twice. So the numbers are read before an SA is removed, and the key continues after them; a key whose numbers are
-unknown is not used again.
+If an SA were removed and added again with the same key, its sequence numbers would begin again at 1, and an AES-GCM key
+would use its IVs twice. So the numbers are read before an SA is removed, and an SA with the same key continues after them.
+A key whose numbers are unknown is not used again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from culvert_ipsec.xfrm_plan import Owner
 from culvert_ipsec.xfrm_socket import XfrmSocket
 from culvert_ipsec.xfrm_values import Replay, Sa, SaName, SaSeen
 
+# Keys whose sequence numbers are remembered.
 _REMEMBERED = 65536
 # Sequence numbers to skip: more than are used between reading them and removing the SA.
 _SKIPPED = 1 << 20
@@ -24,6 +25,8 @@ _LAST_NUMBER = {False: (1 << 32) - 1, True: (1 << 64) - 1}
 
 @dataclass(frozen=True, slots=True)
 class Tally:
+    """Packets and bytes that were carried, and packets that were dropped as replays or as forged."""
+
     packets: int = 0
     bytes: int = 0
     replays: int = 0
@@ -43,7 +46,7 @@ class Tally:
 
 
 class Sad:
-    """Every method may raise OSError."""
+    """The SAs that this process has added. Every method may raise OSError."""
 
     def __init__(self, xfrm: XfrmSocket) -> None:
         self._xfrm = xfrm
@@ -86,7 +89,7 @@ class Sad:
             self._end(name, Tally.of(seen) if seen is not None else Tally(), None)
 
     def measure(self, vanished: list[SaName]) -> Mapping[Owner, Tally]:
-        """Each owner's sum over all its SAs, past and present. SAs that others have removed are added to `vanished`."""
+        """Each owner's sum over all of its SAs, past and present. Appends SAs that others removed to `vanished`."""
         found = dict(self._gone)
         for name, (owner, _) in list(self._present.items()):
             seen = self._read(name)
