@@ -26,7 +26,7 @@ from culvert_db.identity import (
     User,
 )
 from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
-from culvert_db.network import Gateway, Resource, ResourceGateway
+from culvert_db.network import Gateway, GatewayEnrolment, Resource, ResourceGateway
 from culvert_db.outage import READ_ONLY, refusal, sqlstate, why_away
 from culvert_db.ownership import (
     ControllerName,
@@ -96,6 +96,7 @@ __all__ = [
     "Driver",
     "Gateway",
     "GatewayConnection",
+    "GatewayEnrolment",
     "GatewayHealth",
     "GatewayLease",
     "GatewaySample",

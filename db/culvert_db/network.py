@@ -44,10 +44,35 @@ class Gateway(Base):
     bundled_at: Mapped[datetime.datetime | None]
     # While some SAs may still be wrapped under the previous key: the time since which the present key is in use.
     rekeying_since: Mapped[datetime.datetime | None]
+    # SHA-256 of the public key that the gateway has joined with and may renew its certificate for; unset: none.
+    key_hash: Mapped[bytes | None] = mapped_column(unique=True)
     # The start of a drain, during which no tunnel opens and open ones move; unset: no drain.
     draining_since: Mapped[datetime.datetime | None]
     version: Mapped[Version]
     created_at: Mapped[CreatedAt]
+
+
+class GatewayEnrolment(Base):
+    """The permission for one computer to join as this gateway, once. A new one for the name replaces it.
+
+    `pool`, `pool6`, `suite`: of the gateway that joins; all unset for a gateway that exists and keeps its own.
+    """
+
+    __tablename__ = "gateway_enrolments"
+    __table_args__ = (CheckConstraint("octet_length(token_hash) = 32", name="token_hash_is_sha256"),)
+
+    id: Mapped[Number]
+    gateway: Mapped[str] = mapped_column(unique=True)
+    token_hash: Mapped[bytes] = mapped_column(unique=True)
+    pool: Mapped[str | None] = mapped_column(CIDR)
+    pool6: Mapped[str | None] = mapped_column(CIDR)
+    suite: Mapped[str | None]
+    made_by: Mapped[str]
+    created_at: Mapped[CreatedAt]
+    expires_at: Mapped[datetime.datetime]
+    used_at: Mapped[datetime.datetime | None]
+    # SHA-256 of the key that it was used with, so that the same computer can ask again when the answer was lost.
+    key_hash: Mapped[bytes | None]
 
 
 class Resource(Base):

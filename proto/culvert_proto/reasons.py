@@ -90,6 +90,11 @@ class Reason(enum.IntEnum):
     GATEWAY_NEEDED = error_pb2.REASON_GATEWAY_NEEDED
     GATEWAY_NAME_RESERVED = error_pb2.REASON_GATEWAY_NAME_RESERVED
     GATEWAY_KEY_UNKNOWN = error_pb2.REASON_GATEWAY_KEY_UNKNOWN
+    JOIN_LINK_UNKNOWN = error_pb2.REASON_JOIN_LINK_UNKNOWN
+    JOIN_LINK_USED = error_pb2.REASON_JOIN_LINK_USED
+    JOIN_LINK_EXPIRED = error_pb2.REASON_JOIN_LINK_EXPIRED
+    POOL_OVERLAPS = error_pb2.REASON_POOL_OVERLAPS
+    GATEWAY_NOT_JOINED = error_pb2.REASON_GATEWAY_NOT_JOINED
     PAUSED = error_pb2.REASON_PAUSED
     CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
     ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
@@ -848,6 +853,36 @@ CATALOGUE: dict[Reason, Entry] = {
         "Install the gateway's newest bundle on it, or make a new bundle.",
         _G.FAILED_PRECONDITION,
         _H.CONFLICT,
+    ),
+    Reason.JOIN_LINK_UNKNOWN: Entry(
+        "This controller does not know the link: it was altered, withdrawn or replaced, or is another controller's.",
+        "Copy the whole link from the console again, or make a new one there.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.JOIN_LINK_USED: Entry(
+        "The link of the gateway {gateway} was used already.",
+        "If {gateway} has not joined itself, find out from the audit log who has. Make a new link in the console.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.JOIN_LINK_EXPIRED: Entry(
+        "The link of the gateway {gateway} has expired: a link is good for one hour.",
+        "Make a new link in the console.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
+    ),
+    Reason.POOL_OVERLAPS: Entry(
+        "The pool {pool} of the gateway {gateway} overlaps {what}.",
+        "Make a new link with a pool that no other network uses.",
+        _G.FAILED_PRECONDITION,
+        _H.CONFLICT,
+    ),
+    Reason.GATEWAY_NOT_JOINED: Entry(
+        "The controller knows no gateway with this key: it has left, was deleted, or has newer keys.",
+        "Make a new link in the console, and join with it.",
+        _G.PERMISSION_DENIED,
+        _H.FORBIDDEN,
     ),
     Reason.PAUSED: Entry(
         "Culvert is paused.",

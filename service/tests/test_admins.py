@@ -192,6 +192,10 @@ async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> 
         "/api/v1/renewals/challenge",
         "/api/v1/setup",
         "/api/v1/session",
+        "/api/v1/gateway-joins",
+        "/api/v1/gateway-joins/check",
+        "/api/v1/gateway-renewals",
+        "/api/v1/gateway-leaves",
     }
     async with signed_in(world, "eve", "auditor") as eve:
         for path, methods in paths.items():

@@ -50,6 +50,10 @@ async def test_every_route_asks_for_the_admin_token_except_public_ones(world: Wo
         "/api/v1/renewals/challenge",
         "/api/v1/setup",
         "/api/v1/session",
+        "/api/v1/gateway-joins",
+        "/api/v1/gateway-joins/check",
+        "/api/v1/gateway-renewals",
+        "/api/v1/gateway-leaves",
     }
     for path, methods in paths.items():
         for method in methods:

@@ -18,6 +18,7 @@ AREAS = (
     "controller",
     "devices",
     "dns",
+    "gateway-enrolments",
     "gateway-keys",
     "gateways",
     "groups",

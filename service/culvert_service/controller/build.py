@@ -48,6 +48,8 @@ from culvert_service.http.application import application
 from culvert_service.identity.denials import Denials
 from culvert_service.identity.part import IdentityPart
 from culvert_service.identity.revocations import Revocations
+from culvert_service.joining import endpoints as joining_endpoints
+from culvert_service.joining.service import Joining
 from culvert_service.live import endpoints as live_endpoints
 from culvert_service.live.endpoints import Live
 from culvert_service.metrics import endpoints as metrics_endpoints
@@ -188,6 +190,19 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         at_gateways,
         [*settings.certificate_names, settings.controller_name],
     )
+    changes = Changes(database, ownership, refit, check_gateway)
+    joining = Joining(
+        database,
+        refusals,
+        ownership,
+        changes,
+        gateway_authority,
+        infrastructure,
+        master_key,
+        rest_url=settings.rest_url,
+        agent_address=settings.agent_address,
+        now=now,
+    )
     resources = Resources(
         database,
         hub,
@@ -232,9 +247,12 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(at_gateways.rotation),
         Part(
             gateways,
-            admin=[
-                gateway_endpoints.router(api, gateways, Changes(database, ownership, refit, check_gateway))
-            ],
+            admin=[gateway_endpoints.router(api, gateways, changes)],
+        ),
+        Part(
+            None,
+            [joining_endpoints.router(api, joining)],
+            [joining_endpoints.public_router(public_api, joining)],
         ),
         Part(ownership),
         Part(calls),

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
-from culvert_service.audit.transaction import Transaction, begin
+from culvert_service.audit.transaction import AfterCommit, Transaction, begin
 from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.record import check_serves
@@ -50,29 +50,35 @@ class Changes:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY, ALREADY_EXISTS or
         GATEWAY_IN_USE.
         """
-        check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         if asked.name != name:
             why = "a gateway keeps its name, which its certificate and its keys are made for"
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
-        fields = columns(asked)
         try:
             async with begin(self._database, by) as transaction:
-                session = transaction.session
-                gateway = await _lock(session, name, seen)
-                await _check_resources(session, gateway.id, Gateway(name=name, **fields))
-                await _check_site_tunnels(session, gateway, fields)
-                tunnels = await self._refit.lock_at_gateway(transaction, gateway)
-                for field, value in fields.items():
-                    setattr(gateway, field, value)
-                await session.flush()
-                closed = await tunnels.close_unfit()
-                await self._check_fit(session, gateway)
+                gateway = await _lock(transaction.session, name, seen)
+                closed = await self.replace_in(transaction, gateway, asked)
                 transaction.audit(Line("gateway.replace", f"gateway/{name}", audit_details(asked)))
-                await repository.notify_controllers(session)
+                await repository.notify_controllers(transaction.session)
         except IntegrityError as error:
             raise already_exists(asked, error) from None
         await closed.finish()
         await self._ownership.look()
+
+    async def replace_in(self, transaction: Transaction, gateway: Gateway, asked: GatewayIn) -> AfterCommit:
+        """Replace the settings of the locked gateway. Raises CulvertError SUITE_LEGACY, REQUEST_INVALID or GATEWAY_IN_USE;
+        IntegrityError for an address that another gateway has.
+        """
+        check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
+        session, fields = transaction.session, columns(asked)
+        await _check_resources(session, gateway.id, Gateway(name=gateway.name, **fields))
+        await _check_site_tunnels(session, gateway, fields)
+        tunnels = await self._refit.lock_at_gateway(transaction, gateway)
+        for field, value in fields.items():
+            setattr(gateway, field, value)
+        await session.flush()
+        closed = await tunnels.close_unfit()
+        await self._check_fit(session, gateway)
+        return closed
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> None:
         """Delete a gateway that no tunnel uses. Its static entries stay on the switch. Raises CulvertError NOT_FOUND,

@@ -85,7 +85,7 @@ class Gateways:
         """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
         check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         async with self._database() as session:
-            _check_name(asked.name, await repository.controller_names(session))
+            check_name(asked.name, await repository.controller_names(session))
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
         gateway = Gateway(name=asked.name, kek_ciphertext=kek, **columns(asked))
         try:
@@ -131,7 +131,7 @@ class Gateways:
             if gateway is None:
                 raise _unknown(name)
             reserved = await repository.controller_names(session)
-            _check_name(name, reserved)
+            check_name(name, reserved)
             issued = self._authority.issue_gateway(name, reserved)
             first = gateway.bundled_at is None
             kek = kek_of(gateway, self._master_key) if first else new_kek()
@@ -141,6 +141,8 @@ class Gateways:
                 gateway.next_kek_ciphertext = self._master_key.seal(kek, kek_context(name))
             await tell_owners(transaction, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
             await repository.notify_controllers(session)
+            # The bundle's key is made here: the one that the gateway has joined with gets no certificate any more.
+            gateway.key_hash = None
             legacy_suites = [Suite(one) for one in gateway.legacy_suites]
         return BundleOut(
             ca_pem=self._clients.pem.decode(),
@@ -254,7 +256,8 @@ def audit_details(asked: GatewayIn) -> dict[str, Detail]:
     return asked.model_dump(mode="json", include=fields, exclude_none=True)
 
 
-def _check_name(name: str, reserved: Collection[str]) -> None:
+def check_name(name: str, reserved: Collection[str]) -> None:
+    """Raises CulvertError GATEWAY_NAME_RESERVED."""
     if why := issuance.label_fault(name, P4RUNTIME_NAMES.union(reserved)):
         raise CulvertError(Reason.GATEWAY_NAME_RESERVED, gateway=name, why=why)
 

@@ -129,13 +129,19 @@ class Authority:
         return self._make(issuance.SERVER, common_name, names)
 
     def issue_gateway(self, name: str, reserved: Collection[str]) -> PrivateKey:
+        """Issue as `issue_gateway_certificate`, for a key that is made here."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        issued = self.issue_gateway_certificate(key.public_key(), name, reserved)
+        return PrivateKey(_key_pem(key), issued)
+
+    def issue_gateway_certificate(
+        self, public_key: ec.EllipticCurvePublicKey, name: str, reserved: Collection[str]
+    ) -> Issued:
         """Issue for serverAuth, with only this name, by which controllers identify the gateway at any address. `reserved`:
         the names of controllers.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
         kept = P4RUNTIME_NAMES.union(reserved)
-        token = self._prepare(issuance.GATEWAY, key.public_key(), name, [name], kept)
-        return PrivateKey(_key_pem(key), self._sign(token))
+        return self._sign(self._prepare(issuance.GATEWAY, public_key, name, [name], kept))
 
     def issue_p4runtime_client(self) -> PrivateKey:
         """Issue for clientAuth, with the one name that gateways accept for writing."""

@@ -447,6 +447,116 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gateway-enrolments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the enrolments of gateways */
+        get: operations["list_all_api_v1_gateway_enrolments_get"];
+        put?: never;
+        /**
+         * Make the link with which a computer joins as a gateway
+         * @description The link is good for one computer and one hour. An earlier link for the gateway is good no more.
+         */
+        post: operations["enrol_api_v1_gateway_enrolments_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateway-enrolments/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show an enrolment of a gateway */
+        get: operations["get_api_v1_gateway_enrolments__number__get"];
+        put?: never;
+        post?: never;
+        /** Withdraw the link of an enrolment */
+        delete: operations["withdraw_api_v1_gateway_enrolments__number__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateway-joins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Join as a gateway */
+        post: operations["join_api_v1_gateway_joins_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateway-joins/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check a gateway's link, and whether its facts fit
+         * @description Nothing changes, and the link stays good.
+         */
+        post: operations["check_api_v1_gateway_joins_check_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateway-leaves": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Leave: forget a gateway's key */
+        post: operations["leave_api_v1_gateway_leaves_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/gateway-renewals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Renew a gateway's certificate */
+        post: operations["renew_api_v1_gateway_renewals_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gateways": {
         parameters: {
             query?: never;
@@ -2031,6 +2141,65 @@ export interface components {
             /** Pointer */
             pointer: string;
         };
+        /** GatewayCertificateOut */
+        GatewayCertificateOut: {
+            /** Ca Pem */
+            ca_pem: string;
+            /** Certificate Pem */
+            certificate_pem: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+        };
+        /**
+         * GatewayEnrolmentIn
+         * @description `pool` and `pool6`: of a new gateway. A gateway that exists keeps its own, and takes neither.
+         */
+        GatewayEnrolmentIn: {
+            /** Gateway */
+            gateway: string;
+            /** Pool */
+            pool?: string | null;
+            /** Pool6 */
+            pool6?: string | null;
+            suite?: components["schemas"]["Suite"] | null;
+        };
+        /**
+         * GatewayEnrolmentOut
+         * @description `waiting`: its link is good. `joined`: a gateway has used it; `GET /gateways/{name}` says whether it is online.
+         */
+        GatewayEnrolmentOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Gateway */
+            gateway: string;
+            /** Id */
+            id: number;
+            /** Made By */
+            made_by: string;
+            /** Pool */
+            pool: string | null;
+            /** Pool6 */
+            pool6: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "joined" | "expired";
+            suite: components["schemas"]["Suite"] | null;
+            /** Used At */
+            used_at: string | null;
+        };
         /** GatewayIn */
         GatewayIn: {
             /** Address */
@@ -2068,6 +2237,62 @@ export interface components {
          * @enum {string}
          */
         GatewayKind: "sluice" | "bmv2" | "tofino-cpu" | "crypto-host";
+        /**
+         * GatewayLeaveIn
+         * @description `signature`: ECDSA with SHA-256 over "culvert gateway leaves 1", a zero byte and the gateway's name; DER, base64.
+         */
+        GatewayLeaveIn: {
+            /** Csr Pem */
+            csr_pem: string;
+            /** Gateway */
+            gateway: string;
+            /** Signature */
+            signature: string;
+        };
+        /**
+         * GatewayLeaveOut
+         * @description `kept`: why the controller keeps the gateway, which something still uses; empty: it is deleted.
+         */
+        GatewayLeaveOut: {
+            /** Kept */
+            kept: string;
+        };
+        /**
+         * GatewayLinkOut
+         * @description The link lets one computer join as the gateway, once. It is shown here and kept nowhere.
+         */
+        GatewayLinkOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Gateway */
+            gateway: string;
+            /** Id */
+            id: number;
+            /** Link */
+            link: string;
+            /** Made By */
+            made_by: string;
+            /** Pool */
+            pool: string | null;
+            /** Pool6 */
+            pool6: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "joined" | "expired";
+            suite: components["schemas"]["Suite"] | null;
+            /** Used At */
+            used_at: string | null;
+        };
         /** GatewayOut */
         GatewayOut: {
             /** Address */
@@ -2122,6 +2347,14 @@ export interface components {
             /** Version */
             version: string | null;
             wan: components["schemas"]["WanPort"];
+        };
+        /**
+         * GatewayRenewalIn
+         * @description A request that the key of the gateway's present certificate has signed: the certificate is for the same key.
+         */
+        GatewayRenewalIn: {
+            /** Csr Pem */
+            csr_pem: string;
         };
         /** GroupIn */
         GroupIn: {
@@ -2214,6 +2447,95 @@ export interface components {
             expires_at: string;
             /** Link */
             link: string;
+        };
+        /**
+         * JoinCheckIn
+         * @description `facts` absent: only the link is checked.
+         */
+        JoinCheckIn: {
+            facts?: components["schemas"]["JoinFacts"] | null;
+            /**
+             * Token
+             * Format: password
+             */
+            token: string;
+        };
+        /** JoinCheckOut */
+        JoinCheckOut: {
+            /** Exists */
+            exists: boolean;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Gateway */
+            gateway: string;
+            /**
+             * Now
+             * Format: date-time
+             */
+            now: string;
+            /** Pool */
+            pool: string;
+            /** Pool6 */
+            pool6: string | null;
+        };
+        /**
+         * JoinFacts
+         * @description The ports that the computer has found, their addresses, and the neighbours behind them.
+         */
+        JoinFacts: {
+            /** Address */
+            address: string;
+            /** Address6 */
+            address6?: string | null;
+            lan: components["schemas"]["LanPort"];
+            /** P4Runtime */
+            p4runtime?: string | null;
+            wan: components["schemas"]["WanPort"];
+        };
+        /** JoinIn */
+        JoinIn: {
+            /** Agreement Key */
+            agreement_key: string;
+            /** Csr Pem */
+            csr_pem: string;
+            facts: components["schemas"]["JoinFacts"];
+            /**
+             * Token
+             * Format: password
+             */
+            token: string;
+        };
+        /**
+         * JoinOut
+         * @description The controller's half of the agreement on the key-encryption key (docs/decisions, 63).
+         */
+        JoinOut: {
+            /** Agent Address */
+            agent_address: string;
+            /** Agreement Key */
+            agreement_key: string;
+            /** Ca Pem */
+            ca_pem: string;
+            /** Certificate Pem */
+            certificate_pem: string;
+            /** Client Name */
+            client_name: string;
+            /** Device Id */
+            device_id: number;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Gateway */
+            gateway: string;
+            /** Kek Fingerprint */
+            kek_fingerprint: string;
+            /** Legacy Suites */
+            legacy_suites: components["schemas"]["Suite"][];
         };
         /**
          * KeysOut
@@ -4478,6 +4800,284 @@ export interface operations {
                 content: {
                     "application/problem+json": unknown;
                     "text/event-stream": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_all_api_v1_gateway_enrolments_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description From the previous page's Link header */
+                cursor?: string | null;
+            };
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayEnrolmentOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    enrol_api_v1_gateway_enrolments_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GatewayEnrolmentIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayLinkOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    get_api_v1_gateway_enrolments__number__get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayEnrolmentOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    withdraw_api_v1_gateway_enrolments__number__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    join_api_v1_gateway_joins_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JoinIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    check_api_v1_gateway_joins_check_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JoinCheckIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinCheckOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    leave_api_v1_gateway_leaves_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GatewayLeaveIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayLeaveOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    renew_api_v1_gateway_renewals_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GatewayRenewalIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayCertificateOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
                 };
             };
         };

@@ -43,6 +43,12 @@ export function said({ action, actor, object, details, source }: Notice, name: s
       return details.first
         ? `${actor} took the first bundle of the gateway ${whose}${from}.`
         : `${actor} took a new bundle, with new keys, of the gateway ${whose}${from}.`;
+    case "gateway.enrol":
+      return `${actor} made a link for the gateway ${whose}${from}.`;
+    case "gateway.join":
+      return `A computer joined as the gateway ${whose}${from}, with a link by ${detail("made_by")}.`;
+    case "gateway.leave":
+      return `The gateway ${whose} left${from}.`;
     default:
       return `${actor}: ${action}, ${object}${from}.`;
   }

@@ -183,6 +183,12 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_OIDC_CLIENT_REFUSED: _Reason.ValueType  # 237
     REASON_OIDC_EMAIL_UNVERIFIED: _Reason.ValueType  # 238
     REASON_OIDC_EMAIL_SHARED: _Reason.ValueType  # 239
+    REASON_JOIN_LINK_UNKNOWN: _Reason.ValueType  # 260
+    """Why a gateway cannot join, or is not known by its key."""
+    REASON_JOIN_LINK_USED: _Reason.ValueType  # 261
+    REASON_JOIN_LINK_EXPIRED: _Reason.ValueType  # 262
+    REASON_POOL_OVERLAPS: _Reason.ValueType  # 263
+    REASON_GATEWAY_NOT_JOINED: _Reason.ValueType  # 264
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """A typed refusal or fault. Numbers are stable for ever; a client that meets an unknown one shows the texts it was sent.
@@ -345,6 +351,12 @@ REASON_OIDC_ISSUER_DIFFERS: Reason.ValueType  # 236
 REASON_OIDC_CLIENT_REFUSED: Reason.ValueType  # 237
 REASON_OIDC_EMAIL_UNVERIFIED: Reason.ValueType  # 238
 REASON_OIDC_EMAIL_SHARED: Reason.ValueType  # 239
+REASON_JOIN_LINK_UNKNOWN: Reason.ValueType  # 260
+"""Why a gateway cannot join, or is not known by its key."""
+REASON_JOIN_LINK_USED: Reason.ValueType  # 261
+REASON_JOIN_LINK_EXPIRED: Reason.ValueType  # 262
+REASON_POOL_OVERLAPS: Reason.ValueType  # 263
+REASON_GATEWAY_NOT_JOINED: Reason.ValueType  # 264
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

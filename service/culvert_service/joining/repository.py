@@ -1,0 +1,78 @@
+"""SQL about enrolments of gateways."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+
+from culvert_db import Gateway, GatewayEnrolment
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from culvert_service.rest.page import Cut
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two prefixes or addresses have a common address."""
+    a, b = (ipaddress.ip_network(it, strict=False) for it in (one, other))
+    return a.version == b.version and a.overlaps(b)
+
+
+async def enrolments(session: AsyncSession, cut: Cut) -> Sequence[GatewayEnrolment]:
+    """Oldest first."""
+    return (await session.scalars(cut.of(select(GatewayEnrolment), GatewayEnrolment.id))).all()
+
+
+async def enrolment(session: AsyncSession, number: int) -> GatewayEnrolment | None:
+    return await session.get(GatewayEnrolment, number)
+
+
+async def by_token(session: AsyncSession, token_hash: bytes) -> GatewayEnrolment | None:
+    return await session.scalar(select(GatewayEnrolment).where(GatewayEnrolment.token_hash == token_hash))
+
+
+async def delete_of(session: AsyncSession, gateway: str) -> None:
+    await session.execute(delete(GatewayEnrolment).where(GatewayEnrolment.gateway == gateway))
+
+
+async def withdraw(session: AsyncSession, number: int) -> str | None:
+    """Delete the enrolment and return its gateway's name; None if it is unknown."""
+    which = GatewayEnrolment.id == number
+    return await session.scalar(delete(GatewayEnrolment).where(which).returning(GatewayEnrolment.gateway))
+
+
+async def use(session: AsyncSession, token_hash: bytes, key_hash: bytes, now: datetime.datetime) -> bool:
+    """Use the enrolment up. Only one of two concurrent calls gets it."""
+    found = await session.scalar(
+        update(GatewayEnrolment)
+        .where(
+            GatewayEnrolment.token_hash == token_hash,
+            GatewayEnrolment.used_at.is_(None),
+            GatewayEnrolment.expires_at > now,
+        )
+        .values(used_at=now, key_hash=key_hash)
+        .returning(GatewayEnrolment.id)
+    )
+    return found is not None
+
+
+async def lock_joined(session: AsyncSession, key_hash: bytes) -> Gateway | None:
+    """Lock the gateway that has joined with this key."""
+    return await session.scalar(select(Gateway).where(Gateway.key_hash == key_hash).with_for_update())
+
+
+async def overlapping(session: AsyncSession, gateway: str, pool: str) -> str | None:
+    """Another gateway whose pool, LAN or outer address overlaps `pool`, as text."""
+    rows = await session.scalars(select(Gateway).where(Gateway.name != gateway).order_by(Gateway.id))
+    for row in rows:
+        networks = {
+            "the pool": (row.pool, row.pool6),
+            "the LAN": (row.lan.get("prefix"), row.lan.get("prefix6")),
+            "the address": (row.address, row.address6),
+        }
+        for what, prefixes in networks.items():
+            for prefix in prefixes:
+                if prefix is not None and overlap(pool, str(prefix)):
+                    return f"{what} {prefix} of the gateway {row.name}"
+    return None

@@ -1,0 +1,152 @@
+"""REST schemas of gateways' enrolments, and of the computers that join."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from culvert_proto.contract import Suite
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+from culvert_service.gateways.schemas import Ipv4, Ipv6, LanPort, Name, Prefix, Prefix6, WanPort
+
+_KEY_LEN = 32
+
+
+def _agreement_key(value: str) -> str:
+    try:
+        key = base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        key = b""
+    if len(key) != _KEY_LEN:
+        raise ValueError(f"must be base64 of {_KEY_LEN} bytes")
+    return value
+
+
+JoinToken = Annotated[SecretStr, Field(min_length=1, max_length=64)]
+
+
+class GatewayEnrolmentIn(BaseModel):
+    """`pool` and `pool6`: of a new gateway. A gateway that exists keeps its own, and takes neither."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    gateway: Name
+    pool: Prefix | None = None
+    pool6: Prefix6 | None = None
+    suite: Suite | None = None
+
+
+class GatewayEnrolmentOut(BaseModel):
+    """`waiting`: its link is good. `joined`: a gateway has used it; `GET /gateways/{name}` says whether it is online."""
+
+    observed: ClassVar = frozenset(("state",))
+
+    id: int
+    gateway: str
+    pool: str | None
+    pool6: str | None
+    suite: Suite | None
+    state: Literal["waiting", "joined", "expired"]
+    made_by: str
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None
+
+
+class GatewayLinkOut(GatewayEnrolmentOut):
+    """The link lets one computer join as the gateway, once. It is shown here and kept nowhere."""
+
+    link: str
+
+
+class JoinFacts(BaseModel):
+    """The ports that the computer has found, their addresses, and the neighbours behind them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    # The outer address, to which devices send ESP.
+    address: Ipv4
+    address6: Ipv6 | None = None
+    # HOST:PORT of its P4Runtime server; null: the gateway connects to the controllers.
+    p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")] | None = None
+    wan: WanPort
+    lan: LanPort
+
+
+class JoinCheckIn(BaseModel):
+    """`facts` absent: only the link is checked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: JoinToken
+    facts: JoinFacts | None = None
+
+
+class JoinCheckOut(BaseModel):
+    gateway: str
+    pool: str
+    pool6: str | None
+    # Whether the gateway exists, and gets new keys and settings.
+    exists: bool
+    expires_at: datetime
+    # The controller's clock.
+    now: datetime
+
+
+class JoinIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    token: JoinToken
+    facts: JoinFacts
+    # A certificate signing request (RFC 2986) of a P-256 key, PEM.
+    csr_pem: Annotated[str, Field(max_length=8192)]
+    # The gateway's X25519 public key, base64.
+    agreement_key: Annotated[str, AfterValidator(_agreement_key)]
+
+
+class GatewayCertificateOut(BaseModel):
+    # The certificate, and the CA that its P4Runtime clients' certificates are issued by.
+    certificate_pem: str
+    ca_pem: str
+    expires_at: datetime
+
+
+class JoinOut(GatewayCertificateOut):
+    """The controller's half of the agreement on the key-encryption key (docs/decisions, 63)."""
+
+    gateway: str
+    # The controller's X25519 public key, base64.
+    agreement_key: str
+    # HMAC-SHA-256 under the key-encryption key, hexadecimal: the gateway compares it with its own.
+    kek_fingerprint: str
+    device_id: int
+    # HOST:PORT of the agent port.
+    agent_address: str
+    # The dNSName that a P4Runtime client's certificate must have.
+    client_name: str
+    # The legacy suites that the switch must allow.
+    legacy_suites: list[Suite]
+
+
+class GatewayRenewalIn(BaseModel):
+    """A request that the key of the gateway's present certificate has signed: the certificate is for the same key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    csr_pem: Annotated[str, Field(max_length=8192)]
+
+
+class GatewayLeaveIn(GatewayRenewalIn):
+    """`signature`: ECDSA with SHA-256 over "culvert gateway leaves 1", a zero byte and the gateway's name; DER, base64."""
+
+    gateway: Name
+    signature: Annotated[str, Field(max_length=256)]
+
+
+class GatewayLeaveOut(BaseModel):
+    """`kept`: why the controller keeps the gateway, which something still uses; empty: it is deleted."""
+
+    kept: str
