@@ -13,7 +13,7 @@ from typing import Annotated
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import CODE_AGE_MAX
 from culvert_proto.phrases import DAYS, MONTHS, Phrase
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from culvert_service.decision import posture
 from culvert_service.decision.hours import Hours, Open, state
@@ -22,7 +22,16 @@ from culvert_service.decision.posture import Requirement
 # A code is valid for eight hours (identity/totp.py); a condition can only shorten that.
 _NO_DEVICE = uuid.UUID(int=0)
 
+
+def _refuse_number(value: object) -> object:
+    """Refuse 5, which `ipaddress` takes for 0.0.0.5/32."""
+    if isinstance(value, int):
+        raise ValueError("must be a network such as 10.0.0.0/8")
+    return value
+
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+NetworkText = Annotated[Network, BeforeValidator(_refuse_number)]
 
 
 class Conditions(BaseModel):
@@ -36,7 +45,7 @@ class Conditions(BaseModel):
     # The device must be approved by an administrator.
     device_approved: bool = False
     # The device's outer address must be in one of these networks; empty: any address.
-    sources: Annotated[tuple[Network, ...], Field(max_length=64)] = ()
+    sources: Annotated[tuple[NetworkText, ...], Field(max_length=64)] = ()
     # Requirements on the device's own report.
     posture: Annotated[tuple[Requirement, ...], Field(max_length=32)] = ()
 

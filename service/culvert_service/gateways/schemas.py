@@ -49,7 +49,7 @@ def _prefix6(value: str) -> str:
     return str(network)
 
 
-def either_prefix(value: str) -> str:
+def _either_prefix(value: str) -> str:
     return _prefix6(value) if ":" in value else _prefix(value)
 
 
@@ -59,6 +59,7 @@ Ipv6 = Annotated[str, AfterValidator(_ipv6)]
 Address = Annotated[str, AfterValidator(_address)]
 Prefix = Annotated[str, AfterValidator(_prefix)]
 Prefix6 = Annotated[str, AfterValidator(_prefix6)]
+AnyPrefix = Annotated[str, AfterValidator(_either_prefix)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Port = Annotated[int, Field(ge=1, le=PORT_MAX)]
 # IEEE 802.1Q; 0 is for untagged frames.
@@ -97,7 +98,7 @@ class LanPort(BaseModel):
     prefix: Prefix
     neighbours: Annotated[dict[Address, Mac], Field(max_length=1024)] = {}
     # Prefixes behind a router on the LAN, and the neighbour's address: {"10.30.0.0/16": "10.20.0.254"}.
-    routes: Annotated[dict[Prefix | Prefix6, Address], Field(max_length=256)] = {}
+    routes: Annotated[dict[AnyPrefix, Address], Field(max_length=256)] = {}
     address6: Ipv6 | None = None
     prefix6: Prefix6 | None = None
     vlan: Vlan = 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from culvert_proto.contract import Protocol
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from culvert_service.gateways.schemas import either_prefix
+from culvert_service.gateways.schemas import AnyPrefix
 from culvert_service.gateways.selector import ALL_PORTS, Selector
 
 _PORTS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$", re.ASCII)
@@ -42,7 +42,7 @@ class Target(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    prefix: Annotated[str, AfterValidator(either_prefix)]
+    prefix: AnyPrefix
     # With an IPv6 prefix, `icmp` means ICMPv6.
     protocol: Literal["any", "tcp", "udp", "icmp"] = "any"
     # Each a port, or a range such as "8000-8100".

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from culvert_service.rest.faults import explain
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.reads_again import DATABASE_DOWN
 from culvert_service.rest.version import VersionStaleError
@@ -122,12 +123,11 @@ def install(app: FastAPI) -> None:
 
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        # The place and the cause, never the value: it may be a token.
-        found = [(fault["loc"], fault["msg"]) for fault in error.errors()[:_FAULTS_MAX]]
-        why = "; ".join(f"{'.'.join(map(str, place[1:]))}: {what}" for place, what in found)
+        found = explain(error.errors(), error.body)[:_FAULTS_MAX]
+        why = "; ".join(f"{'.'.join(map(str, it.place[1:]))}: {it.why}" for it in found)
         return problem(
             CulvertError(Reason.REQUEST_INVALID, why=why),
-            [Fault(pointer=_pointer(place), detail=what) for place, what in found if place[0] == "body"],
+            [Fault(pointer=_pointer(it.place), detail=it.why) for it in found if it.place[0] == "body"],
         )
 
     async def http(request: Request, error: Exception) -> Response:
