@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
@@ -280,6 +281,61 @@ def test_a_late_message_about_lost_keys_ends_no_newer_ones(while_opening: bool) 
     assert world.take(Call) == []
     assert world.status().tunnels[0].state == local_pb2.TUNNEL_STATE_UP
     assert not world.status().HasField("last_error")
+
+
+def renewing() -> tuple[World, int]:
+    """A tunnel whose renewal waits for the controller's answer, and the number of the call."""
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    world.open()
+    world.post(on.SoftLimit(TunnelId("t1"), 1))
+    [call] = world.take(Call)
+    assert isinstance(call.command, on.RenewSa)
+    return world, call.command.call
+
+
+def activating() -> tuple[World, int]:
+    world, call = renewing()
+    world.post(CallEnded(WIKI, on.Renewed(call, pair(2))))
+    world.settle_datapath()
+    [call] = world.take(Call)
+    assert isinstance(call.command, on.ActivateSa)
+    return world, call.command.call
+
+
+LOST = CulvertError(Reason.SA_LOST, gateway="gw-berlin")
+
+
+@pytest.mark.parametrize("changing", [renewing, activating])
+def test_a_change_of_keys_that_meets_lost_keys_opens_the_tunnel_again(
+    changing: Callable[[], tuple[World, int]],
+) -> None:
+    world, call = changing()
+    world.post(CallEnded(WIKI, on.Failed(call, LOST)))
+    # The controller's message about the same loss comes later.
+    world.post(on.ClosedByController(TunnelId("t1"), LOST, last_generation=2))
+    [opening] = world.take(Call)
+    world.post(CallEnded(WIKI, on.TunnelOpened(opening.command.call, tunnel(), pair(3))))
+    world.settle_datapath()
+    assert world.status().tunnels[0].state == local_pb2.TUNNEL_STATE_UP
+    assert not world.status().HasField("last_error")
+
+
+@pytest.mark.parametrize("changing", [renewing, activating])
+@pytest.mark.parametrize(("reason", "opens"), [(Reason.SA_LOST, True), (Reason.CLOSED_BY_ADMIN, False)])
+def test_the_cause_of_an_unknown_tunnels_end_decides_whether_it_reopens(
+    changing: Callable[[], tuple[World, int]], reason: Reason, opens: bool
+) -> None:
+    """The answer to the device's call overtakes the message about the tunnel's end."""
+    world, call = changing()
+    world.post(CallEnded(WIKI, on.Failed(call, CulvertError(Reason.TUNNEL_UNKNOWN))))
+    assert world.take(Call) == []
+    ended = on.ClosedByController(
+        TunnelId("t1"), CulvertError(reason, why="maintenance", gateway="gw-berlin")
+    )
+    world.post(ended)
+    world.post(ended)
+    assert [type(it.command) for it in world.take(Call)] == ([on.OpenTunnel] if opens else [])
 
 
 @pytest.mark.parametrize("reason", [Reason.CLOSED_IDLE, Reason.CLOSED_BY_ADMIN, Reason.PEER_SILENT])

@@ -8,6 +8,7 @@ import ipaddress
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -287,9 +288,9 @@ async def test_a_gateway_that_lost_its_state_is_filled_and_fresh_keys_wait(
     assert (late.tunnel_id, late.last_generation) == (opened.tunnel.tunnel_id, 2)
 
 
-async def test_a_lost_tunnel_opens_before_its_fresh_keys_are_written(
-    world: World, device: Device, switch: Switch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def restoring_goes_on(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Until it is set, lost tunnels stay without fresh keys."""
     restore, goes_on = Restoring.restore, asyncio.Event()
 
     async def restore_later(restoring: Restoring, link: Link, lost: Sequence[DesiredTunnel]) -> None:
@@ -297,15 +298,58 @@ async def test_a_lost_tunnel_opens_before_its_fresh_keys_are_written(
         await restore(restoring, link, lost)
 
     monkeypatch.setattr(Restoring, "restore", restore_later)
+    return goes_on
+
+
+async def test_a_lost_tunnel_opens_before_its_fresh_keys_are_written(
+    world: World, device: Device, switch: Switch, restoring_goes_on: asyncio.Event
+) -> None:
     lost = await device.open()
     await forgets(world, switch)
     opened = await device.open()
     assert opened.tunnel.tunnel_id != lost.tunnel.tunnel_id
-    goes_on.set()
+    restoring_goes_on.set()
     await until(lambda: tunnel_entries(world), lambda count: count == 5)
     again = await device.open()
     assert (again.tunnel.tunnel_id, again.sas.generation) == (opened.tunnel.tunnel_id, 2)
     assert [tunnel["id"] for tunnel in await tunnels(world)] == [opened.tunnel.tunnel_id]
+
+
+async def test_lost_keys_are_neither_renewed_nor_activated(
+    world: World, device: Device, switch: Switch, restoring_goes_on: asyncio.Event
+) -> None:
+    """Before the fresh keys are written, and before the device has fetched them: it is told to open again."""
+    opened = await device.open()
+    tunnel_id = opened.tunnel.tunnel_id
+    pending = await device.renew(tunnel_id, 1)
+
+    async def check_refusals() -> None:
+        for call in (device.renew(tunnel_id, 1), device.activate(tunnel_id, pending.generation)):
+            assert (await refused(call)).reason is Reason.SA_LOST
+
+    await forgets(world, switch)
+    await check_refusals()
+    restoring_goes_on.set()
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
+    await check_refusals()
+    restored = await device.open()
+    assert (restored.tunnel.tunnel_id, restored.sas.generation) == (tunnel_id, 3)
+    renewed = await device.renew(tunnel_id, 3)
+    await device.activate(tunnel_id, renewed.generation)
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
+
+
+async def test_a_renewal_in_the_middle_of_a_restoration_gives_no_number_twice(
+    world: World, device: Device, switch: Switch, restoring_goes_on: asyncio.Event
+) -> None:
+    """The device would keep its keys of that generation, and never hear of the gateway's."""
+    opened = await device.open()
+    await forgets(world, switch)
+    with suppress(CulvertError):
+        assert (await device.renew(opened.tunnel.tunnel_id, 1)).generation != 2
+    restoring_goes_on.set()
+    await until(lambda: tunnel_entries(world), lambda count: count == 5)
+    assert (await device.open()).sas.generation == 2
 
 
 async def test_a_taken_spi_is_drawn_again_and_no_tunnel_ends(

@@ -68,6 +68,7 @@ from culvert_client.core.tunnel.states import Closed, Closing, Opening
 # The controller refuses this device: its tunnels on the gateways are closed.
 SHUT_OUT = frozenset({Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
 _OPENED_AGAIN = frozenset({Reason.SA_LOST, Reason.TUN_LOST})
+_UNEXPLAINED_MAX = 100
 
 
 class Client:
@@ -93,6 +94,8 @@ class Client:
         self.unreadable: dict[str, CulvertError] = {}
         self.file_warnings: dict[str, CulvertError] = {}
         self.connected = False
+        # By name, the last tunnel that a call found ended before the controller's message about its end.
+        self._unexplained: dict[str, TunnelId] = {}
         self.clicks = Clicks()
         self.drops: Mapping[TunnelId, Mapping[str, int]] = {}
         self.all_drops: Mapping[str, int] = {}
@@ -445,7 +448,32 @@ class Client:
                 self._faults.note(ended.fqdn, error, now)
             case _:
                 pass
-        return commands + self._to_tunnel(ended.fqdn, ended.event, now)
+        return commands + self._to_changed_tunnel(ended, now)
+
+    def _to_changed_tunnel(self, ended: CallEnded, now: float) -> list[Command]:
+        """Give a call's end to its tunnel. A call that met lost keys opens the tunnel again, as ClosedByController does."""
+        machine = self.machines.get(ended.fqdn)
+        carried = machine.carried if machine is not None and machine.is_up else None
+        commands = self._to_tunnel(ended.fqdn, ended.event, now)
+        if machine is None or carried is None or not isinstance(machine.state, Closed):
+            return commands
+        match ended.event:
+            case tunnel.Failed(error=CulvertError(reason=Reason.TUNNEL_UNKNOWN)):
+                # The message that says why the tunnel ended is on its way.
+                self._unexplained[ended.fqdn] = carried.tunnel.tunnel_id
+                if len(self._unexplained) > _UNEXPLAINED_MAX:
+                    del self._unexplained[next(iter(self._unexplained))]
+            case tunnel.Failed(error=error):
+                commands += self._open_again(ended.fqdn, error, now)
+            case _:
+                pass
+        return commands
+
+    def _open_again(self, fqdn: str, error: CulvertError, now: float) -> list[Command]:
+        """Open a lost tunnel at once: a program that only listens would not cause a demand."""
+        if error.reason not in _OPENED_AGAIN or self._stopping:
+            return []
+        return self._demand(tunnel.Trigger.TUNNEL_LOST, fqdn, now)
 
     def _end_others(self, fqdn: str, tunnel_id: TunnelId, now: float) -> list[Command]:
         """End other names' machines for this tunnel: a name opened before its resource was known has the same tunnel."""
@@ -465,9 +493,12 @@ class Client:
             self._faults.note(fqdn, error, now)
         # Send it to all machines: one that is still opening does not know its tunnel's id yet.
         commands = self._to_tunnels(lost, now)
-        if fqdn is not None and was_up and error.reason in _OPENED_AGAIN and not self._stopping:
-            # Open it again at once: a program that only listens would not cause a demand.
-            commands += self._demand(tunnel.Trigger.TUNNEL_LOST, fqdn, now)
+        if fqdn is not None and was_up:
+            commands += self._open_again(fqdn, error, now)
+        for name in [name for name, ended in self._unexplained.items() if ended == lost.tunnel_id]:
+            del self._unexplained[name]
+            if name not in self.machines or isinstance(self.machines[name].state, Closed):
+                commands += self._open_again(name, error, now)
         return commands
 
     def _woke(self, seconds: float, now: float) -> list[Command]:

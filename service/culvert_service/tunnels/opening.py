@@ -190,7 +190,9 @@ class Opening:
             timeline.note_decided()
             existing = await hot_queries.lock(transaction, facts.tunnel_id) if facts.tunnel_id else None
             stays = existing is not None and _can_stay(existing, permit, request.caller.address)
-            if existing is not None and stays and not self._is_lost(existing):
+            # A lost tunnel is opened as a new one.
+            lost = existing is not None and existing.is_lost_at(self._fleet.get(existing.gateway))
+            if existing is not None and stays and not lost:
                 link = self._fleet.find(existing.gateway)
                 if link is None:
                     return _Retry()
@@ -267,11 +269,6 @@ class Opening:
             self._instruments.policy_denials.labels(decision.policy or "", reason.name).inc()
             raise decision.verdict.error()
         return decision.verdict
-
-    def _is_lost(self, tunnel: TunnelRecord) -> bool:
-        """Whether the gateway came back without it, and fresh keys are not written yet: it is opened as a new one then."""
-        link = self._fleet.get(tunnel.gateway)
-        return link is not None and (tunnel.id, tunnel.generations.current) in link.lost
 
     def _find_coming(self, serving: Sequence[ServingGateway], failed: Set[str]) -> list[str]:
         able = (it.gateway.name for it in serving if it.gateway.draining_since is None)

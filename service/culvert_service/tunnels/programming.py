@@ -29,6 +29,7 @@ from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.pool import Inner
+from culvert_service.tunnels.record import TunnelRecord
 
 # Reconciliations are seconds apart: a change that meets this many in a row is refused.
 _TURNS = 5
@@ -84,14 +85,19 @@ async def program_and_commit(
     link: Link,
     batches: Sequence[Sequence[Update]],
     timeline: Timeline | None = None,
+    *,
+    changes: TunnelRecord | None = None,
 ) -> NoTurn | None:
-    """Write the gateway and commit: either both have the change, or neither.
+    """Write the gateway and commit: both have the change, or neither. `changes`: the tunnel, which must be at the gateway.
 
-    Returns NoTurn when nothing is written and nothing is committed. Raises CulvertError, or the database's error.
+    Returns NoTurn when nothing is written and nothing is committed. Raises CulvertError (SA_LOST when the gateway came back
+    without the tunnel's SAs), or the database's error.
     """
     if not link.guard.free:
         return NoTurn(link)
     async with link.lock_for_writing():
+        if changes is not None and changes.is_lost_at(link):
+            raise CulvertError(Reason.SA_LOST, gateway=link.name)
         await link.apply(batches)
         if timeline is not None:
             timeline.note_programmed()

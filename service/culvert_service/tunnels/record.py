@@ -19,6 +19,7 @@ from culvert_proto.sa import Limits
 from culvert_service.gateways import mapped
 from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, Update, deletes, modifies
+from culvert_service.gateways.link import Link
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag, hard
 from culvert_service.gateways.selector import Selector
@@ -119,6 +120,10 @@ class TunnelRecord:
             for pair in pairs
             for update in modifies(inward_policy(path, pair), inward_policy(self.path, pair))
         ]
+
+    def is_lost_at(self, link: Link | None) -> bool:
+        """Whether the gateway came back without the tunnel's SAs, and fresh keys are not written yet."""
+        return link is not None and (self.id, self.generations.current) in link.lost
 
     def build_removal(self) -> list[list[Update]]:
         """Removals of all of its entries. The entries that send traffic into it come first."""

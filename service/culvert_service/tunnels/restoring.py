@@ -76,6 +76,12 @@ class Restoring:
             return None
         return found if record.path.peer_address == peer else None
 
+    def check_not_lost(self, record: TunnelRecord) -> None:
+        """For a device that asks about its SAs. Raises CulvertError SA_LOST while the keys after them wait for it."""
+        found = self._waiting.get(record.id)
+        if found is not None and found.pair.generation == record.generations.current:
+            raise CulvertError(Reason.SA_LOST, gateway=record.gateway)
+
     async def restore(self, link: Link, lost: Sequence[DesiredTunnel]) -> None:
         """Raises CulvertError GATEWAY_DOWN; the next reconciliation restores the rest."""
         records = [cast(TunnelRecord, one.source) for one in lost]

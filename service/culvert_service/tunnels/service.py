@@ -298,6 +298,7 @@ class Tunnels:
         timeline = Timeline()
         async with direct(self._database, caller.actor) as transaction:
             record = await self._lock_own(transaction, caller.fingerprint, tunnel_id)
+            self._restoring.check_not_lost(record)
             step = advance(record.generations, Renew(generation))
             assert step.install is not None
             link = self._find_online(record.gateway)
@@ -310,7 +311,7 @@ class Tunnels:
             await hot_queries.delete_generations(transaction, record.id, step.remove)
             keys = PairKeys.new(record.path.suite)
             install = install_pair(record.path, pair, keys.wrap_with(link.config.key_wrap))
-            if none := await program_and_commit(transaction, link, [install], timeline):
+            if none := await program_and_commit(transaction, link, [install], timeline, changes=record):
                 return none
         leftovers = [
             update for gone in step.remove for update in remove_pair(record.path, record.pairs[gone])
@@ -333,6 +334,7 @@ class Tunnels:
     ) -> Elsewhere | NoTurn | None:
         async with direct(self._database, caller.actor) as transaction:
             record = await self._lock_own(transaction, caller.fingerprint, tunnel_id)
+            self._restoring.check_not_lost(record)
             step = advance(record.generations, Activate(generation))
             if step.switch is None or step.drain is None:
                 return None
@@ -345,7 +347,7 @@ class Tunnels:
             await hot_queries.update_tunnel(
                 transaction, record.id, state=TunnelState.UP, generation=step.generations.current
             )
-            if none := await program_and_commit(transaction, link, [switch]):
+            if none := await program_and_commit(transaction, link, [switch], changes=record):
                 return none
         self._draining.end_later(tunnel_id, link.name, step.drain)
         _log.info("tunnel switched", extra={"tunnel": str(tunnel_id), "generation": generation})
@@ -367,7 +369,7 @@ class Tunnels:
             changes = [*record.build_refit(path), *modifies(policy, record.policy())]
             await hot_queries.update_tunnel(transaction, record.id, path_mtu=mtu)
             batches = [changes] if policy != record.policy() else []
-            if none := await program_and_commit(transaction, link, batches):
+            if none := await program_and_commit(transaction, link, batches, changes=record):
                 return none
         _log.info("tunnel refitted", extra={"tunnel": str(tunnel_id), "inner_mtu": path.inner_mtu})
         return None
