@@ -95,6 +95,10 @@ class Answering:
         pinged = await self._find_answering(
             {name: {self._address(known[name])} for name in silent & known.keys()}
         )
+        if silent:
+            # The pings took up to 2 s: a packet that has come meanwhile ends the silence.
+            await self._tunnels.measure()
+            silent -= heard(self._client.machines, asked_at)
         self._post(GatewaysAsked(names - silent, silent, pinged))
 
     async def _ping(self, gateways: Collection[Gateway], *, through: bool) -> None:

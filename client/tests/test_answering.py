@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from culvert_client import answering
+from culvert_client.answering import Answering
 from culvert_client.cli import words
 from culvert_client.core.client_events import (
     Call,
@@ -29,6 +31,7 @@ from culvert_client.core.grant import Probe, TunnelId, Usage
 from culvert_client.core.tunnel import events as on
 from culvert_client.core.tunnel.events import RequestId
 from culvert_client.core.tunnel.states import ANSWER_DUE
+from culvert_client.ping import PATIENCE
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
 from .controller import CODE
@@ -216,6 +219,38 @@ def test_a_gateway_that_answers_pings_alone_is_told_from_one_that_is_gone() -> N
     assert shown(world) == UP
 
 
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_packet_that_comes_during_the_pings_ends_the_silence(
+    comes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a port that is blocked no longer; the stale verdict would last until the next probe."""
+    world, packets_in = probed(), 0
+
+    class Tunnels:
+        async def probe(self, targets: object) -> None:
+            pass
+
+        async def measure(self) -> None:
+            world.now += PATIENCE
+            counted(world, packets_in, 4)
+
+    async def ping(_sockets: object, asked: set[object]) -> set[object]:
+        nonlocal packets_in
+        packets_in = int(comes)
+        return asked
+
+    def post(asked: GatewaysAsked) -> None:
+        world.post(replace(asked, pinged=BERLIN))
+
+    monkeypatch.setattr(answering, "ping", ping)
+    monkeypatch.setattr(answering, "LOOK_FIRST", 0)
+    asking = Answering(
+        world.client, cast("Any", None), Tunnels(), post, lambda: world.now, str, cast("Any", None)
+    )
+    await asking.ask(BERLIN, through=False)
+    assert shown(world) == (UP if comes else BLOCKED)
+
+
 def test_unanswered_probes_do_not_keep_a_tunnel_open() -> None:
     world = probed()
     counted(world, 1, 1)
@@ -254,6 +289,7 @@ def gone(address: str) -> Generator[None]:
         subprocess.run(["ip", "address", "replace", f"{address}/32", "dev", "lo"], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
 @pytest.mark.parametrize("tells", [True, False])
 async def test_an_open_tunnel_of_a_lost_gateway_is_refused_and_comes_back(

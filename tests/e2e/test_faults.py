@@ -93,12 +93,18 @@ async def blocked(office: Office, site: Site, *traffic: str) -> AsyncGenerator[N
         await office.lab.run(site, [*rules, "delete", *traffic, "blackhole"])
 
 
-async def _shown(office: Office, fqdn: str, state: local_pb2.TunnelState.ValueType) -> local_pb2.Status:
-    """The status as soon as the name's tunnel is in this state."""
+async def _shown(
+    office: Office, fqdn: str, state: local_pb2.TunnelState.ValueType, why: int | None = None
+) -> local_pb2.Status:
+    """The status as soon as the name's tunnel is in this state, for this reason if one is given.
+
+    A busy switch may answer a ping too late, which counts as another reason until the next one, 2 s later.
+    """
     async with asyncio.timeout(60):
         while True:
             found = await laptop.status(office.lab)
-            if [it.state for it in found.tunnels if it.fqdn == fqdn] == [state]:
+            states = [it.state for it in found.tunnels if it.fqdn == fqdn]
+            if states == [state] and why in (None, found.last_error.reason):
                 return found
 
 
@@ -111,15 +117,12 @@ async def test_a_blocked_port_is_told_from_a_gateway_that_is_down(
         assert silent.code == REFUSED, silent
         assert "does not answer through the tunnel" in silent.stderr
         assert f"block UDP port {net.ESP_PORT} to {net.GATEWAY_ADDRESS}" in silent.stderr
-        found = await _shown(office, fqdn, local_pb2.TUNNEL_STATE_SILENT)
-        assert (found.state, found.last_error.reason) == (
-            local_pb2.STATE_GATEWAY_SILENT,
-            Reason.TUNNEL_BLOCKED,
-        )
+        found = await _shown(office, fqdn, local_pb2.TUNNEL_STATE_SILENT, Reason.TUNNEL_BLOCKED)
+        assert found.state == local_pb2.STATE_GATEWAY_SILENT
         assert "The gateway does not answer" in (await office.culvert("status")).stdout
         assert f"{fqdn} is open" not in (await office.culvert("log")).stdout
-    back = await _shown(office, fqdn, local_pb2.TUNNEL_STATE_UP)
-    assert (back.state, back.last_error.reason) == (local_pb2.STATE_CONNECTED, 0)
+    back = await _shown(office, fqdn, local_pb2.TUNNEL_STATE_UP, 0)
+    assert back.state == local_pb2.STATE_CONNECTED
     assert f"{fqdn} is open" in (await office.culvert("log")).stdout
     assert (await office.culvert("open", fqdn)).code == 0
     # While it is in use.
@@ -127,8 +130,7 @@ async def test_a_blocked_port_is_told_from_a_gateway_that_is_down(
     async with blocked(office, Site.INTERNET, *ESP_IN_UDP):
         # Longer than between two looks at the counters, of which one may cover the page before, too.
         assert (await office.fetch(fqdn, seconds=5)).code != 0
-        found = await _shown(office, fqdn, local_pb2.TUNNEL_STATE_SILENT)
-        assert found.last_error.reason == Reason.TUNNEL_BLOCKED
+        await _shown(office, fqdn, local_pb2.TUNNEL_STATE_SILENT, Reason.TUNNEL_BLOCKED)
     await _shown(office, fqdn, local_pb2.TUNNEL_STATE_UP)
     assert (await office.fetch(fqdn)).code == 0
 
