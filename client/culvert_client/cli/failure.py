@@ -2,17 +2,21 @@
 
     {"error": {"reason": "CODE_NEEDED", "message": "…", "remedy": "…", "fields": {"name": "…"}}}
 
-`reason` is a name of the error catalogue, or one of the command line's own: USAGE, DAEMON_DOWN, FILE_UNUSABLE, OUTPUT_LOST.
+`reason` is a name of the error catalogue, or one of the command line's own: USAGE, DAEMON_DOWN, FILE_UNUSABLE,
+OUTPUT_LOST, SYSTEM_UNSUPPORTED.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from json import dumps
 
 from culvert_proto.output import EXIT_OUTPUT
 
 from culvert_client.cli import words
+from culvert_client.cli.language import _
+from culvert_client.platform import SYSTEMS
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -43,3 +47,12 @@ class FailureError(Exception):
             print(dumps({"error": said | {"fields": self.fields}}))
         else:
             words.say_error(self.message, self.remedy)
+
+
+def refuse_unsupported_system(system: str) -> None:
+    """End the program, with exit code 1, on a system without a platform."""
+    if system not in SYSTEMS:
+        message = _("Culvert's client runs on Linux, and not on {system}.").format(system=system)
+        remedy = _("Use it on a computer with Linux. docs/platforms.md says what another system needs.")
+        FailureError("SYSTEM_UNSUPPORTED", message, remedy, EXIT_FAULT).say(json="--json" in sys.argv)
+        sys.exit(EXIT_FAULT)

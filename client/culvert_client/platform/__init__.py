@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from culvert_client.platform.interfaces import CommandLinePlatform, DaemonPlatform
 
 
+# As in `sys.platform`.
+SYSTEMS = frozenset({"linux"})
+
+
 class UnsupportedSystemError(OSError):
     """Culvert's client has no folder for this system."""
 
@@ -21,7 +25,7 @@ class UnsupportedSystemError(OSError):
 
 def daemon_platform(system: str = sys.platform) -> DaemonPlatform:
     """Raises UnsupportedSystemError."""
-    if system != "linux":
+    if system not in SYSTEMS:
         raise UnsupportedSystemError(system)
     from culvert_client.platform.linux.daemon import PLATFORM
 
@@ -30,7 +34,7 @@ def daemon_platform(system: str = sys.platform) -> DaemonPlatform:
 
 def command_line_platform(system: str = sys.platform) -> CommandLinePlatform:
     """Loads nothing that only the daemon needs. Raises UnsupportedSystemError."""
-    if system != "linux":
+    if system not in SYSTEMS:
         raise UnsupportedSystemError(system)
     from culvert_client.platform.linux.command_line import PLATFORM
 
