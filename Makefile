@@ -52,7 +52,7 @@ test-parts: build/p4runtime-shell/installed ## Parts against real servers, names
 test-controller: ## Of these, the controller, its database and its DNS
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
-	$(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
+	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
 test-target: build/p4runtime-shell/installed ## One switch against the gateway's program: conformance
 	$(ROOT) $(PYTEST) -m slow switch-targets/conformance switch-targets/$(TARGET)
 # The kernel is a machine of its own, on one core.

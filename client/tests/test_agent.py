@@ -51,6 +51,7 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> No
             asyncio.get_running_loop().call_later(ONE_WAY, sink.write, data)
 
 
+@pytest.mark.slow
 async def test_a_controller_behind_a_satellite_is_reached_at_the_first_try() -> None:
     infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
 

@@ -124,6 +124,7 @@ async def test_enrolment_returns_after_the_prefixes_are_blocked(lab: Lab) -> Non
         assert [str(prefix) for prefix in daemon.datapath.applied[-1].blocked] == ["10.20.0.0/16"]
 
 
+@pytest.mark.slow
 async def test_the_last_profile_is_blocked_before_the_controller_answers(lab: Lab) -> None:
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)
@@ -135,6 +136,7 @@ async def test_the_last_profile_is_blocked_before_the_controller_answers(lab: La
         assert (await daemon.status()).state == local_pb2.STATE_OFFLINE
 
 
+@pytest.mark.slow
 async def test_tunnels_outlive_the_controller_and_it_is_found_again(lab: Lab) -> None:
     async with lab.daemon() as daemon:
         async with lab.serving() as controller:
@@ -151,6 +153,7 @@ async def test_tunnels_outlive_the_controller_and_it_is_found_again(lab: Lab) ->
             await daemon.until(lambda status: status.state == local_pb2.STATE_CONNECTED)
 
 
+@pytest.mark.slow
 async def test_a_controller_that_is_back_answers_the_first_click(lab: Lab) -> None:
     wiki = local_pb2.OpenTunnelRequest(name="wiki")
     async with lab.daemon() as daemon:

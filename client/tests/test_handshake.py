@@ -243,6 +243,7 @@ async def test_a_server_of_old_tls_is_told(
         thread.join()
 
 
+@pytest.mark.slow
 async def test_a_person_reads_the_reason_and_not_that_the_network_is_at_fault(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     async with lab.serving(), lab.daemon() as daemon:

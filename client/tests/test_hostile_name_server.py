@@ -255,6 +255,7 @@ async def test_another_hosts_address_in_the_intranet_is_left_out_for_a_resource(
         assert "10.20.0.66" in why(answer)
 
 
+@pytest.mark.slow
 async def test_a_silent_name_server_costs_a_resource_no_answer(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     async with (

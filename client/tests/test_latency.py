@@ -59,6 +59,7 @@ def test_a_request_has_the_checksum_of_rfc_1071_and_is_no_reply() -> None:
     assert echo.reply(4, header + bytes([0, 0, 0, 0, 0, 7, 0, 2])) == echo.EchoReply(7, 2, b"")
 
 
+@pytest.mark.slow
 @needs_root
 async def test_the_controller_is_told_how_far_each_gateway_is(tmp_path: Path, gateway_address: str) -> None:
     infrastructure, devices, controller = Authority("infrastructure"), Authority("devices"), Controller()

@@ -117,6 +117,7 @@ def carried(daemon: Running) -> set[str]:
     return {str(sas.tunnel.fqdn) for sas in daemon.datapath.applied[-1].tunnels}
 
 
+@pytest.mark.slow
 async def test_names_of_both_open_at_once_and_one_goes_on_without_the_other(two: Two) -> None:
     async with two.acme.serving() as acme, two.daemon() as daemon:
         alone = await two.acme.enroll(daemon)
@@ -162,6 +163,7 @@ async def test_names_of_both_open_at_once_and_one_goes_on_without_the_other(two:
         assert acme.open == {"t2": 1}
 
 
+@pytest.mark.slow
 async def test_both_organisations_survive_a_restart(two: Two) -> None:
     async with two.enrolled():
         pass

@@ -84,6 +84,7 @@ async def test_a_portal_at_the_controllers_address_is_asked_by_its_name() -> Non
         assert await portal_stands_before(*asked)
 
 
+@pytest.mark.slow
 async def test_a_person_behind_a_portal_is_told_and_can_sign_in(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     async with lab.serving(), lab.daemon() as daemon:

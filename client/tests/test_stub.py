@@ -168,6 +168,7 @@ async def test_no_name_server_is_told_a_buffer_that_needs_fragments(asked_for: i
     assert (sent.edns, sent.payload) == (0, min(asked_for, 1232))
 
 
+@pytest.mark.slow
 async def test_an_unanswered_txt_query_delays_only_once() -> None:
     kinds: list[str] = []
 
@@ -216,6 +217,7 @@ async def test_many_addresses_reach_an_asker_that_knows_no_tcp(tmp_path: Path) -
         assert addresses(whole.to_wire()) == many
 
 
+@pytest.mark.slow
 async def test_a_silent_name_server_is_told_as_such(tmp_path: Path) -> None:
     async with name_server(lambda _: []) as (endpoint, _), running(tmp_path, endpoint) as daemon:
         started = time.monotonic()

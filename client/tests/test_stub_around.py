@@ -10,6 +10,7 @@ import dns.asyncquery
 import dns.message
 import dns.rcode
 import dns.rrset
+import pytest
 from culvert_client.config import Endpoint
 from culvert_client.core import dns_wire
 from culvert_client.core.dns_wire import CANARY, addresses_in
@@ -58,6 +59,7 @@ async def test_a_network_leads_no_program_past_the_stub(tmp_path: Path) -> None:
     assert not any(b"resolver" in it for it in asked)
 
 
+@pytest.mark.slow
 async def test_a_query_overtakes_those_on_its_connection_that_wait(tmp_path: Path) -> None:
     slow, quick = (dns.message.make_query(it, "A").to_wire() for it in ("slow.example.org", ELSEWHERE))
     waiting, records = list[bytes](), from_records(RECORDS)
@@ -104,12 +106,14 @@ async def _asked_in_a_loop(daemon: Running, *others: Running) -> None:
     await _ends(daemon, *others)
 
 
+@pytest.mark.slow
 async def test_a_stub_whose_name_server_is_itself_is_not_flooded(tmp_path: Path) -> None:
     own = Endpoint("127.0.0.1", free_port())
     async with running(tmp_path, own, dns_listen=own) as daemon:
         await _asked_in_a_loop(daemon)
 
 
+@pytest.mark.slow
 async def test_two_stubs_that_ask_each_other_are_not_flooded(place: Path) -> None:
     one, other = (Endpoint("127.0.0.1", free_port()) for _ in range(2))
     async with (

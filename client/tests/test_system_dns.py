@@ -101,6 +101,7 @@ async def test_a_dhcp_clients_file_is_what_was_there_before_and_is_put_back(root
     assert machine.file.read_text() == "nameserver 198.51.100.1\n"
 
 
+@pytest.mark.slow
 async def test_many_networks_in_a_lifetime_are_no_fight(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each hotel's DHCP client writes a file of its own."""
     monkeypatch.setattr("culvert_client.platform.linux.system_dns.contest.REGAINED_EVERY", 0.02)
@@ -160,6 +161,7 @@ async def test_a_file_that_does_not_lead_to_the_stub_alone_is_put_back(root: Pat
     assert machine.file.read_text() == PLAIN
 
 
+@pytest.mark.slow
 async def test_a_failed_restore_of_resolv_conf_is_reported_until_it_works(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,76 +195,12 @@ async def test_a_port_other_than_53_is_refused_for_resolv_conf_unchanged(root: P
 
 # ── death ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Dies in front of its nth change of a file, for every n; then cleans up, and dies in that as well.
-DEATHS = """
-import asyncio, itertools, os, signal, sys
-from pathlib import Path
-from culvert_client.config import Endpoint
-from culvert_client.platform.linux.system_dns import SystemDns, clean_up
-from culvert_client.platform.linux.system_dns.choice import MARK
 
-root, kind = Path(sys.argv[1]), sys.argv[2]
-state, file, target = root / "state", root / "etc/resolv.conf", root / "run/there"
-TEXT = "nameserver 192.0.2.1\\n"
-CHANGES = {"os.rename", "os.remove", "os.symlink", "os.mkdir", "os.chmod"}
-
-def restart():
-    file.unlink(missing_ok=True)
-    target.write_text(TEXT)
-    if kind == "file":
-        file.write_text(TEXT)
-    elif kind == "link":
-        file.symlink_to("../run/there")
-
-def looks():
-    if file.is_symlink():
-        return "link"
-    if not file.exists():
-        return "absent"
-    return "ours" if file.read_text().startswith(MARK) else "file" if file.read_text() == TEXT else "broken"
-
-async def life():
-    dns = SystemDns(Endpoint("127.0.0.1", 53), state, root)
-    await dns.start(tuple, lambda _: None)
-    await dns.stop()
-
-def dies(work, deadly):
-    child = os.fork()
-    if child:
-        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    count = itertools.count()
-    def hook(event, arguments):
-        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        if (writes or event in CHANGES) and str(root) in str(arguments[0]) and next(count) == deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
-    sys.addaudithook(hook)
-    asyncio.run(work())
-    os._exit(0)
-
-deaths = 0
-for deadly in itertools.count():
-    restart()
-    if not dies(life, deadly):
-        break
-    deaths += 1
-    assert looks() in ("ours", kind), (deadly, looks())
-    again = 0
-    while dies(lambda: clean_up(state, root), again):
-        assert looks() in ("ours", kind), (deadly, again, looks())
-        again += 1
-    assert looks() == kind, (deadly, looks())
-    assert target.read_text() == TEXT
-    assert not (state / "dns-before.json").exists()
-    assert not [it for it in (root / "etc").iterdir() if it != file], "something was left"
-print(deaths)
-"""
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "link", "absent"])
 def test_after_a_death_in_front_of_any_change_the_file_is_as_it_was(root: Path, kind: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", DEATHS, str(root), kind], capture_output=True, text=True, check=False
-    )
+    program = Path(__file__).with_name("dying_system_dns.py")
+    ended = subprocess.run([sys.executable, program, root, kind], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) >= 10
 

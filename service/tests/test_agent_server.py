@@ -405,6 +405,7 @@ async def test_calls_over_the_rate_do_not_reach_python_but_are_counted(
     await place.server.stop(0.1)
 
 
+@pytest.mark.slow
 async def test_a_denied_certificate_may_hear_why_or_fails_in_the_handshake(
     place: Place, device: PrivateKey, channel: Any
 ) -> None:

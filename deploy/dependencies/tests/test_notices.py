@@ -75,6 +75,7 @@ def test_the_notices_have_each_name_and_each_text_once(packages: list[Package]) 
     assert said.count(first) == 1
 
 
+@pytest.mark.slow
 def test_the_console_and_both_native_modules_are_covered() -> None:
     assert {"react", "recharts"} <= {
         it.name for it in find_artefact("culvert-controller").find_packages() if it.kind == "npm"

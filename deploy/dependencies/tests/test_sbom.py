@@ -12,6 +12,7 @@ from sbom import render_sbom
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("artefact", ARTEFACTS, ids=lambda it: it.name)
 def test_an_sbom_is_valid_complete_and_reproducible(artefact: Artefact) -> None:
     packages = artefact.find_packages()

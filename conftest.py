@@ -1,0 +1,17 @@
+"""A run without slow tests does not load the modules that have only slow ones, which are half of all modules."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+_ONLY_SLOW = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """True: the module is passed over. None: pytest decides."""
+    if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
+        return None
+    return True if _ONLY_SLOW.search(collection_path.read_text("utf-8")) else None
