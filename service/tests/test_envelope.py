@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from culvert_service.controllers.envelope import Answer, Caller, EnvelopeError, PeerCall, answer, pack, unpack
-from culvert_service.controllers.replay import WINDOW, Replay
+from culvert_service.controllers.replay import PROCESSES_MAX, WINDOW, Replay
 from culvert_service.pki.master_key import MasterKey
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +48,14 @@ def test_no_call_is_taken_twice(numbers: list[int]) -> None:
         if not late:
             taken.add(number)
     assert replay.take("two", 1)
+
+
+def test_windows_of_ended_processes_are_dropped_and_the_running_ones_kept() -> None:
+    replay = Replay()
+    assert replay.take("runs", 1)
+    for number in range(2 * PROCESSES_MAX):
+        assert replay.take(f"ended {number}", 1)
+        assert replay.take("runs", number + 2)
+        assert len(replay) <= PROCESSES_MAX
+    assert not replay.take("runs", 2 * PROCESSES_MAX + 1)
+    assert not replay.take(f"ended {2 * PROCESSES_MAX - 1}", 1)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The processes whose windows are kept, some hundred bytes each: those of the latest calls. A call of an earlier process
+# would be taken once more; only a program that may write to the database could send it, after as many starts.
+PROCESSES_MAX = 1024
 # Notifications from several connections may be reordered, at most by the number of a caller's concurrent calls.
 WINDOW = 1024
 
@@ -22,11 +25,17 @@ class _Taken:
 
 class Replay:
     def __init__(self) -> None:
+        # In the order of the last calls.
         self._of: dict[str, _Taken] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
 
     def take(self, holder: str, number: int) -> bool:
         """Whether this call has not been taken before. The caller has opened its seal."""
-        taken = self._of.setdefault(holder, _Taken())
+        taken = self._of[holder] = self._of.pop(holder, None) or _Taken()
+        if len(self._of) > PROCESSES_MAX:
+            del self._of[next(iter(self._of))]
         if number > taken.highest:
             taken.bits = (taken.bits << min(number - taken.highest, WINDOW) | 1) & ((1 << WINDOW) - 1)
             taken.highest = number
