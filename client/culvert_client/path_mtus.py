@@ -43,7 +43,7 @@ _TRANSLATED = 20
 
 
 @dataclass(slots=True)
-class _Told:
+class _Report:
     """The last report of a tunnel's path MTU to the controller; `mtu` 0: none."""
 
     tunnel: Tunnel
@@ -67,7 +67,7 @@ class PathMtus:
         self._now, self._reach, self._sockets = now, reach, sockets
         self._paths: dict[Address, PathMtu] = {}
         self._posted = PathsMeasured({}, frozenset())
-        self._told: dict[TunnelId, _Told] = {}
+        self._told: dict[TunnelId, _Report] = {}
         self._bytes: dict[Address, tuple[int, int]] = {}
         self._permitted = True
         self._moves = 0
@@ -95,8 +95,8 @@ class PathMtus:
         for gateway in self._client.profile.gateways:
             path = self._paths.get(ip_address(gateway.address))
             if path is not None:
-                told = by_name.setdefault(gateway.name, agent_pb2.GatewayDistance(name=gateway.name))
-                told.path_mtu = self._as_the_gateway_sees(ip_address(gateway.address), path)
+                report = by_name.setdefault(gateway.name, agent_pb2.GatewayDistance(name=gateway.name))
+                report.path_mtu = self._as_the_gateway_sees(ip_address(gateway.address), path)
         return list(by_name.values())
 
     async def keep(self) -> None:
@@ -203,30 +203,30 @@ class PathMtus:
     async def _tell_controller(self) -> None:
         carried = {it.tunnel.tunnel_id: it.tunnel for it in self._list_carried()}
         self._told = {
-            number: told
-            if (told := self._told.get(number)) and told.tunnel == tunnel
-            else _Told(tunnel, tunnel.path_mtu)
+            number: report
+            if (report := self._told.get(number)) and report.tunnel == tunnel
+            else _Report(tunnel, tunnel.path_mtu)
             for number, tunnel in carried.items()
         }
-        for told in self._told.values():
-            path = self._paths.get(told.tunnel.outer_address)
-            if path is None or told.again_at > self._now():
+        for report in self._told.values():
+            path = self._paths.get(report.tunnel.outer_address)
+            if path is None or report.again_at > self._now():
                 continue
-            mtu = self._as_the_gateway_sees(told.tunnel.outer_address, path)
+            mtu = self._as_the_gateway_sees(report.tunnel.outer_address, path)
             # During a search, report only a shorter path MTU.
-            if mtu != told.mtu and (path.is_settled or not told.mtu or mtu < told.mtu):
-                await self._set(told, mtu)
+            if mtu != report.mtu and (path.is_settled or not report.mtu or mtu < report.mtu):
+                await self._set(report, mtu)
 
-    async def _set(self, told: _Told, mtu: int) -> None:
+    async def _set(self, report: _Report, mtu: int) -> None:
         agent = self._agent()
         if agent is None:
             return
         try:
-            await agent.set_path_mtu(told.tunnel.tunnel_id, mtu)
-            told.mtu = mtu
+            await agent.set_path_mtu(report.tunnel.tunnel_id, mtu)
+            report.mtu = mtu
         except CulvertError as error:
-            log.info("the controller was not told of %s's path: %s", told.tunnel.fqdn, error)
-            told.again_at = self._now() + TELL_AGAIN
+            log.info("the controller was not told of %s's path: %s", report.tunnel.fqdn, error)
+            report.again_at = self._now() + TELL_AGAIN
 
     def _as_the_gateway_sees(self, address: Address, path: PathMtu) -> int:
         translated = ip_address(self._reach(str(address))).version != address.version

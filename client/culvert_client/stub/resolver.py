@@ -40,7 +40,7 @@ SendAnswer = Callable[[bytes | None], None]
 
 
 @dataclass(slots=True)
-class _Held:
+class _Hold:
     query: bytes
     fqdn: str
     answer: SendAnswer
@@ -84,7 +84,7 @@ class Resolver:
     def __init__(self, upstream: Upstream, organisations: Organisations, nat64: Translator) -> None:
         self._upstream, self._organisations, self._nat64 = upstream, organisations, nat64
         self._numbers = itertools.count(1)
-        self._held: dict[QueryId, _Held] = {}
+        self._held: dict[QueryId, _Hold] = {}
         self._asking: dict[QueryId, Asker] = {}
         self._probes: OrderedDict[str, str] = OrderedDict()
         # Bounded, because only names of resources are added.
@@ -142,7 +142,7 @@ class Resolver:
                 )
             case QueryKind.HOLD:
                 query_id, fqdn = self._next_id(), question.fqdn
-                self._held[query_id] = _Held(query, fqdn, answer)
+                self._held[query_id] = _Hold(query, fqdn, answer)
                 if self._organisations.asks_controller_first(fqdn):
                     self._organisations.post_dns(QueryHeld(query_id, fqdn))
                     asyncio.get_running_loop().call_soon(self._ask_held, query_id)
@@ -155,25 +155,25 @@ class Resolver:
 
     def settle(self, settled: Reply | Fail) -> None:
         """Release the answer of a held query, or answer with the error."""
-        held = self._held.pop(settled.query, None)
-        if held is None:
+        hold = self._held.pop(settled.query, None)
+        if hold is None:
             return
-        reply = self._release(held, settled) if isinstance(settled, Reply) else settled.error
-        held.answer(_fail(held.query, reply) if isinstance(reply, CulvertError) else reply)
+        reply = self._release(hold, settled) if isinstance(settled, Reply) else settled.error
+        hold.answer(_fail(hold.query, reply) if isinstance(reply, CulvertError) else reply)
         if (asking := self._asking.pop(settled.query, None)) is not None:
             asking.cancel()
 
-    def _release(self, held: _Held, settled: Reply) -> bytes | CulvertError:
-        reply = held.reply
+    def _release(self, hold: _Hold, settled: Reply) -> bytes | CulvertError:
+        reply = hold.reply
         if reply is not None and settled.without:
             reply = dns_answer.without(reply, settled.without, settled.error)
         if reply is not None:
             reply = dns_answer.drop_unasked(reply, self._organisations.profile().manages)
         if reply is None:
-            return _silent(held.fqdn)
-        beside = self._organisations.profile_beside(held.fqdn)
+            return _silent(hold.fqdn)
+        beside = self._organisations.profile_beside(hold.fqdn)
         # A name must not have addresses in another organisation's network.
-        return dns_answer.screen(reply, held.fqdn, beside) if beside.protected_prefixes else reply
+        return dns_answer.screen(reply, hold.fqdn, beside) if beside.protected_prefixes else reply
 
     def close(self) -> None:
         """End all running queries without an answer."""
@@ -182,8 +182,8 @@ class Resolver:
 
     def _ask_held(self, query_id: QueryId) -> None:
         # The query may have ended with an error meanwhile.
-        if (held := self._held.get(query_id)) is not None:
-            self._ask(query_id, held.query, self._on_answer)
+        if (hold := self._held.get(query_id)) is not None:
+            self._ask(query_id, hold.query, self._on_answer)
 
     def _ask(self, query_id: QueryId, query: bytes, done: Callable[[QueryId, bytes | None], None]) -> None:
         def answered(reply: bytes | None) -> None:
@@ -211,19 +211,19 @@ class Resolver:
             # Addresses that a DNS64 (RFC 6147) has synthesised lead to the network's translator and bypass all tunnels.
             made_up = {it for it in dns_wire.addresses_in(reply) or () if it in prefix}
             reply = dns_answer.without(reply, made_up)
-        held = self._held[query_id]
+        hold = self._held[query_id]
         found = dns_wire.read_found(reply) if reply is not None else None
         if reply is not None and found is not None and found.names_hosts:
-            reply = dns_answer.with_own_addresses(reply, (held.fqdn, *found.aliases))
+            reply = dns_answer.with_own_addresses(reply, (hold.fqdn, *found.aliases))
             found = dns_wire.read_found(reply) if reply is not None else None
         if reply is None or found is not None:
             aliases = found.aliases if found is not None else ()
             profile = self._organisations.profile()
-            known = self._organisations.addresses_of(profile.reached((held.fqdn, *aliases)))
-            if (corrected := dns_answer.correct(held.query, found, known, profile)) is not None:
-                self._tell_of(held.fqdn)
+            known = self._organisations.addresses_of(profile.reached((hold.fqdn, *aliases)))
+            if (corrected := dns_answer.correct(hold.query, found, known, profile)) is not None:
+                self._tell_of(hold.fqdn)
                 reply, found = corrected, dns_wire.read_found(corrected)
-        held.reply = reply
+        hold.reply = reply
         self._organisations.post_dns(
             UpstreamAnswered(query_id, None)
             if found is None

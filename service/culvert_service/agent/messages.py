@@ -54,23 +54,23 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
     )
 
 
-def distances(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, Distance]:
+def distances(measured: Iterable[agent_pb2.GatewayDistance]) -> dict[str, Distance]:
     """Distances by gateway name; entries without a round-trip time are left out."""
-    return {it.name: Distance(it.rtt_us / 1e6, it.in_use) for it in told if it.rtt_us}
+    return {it.name: Distance(it.rtt_us / 1e6, it.in_use) for it in measured if it.rtt_us}
 
 
-def path_mtus(told: Iterable[agent_pb2.GatewayDistance]) -> dict[str, int]:
+def path_mtus(measured: Iterable[agent_pb2.GatewayDistance]) -> dict[str, int]:
     """Known path MTUs by gateway name. Raises CulvertError REQUEST_INVALID."""
-    return {it.name: path_mtu(it.path_mtu) for it in told if it.path_mtu}
+    return {it.name: path_mtu(it.path_mtu) for it in measured if it.path_mtu}
 
 
-def path_mtu(told: int) -> int:
+def path_mtu(mtu: int) -> int:
     """Raises CulvertError REQUEST_INVALID."""
-    if told not in _PATH_MTUS:
+    if mtu not in _PATH_MTUS:
         raise CulvertError(
             Reason.REQUEST_INVALID, why=f"a path MTU is between {_PATH_MTUS[0]} and {_PATH_MTUS[-1]}"
         )
-    return told
+    return mtu
 
 
 def profile(

@@ -85,7 +85,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         try:
             async with self._stream_turns:
                 for one in await repeat(lambda: self._pushes.read_missed(device_id)):
-                    watcher.tell(one)
+                    watcher.send(one)
             while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():

@@ -139,12 +139,12 @@ def _sign_cut(
     earlier: Sequence[AuditCut],
     end: tuple[int, int, bytes],
     moments: tuple[datetime.datetime, datetime.datetime],
-    told: tuple[Actor, bytes | None],
+    origin: tuple[Actor, bytes | None],
 ) -> AuditCut:
     """`end` has the chain, and the number and hash of its last cut line; `moments` are `before` and now."""
     chain, seq, digest = end
     before, now = moments
-    by, export = told
+    by, export = origin
     made = AuditCut(
         chain=chain,
         number=len(earlier) + 1,

@@ -74,9 +74,9 @@ class Fleet:
         if task := self._tasks.pop(name, None):
             await _end(task)
 
-    def tell(self, standings: Mapping[str, Standing]) -> None:
+    def set_standings(self, standings: Mapping[str, Standing]) -> None:
         self._standings = dict(standings)
-        self.stir()
+        self.wake_waiting()
 
     def get(self, name: str) -> Link | None:
         """The link, if this controller owns the gateway."""
@@ -118,7 +118,7 @@ class Fleet:
                 while any(map(self.is_coming, names)) and not any(map(self.is_online, names)):
                     await self._news.wait()
 
-    def stir(self) -> None:
+    def wake_waiting(self) -> None:
         """Wake `wait`: a gateway's standing has changed."""
         self._news.set()
         self._news = asyncio.Event()

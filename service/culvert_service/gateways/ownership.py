@@ -74,7 +74,7 @@ class Ownership:
         self._seconds = lease_seconds
         self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
         self._higher_ids: dict[int, int] = {}
-        self._told: dict[int, Report] = {}
+        self._reported: dict[int, Report] = {}
         # The gateways when `changed` was last called.
         self._gateways: dict[str, tuple[GatewayConfig, bool, bool]] = {}
         self._gives_again = 0.0
@@ -101,7 +101,7 @@ class Ownership:
 
     def report_state(self, link: Link) -> None:
         """Publish the state of a link that went online or offline, or repaired drift."""
-        self._fleet.stir()
+        self._fleet.wake_waiting()
         self.looks.wake()
         self._tell_if_changed()
 
@@ -113,12 +113,12 @@ class Ownership:
                     await repository.raise_epoch(session, gateway_id, self._me.holder, highest)
                 await repository.renew_controller(session, self._me, self._seconds)
                 await self._share(session)
-                held = await repository.claim_gateways(session, self._me, self._seconds)
+                leases = await repository.claim_gateways(session, self._me, self._seconds)
             self._higher_ids.clear()
-            await self._report(held)
+            await self._report(leases)
             async with self._database() as session:
                 seen = await repository.gateway_rows(session)
-            await self._settle(held, seen)
+            await self._settle(leases, seen)
         self._tell_if_changed()
 
     async def _share(self, session: AsyncSession) -> None:
@@ -130,19 +130,21 @@ class Ownership:
             self._gives_again = time.monotonic() + self._seconds
             _log.info("a gateway is given to a controller with fewer gateways", extra={"gateway": given})
 
-    async def _report(self, held: dict[int, int]) -> None:
-        told: dict[int, Report] = {}
+    async def _report(self, leases: dict[int, int]) -> None:
+        reports: dict[int, Report] = {}
         for link in self._fleet:
-            if held.get(link.config.id) == link.epoch:
-                told[link.config.id] = link.report()
-        news = {key: report for key, report in told.items() if self._told.get(key) != report}
+            if leases.get(link.config.id) == link.epoch:
+                reports[link.config.id] = link.report()
+        news = {key: report for key, report in reports.items() if self._reported.get(key) != report}
         if news:
             async with self._database.begin() as session:
                 for gateway_id, report in sorted(news.items()):
-                    await repository.record_health(session, gateway_id, report, self._told.get(gateway_id))
-        self._told = told
+                    await repository.record_health(
+                        session, gateway_id, report, self._reported.get(gateway_id)
+                    )
+        self._reported = reports
 
-    async def _settle(self, held: dict[int, int], seen: list[repository.GatewayRow]) -> None:
+    async def _settle(self, leases: dict[int, int], seen: list[repository.GatewayRow]) -> None:
         standings: dict[str, Standing] = {}
         for one in seen:
             config = self._config(one.gateway)
@@ -150,11 +152,11 @@ class Ownership:
             standings[config.name] = Standing(
                 config, one.owner, one.holder, one.epoch, one.online, one.reason, draining
             )
-            if (epoch := held.get(config.id)) is not None:
+            if (epoch := leases.get(config.id)) is not None:
                 self._fleet.own(config, epoch, self._events, self)
         # Publish the new owner before the link here ends.
-        self._fleet.tell(standings)
-        ours = {name for name, standing in standings.items() if standing.config.id in held}
+        self._fleet.set_standings(standings)
+        ours = {name for name, standing in standings.items() if standing.config.id in leases}
         for link in list(self._fleet):
             if link.name not in ours:
                 why = "another controller's" if link.name in standings else "not registered any more"

@@ -78,9 +78,9 @@ class People:
             told: dict[str, Detail] = {"devices": " ".join(str(device) for device in devices)}
             transaction.audit(Line("user.delete", f"user/{name}", told))
             ends = [(it, End(CulvertError(Reason.DEVICE_REVOKED, device=devices[it]))) for it in devices]
-            await self._pushes.tell(session, ends)
+            await self._pushes.send(session, ends)
         for device_id, end in ends:
-            self._hub.tell(device_id, end)
+            self._hub.send(device_id, end)
         return RevokedOut(tunnels_closed=await closed.finish())
 
     async def _lock(self, session: AsyncSession, name: str, seen: MayMatch) -> User:

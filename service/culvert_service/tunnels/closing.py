@@ -112,7 +112,7 @@ class Closing:
     async def finish(self, closed: Sequence[_Closed]) -> int:
         for record, why in closed:
             _log.info("tunnel closes", extra={"tunnel": str(record.id), "why": why.reason.name})
-            self._hub.tell(record.device_id, TunnelClosed(record.id, why))
+            self._hub.send(record.device_id, TunnelClosed(record.id, why))
         # Errors of `clear` are ignored: a link that ends cancels its waiting calls, and the reconciler removes the rest.
         await asyncio.wait([self._background.start(self.clear([record for record, _ in closed]))])
         return len(closed)
@@ -138,7 +138,7 @@ class Closing:
     async def _close_taken(self, transaction: Transaction, closed: Sequence[_Closed]) -> ClosedTunnels:
         _audit(transaction, closed, None)
         told = [(record.device_id, TunnelClosed(record.id, why)) for record, why in closed]
-        await self._pushes.tell(transaction.session, told)
+        await self._pushes.send(transaction.session, told)
         return ClosedTunnels(self, closed)
 
 

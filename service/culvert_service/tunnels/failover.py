@@ -136,7 +136,7 @@ class Failover:
             if not self._hub.watches(one.device_id) or (works and working == _WORKING_AT_ONCE):
                 continue
             why = CulvertError(self._find_cause(one), name=one.fqdn, gateway=one.gateway)
-            self._hub.tell(one.device_id, GatewayMoved(one.id, why))
+            self._hub.send(one.device_id, GatewayMoved(one.id, why))
             self._asked[one.id] = now
             asked, working = asked + 1, working + works
         if asked:

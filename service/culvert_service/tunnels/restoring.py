@@ -134,7 +134,7 @@ class Restoring:
                 (one.record.device_id, TunnelClosed(one.record.id, why, one.pair.generation - 1))
                 for one in restored
             ]
-            await self._pushes.tell(session, told)
+            await self._pushes.send(session, told)
             line = Line("gateway.restore", f"gateway/{link.name}", {"tunnels": len(restored)}, why)
             transaction.audit(line)
             pairs = [
@@ -154,7 +154,7 @@ class Restoring:
                 return none
         self._waiting |= {one.record.id: one for one in restored}
         for device_id, closed in told:
-            self._hub.tell(device_id, closed)
+            self._hub.send(device_id, closed)
         return restored
 
     async def _expire(self, link: Link, restored: Sequence[Restored]) -> None:

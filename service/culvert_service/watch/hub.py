@@ -84,7 +84,7 @@ class Watcher:
         self._events: list[Event | End] = []
         self._told: asyncio.Future[None] | None = None
         self._profile_waits = False
-        self.tell(ProfileChanged())
+        self.send(ProfileChanged())
 
     async def next(self) -> Event | None:
         """None when a newer stream has taken over. Raises CulvertError when the device may not watch any more."""
@@ -100,7 +100,7 @@ class Watcher:
             self._profile_waits = False
         return event
 
-    def tell(self, event: Event) -> None:
+    def send(self, event: Event) -> None:
         if isinstance(event, ProfileChanged):
             # A queued event covers all changes until it is sent, because the profile is built then.
             if self._profile_waits:
@@ -140,7 +140,7 @@ class Hub:
         if self._watchers.get(device_id) is watcher:
             del self._watchers[device_id]
 
-    def tell(self, device_id: uuid.UUID, event: Event | End) -> None:
+    def send(self, device_id: uuid.UUID, event: Event | End) -> None:
         """Send an event to the device's stream, if it has one here."""
         watcher = self._watchers.get(device_id)
         if watcher is None:
@@ -149,11 +149,11 @@ class Hub:
             del self._watchers[device_id]
             watcher.end(event.error)
         else:
-            watcher.tell(event)
+            watcher.send(event)
 
     def profiles_changed(self) -> None:
         for watcher in self._watchers.values():
-            watcher.tell(ProfileChanged())
+            watcher.send(ProfileChanged())
 
     def end_all(self) -> None:
         """End all streams, at the end of the process."""

@@ -49,22 +49,22 @@ class Pushes:
         """Called by the database listener."""
         self.looking.wake()
 
-    async def tell(self, session: AsyncSession, told: Sequence[tuple[uuid.UUID, Event | End]]) -> None:
+    async def send(self, session: AsyncSession, events: Sequence[tuple[uuid.UUID, Event | End]]) -> None:
         """Store events in the transaction of the change. After its commit, the caller tells the hub."""
-        if not told:
+        if not events:
             return
-        rows = [{"device_id": device, "holder": self._me.holder} | _row(event) for device, event in told]
+        rows = [{"device_id": device, "holder": self._me.holder} | _row(event) for device, event in events]
         await repository.add_pushes(session, rows)
-        if not all(self._hub.watches(device) for device, _ in told):
+        if not all(self._hub.watches(device) for device, _ in events):
             await repository.tell_controllers(session)
 
     async def tell_elsewhere(self, device_id: uuid.UUID, event: Event) -> None:
         """Send an event to the device's stream here, or else to the other controllers."""
         if self._hub.watches(device_id):
-            self._hub.tell(device_id, event)
+            self._hub.send(device_id, event)
         else:
             async with self._database.begin() as session:
-                await self.tell(session, [(device_id, event)])
+                await self.send(session, [(device_id, event)])
 
     async def read_missed(self, device_id: uuid.UUID) -> list[Message]:
         """The first messages of a new stream: closed tunnels. Other events are not stored, because gateways repeat them."""
@@ -78,7 +78,7 @@ class Pushes:
             news = await repository.news(session, self._low, self._me.holder, self._seen)
         for number, device_id, kind, body in news:
             self._seen.add(number)
-            self._hub.tell(device_id, _event(PushKind(kind), body))
+            self._hub.send(device_id, _event(PushKind(kind), body))
         if low is not None and low > self._low:
             self._low = low
             self._seen = {number for number in self._seen if number > low}

@@ -27,16 +27,16 @@ def gateways_in_use(machines: Mapping[str, Machine]) -> frozenset[str]:
 
 def list_held(machines: Mapping[str, Machine]) -> dict[str, TunnelId]:
     """The tunnels that the controller may count as open, by name."""
-    held: dict[str, TunnelId] = {}
+    found: dict[str, TunnelId] = {}
     for fqdn, machine in machines.items():
         if isinstance(machine.state, Closing):
-            held[fqdn] = machine.state.tunnel_id
+            found[fqdn] = machine.state.tunnel_id
         elif isinstance(machine.state, Opening) and machine.state.moved is not None:
-            held[fqdn] = machine.state.moved
+            found[fqdn] = machine.state.moved
         elif machine.carried is not None:
-            held[fqdn] = machine.carried.tunnel.tunnel_id
-    return held
+            found[fqdn] = machine.carried.tunnel.tunnel_id
+    return found
 
 
 def name_of(machines: Mapping[str, Machine], tunnel_id: TunnelId) -> str | None:
-    return next((fqdn for fqdn, held in list_held(machines).items() if held == tunnel_id), None)
+    return next((fqdn for fqdn, found in list_held(machines).items() if found == tunnel_id), None)
