@@ -196,6 +196,7 @@ async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> 
         "/api/v1/gateway-joins/check",
         "/api/v1/gateway-renewals",
         "/api/v1/gateway-leaves",
+        "/api/v1/gateway-states",
     }
     async with signed_in(world, "eve", "auditor") as eve:
         for path, methods in paths.items():

@@ -284,6 +284,15 @@ async def test_a_certificate_is_renewed_for_the_same_key_alone(world: World) -> 
     assert await refusal(world, "gateway-renewals", {"csr_pem": computer.csr}) == "GATEWAY_NOT_JOINED"
 
 
+async def test_a_gateway_learns_by_its_key_whether_it_is_online(world: World) -> None:
+    computer = Computer()
+    await join(world, await enrol(world), computer)
+    seen = (await ask(world, "gateway-states", {"csr_pem": computer.csr})).json()
+    assert (seen["gateway"], seen["state"]) == (NAME, "offline")
+    assert seen["reason"]
+    assert await refusal(world, "gateway-states", {"csr_pem": make_csr()[1]}) == "GATEWAY_NOT_JOINED"
+
+
 async def test_a_gateway_leaves_by_its_own_signature(world: World) -> None:
     computer, stranger = Computer(), Computer()
     await join(world, await enrol(world), computer)

@@ -97,7 +97,7 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     assert "gw-berlin" in capsys.readouterr().out
     await administration.write_bundle(settings, "gw-berlin", tmp_path / "bundle")
     assert {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "bundle").iterdir()} == {
-        "ca.pem": 0o600,
+        "controller-ca.pem": 0o600,
         "gateway.pem": 0o600,
         "gateway.key": 0o600,
         "kek.bin": 0o600,

@@ -54,6 +54,7 @@ async def test_every_route_asks_for_the_admin_token_except_public_ones(world: Wo
         "/api/v1/gateway-joins/check",
         "/api/v1/gateway-renewals",
         "/api/v1/gateway-leaves",
+        "/api/v1/gateway-states",
     }
     for path, methods in paths.items():
         for method in methods:

@@ -16,6 +16,7 @@ from culvert_service.joining.schemas import (
     GatewayLeaveOut,
     GatewayLinkOut,
     GatewayRenewalIn,
+    GatewayStateOut,
     JoinCheckIn,
     JoinCheckOut,
     JoinIn,
@@ -79,9 +80,14 @@ def public_router(api: Api, joining: Joining) -> APIRouter:
     async def renew(by: By, asked: GatewayRenewalIn) -> GatewayCertificateOut:
         return await joining.renew(by, asked)
 
+    @routes.post("/gateway-states", summary="Tell a gateway whether it is online")
+    async def state(by: By, asked: GatewayRenewalIn) -> GatewayStateOut:
+        """By the key that the gateway has joined with."""
+        return await joining.state(by, asked)
+
     @routes.post("/gateway-leaves", summary="Leave: forget a gateway's key")
     async def leave(by: By, asked: GatewayLeaveIn) -> GatewayLeaveOut:
         return await joining.leave(by, asked)
 
-    _ = (check, join, renew, leave)
+    _ = (check, join, renew, state, leave)
     return routes

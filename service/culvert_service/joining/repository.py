@@ -57,6 +57,11 @@ async def use(session: AsyncSession, token_hash: bytes, key_hash: bytes, now: da
     return found is not None
 
 
+async def find_joined(session: AsyncSession, key_hash: bytes) -> str | None:
+    """The name of the gateway that has joined with this key."""
+    return await session.scalar(select(Gateway.name).where(Gateway.key_hash == key_hash))
+
+
 async def lock_joined(session: AsyncSession, key_hash: bytes) -> Gateway | None:
     """Lock the gateway that has joined with this key."""
     return await session.scalar(select(Gateway).where(Gateway.key_hash == key_hash).with_for_update())

@@ -139,6 +139,16 @@ class GatewayRenewalIn(BaseModel):
     csr_pem: Annotated[str, Field(max_length=8192)]
 
 
+class GatewayStateOut(BaseModel):
+    """`reason`: why it is offline. `since`: the start of this state; null: no controller has had it. `now`: our clock."""
+
+    gateway: str
+    state: Literal["online", "offline"]
+    reason: str
+    since: datetime | None
+    now: datetime
+
+
 class GatewayLeaveIn(GatewayRenewalIn):
     """`signature`: ECDSA with SHA-256 over "culvert gateway leaves 1", a zero byte and the gateway's name; DER, base64."""
 

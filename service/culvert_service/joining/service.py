@@ -49,6 +49,7 @@ from culvert_service.joining.schemas import (
     GatewayLeaveOut,
     GatewayLinkOut,
     GatewayRenewalIn,
+    GatewayStateOut,
     JoinCheckIn,
     JoinCheckOut,
     JoinFacts,
@@ -275,6 +276,26 @@ class Joining:
             await self._refuse(by, error, "gateway.renew")
             raise
         return self._certificate(issued)
+
+    async def state(self, by: Actor, asked: GatewayRenewalIn) -> GatewayStateOut:
+        """Raises CulvertError CSR_INVALID or GATEWAY_NOT_JOINED."""
+        public_key = request.public_key(asked.csr_pem)
+        try:
+            async with self._database() as session:
+                name = await repository.find_joined(session, request.key_hash(public_key))
+                if name is None:
+                    raise CulvertError(Reason.GATEWAY_NOT_JOINED)
+                [row] = await gateways.gateway_rows(session, name)
+        except CulvertError as error:
+            await self._refuse(by, error, "gateway.state")
+            raise
+        return GatewayStateOut(
+            gateway=name,
+            state="online" if row.online else "offline",
+            reason=row.reason,
+            since=row.health.since if row.health is not None else None,
+            now=self._now(),
+        )
 
     async def leave(self, by: Actor, asked: GatewayLeaveIn) -> GatewayLeaveOut:
         """Forget the gateway's key, and delete the gateway unless something uses it.

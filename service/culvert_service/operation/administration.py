@@ -84,13 +84,17 @@ async def write_bundle(settings: Settings, name: str, directory: Path) -> None:
     private_files.write_all(
         directory,
         {
-            "ca.pem": bundle["ca_pem"].encode(),
+            "controller-ca.pem": bundle["ca_pem"].encode(),
             "gateway.pem": bundle["certificate_pem"].encode(),
             "gateway.key": bundle["key_pem"].encode(),
             "kek.bin": base64.b64decode(bundle["kek"]),
         },
     )
-    print(f"{directory} holds what the gateway {name} starts with. Carry it there, and keep no copy.")
+    there = f"/etc/culvert/sluice/{name}"
+    print(
+        f"{directory} holds what the gateway {name} starts with. Carry it there to {there}, and keep no copy."
+    )
+    print(f"The switch runs as the user sluice: chown -R sluice:sluice {there}")
 
 
 async def change_gateway(settings: Settings, name: str, description: Path) -> None:

@@ -557,6 +557,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gateway-states": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tell a gateway whether it is online
+         * @description By the key that the gateway has joined with.
+         */
+        post: operations["state_api_v1_gateway_states_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gateways": {
         parameters: {
             query?: never;
@@ -2355,6 +2375,28 @@ export interface components {
         GatewayRenewalIn: {
             /** Csr Pem */
             csr_pem: string;
+        };
+        /**
+         * GatewayStateOut
+         * @description `reason`: why it is offline. `since`: the start of this state; null: no controller has had it. `now`: our clock.
+         */
+        GatewayStateOut: {
+            /** Gateway */
+            gateway: string;
+            /**
+             * Now
+             * Format: date-time
+             */
+            now: string;
+            /** Reason */
+            reason: string;
+            /** Since */
+            since: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "online" | "offline";
         };
         /** GroupIn */
         GroupIn: {
@@ -5068,6 +5110,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GatewayCertificateOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    state_api_v1_gateway_states_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GatewayRenewalIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayStateOut"];
                 };
             };
             /** @description Default Response */

@@ -68,7 +68,9 @@ export function BundleDialog({
   );
 }
 
-const unpack = (name: string) => `tar -xpf ${name}.tar -C /etc/culvert/sluice`;
+/** The switch runs as the user sluice, and its files are its own. */
+const unpack = (name: string) =>
+  `tar -xpf ${name}.tar -C /etc/culvert/sluice\nchown -R sluice:sluice /etc/culvert/sluice/${name}`;
 
 function save(name: string, content: Blob) {
   const url = URL.createObjectURL(content);
