@@ -26,11 +26,11 @@ def standings(observed: list[Entry], *, twice: bool = True) -> dict[Entry, Entry
 
 def test_each_way_in_which_an_entry_may_differ() -> None:
     assert standings([HELD, DRIFTED, FOREIGN, SA, POLICY]) == {
-        HELD: EntryStanding.HELD,
+        HELD: EntryStanding.AS_DESIRED,
         DRIFTED: EntryStanding.CHANGED,
         FOREIGN: EntryStanding.FOREIGN,
-        SA: EntryStanding.HELD,
-        POLICY: EntryStanding.HELD,
+        SA: EntryStanding.AS_DESIRED,
+        POLICY: EntryStanding.AS_DESIRED,
         MISSING: EntryStanding.MISSING,
     }
 
@@ -42,9 +42,9 @@ def test_a_changed_entry_comes_with_the_desired_one() -> None:
 
 def test_a_tunnels_lost_sa_is_missing_and_the_rest_stays_its_own() -> None:
     found = standings([HELD, CHANGED, MISSING, POLICY])
-    assert (found[SA], found[POLICY]) == (EntryStanding.MISSING, EntryStanding.HELD)
+    assert (found[SA], found[POLICY]) == (EntryStanding.MISSING, EntryStanding.AS_DESIRED)
 
 
 def test_a_difference_in_a_single_reading_is_under_way() -> None:
     found = standings([HELD, DRIFTED, FOREIGN, SA, POLICY], twice=False)
-    assert set(found.values()) == {EntryStanding.HELD}
+    assert set(found.values()) == {EntryStanding.AS_DESIRED}

@@ -14,7 +14,8 @@ from culvert_service.gateways.entry import Entry, EntryKey, Kind
 
 
 class EntryStanding(StrEnum):
-    HELD = "held"
+    # The word of the REST API stays: consoles and scripts of earlier versions take any other one for drift.
+    AS_DESIRED = "held"
     # Desired, but not at the gateway.
     MISSING = "missing"
     # Belongs to no desired tunnel.
@@ -28,7 +29,7 @@ class Compared:
     """An observed entry, or the desired one if it is missing. `desired`: what a changed entry should be."""
 
     entry: Entry
-    standing: EntryStanding = EntryStanding.HELD
+    standing: EntryStanding = EntryStanding.AS_DESIRED
     desired: Entry | None = None
 
 

@@ -16,6 +16,12 @@ const COLOURS: Record<Entry["standing"], string> = {
   foreign: "orange",
   changed: "yellow",
 };
+const STATES: Record<Entry["standing"], string> = {
+  held: "as desired",
+  missing: "missing",
+  foreign: "foreign",
+  changed: "changed",
+};
 
 /** The pipeline's observed entries, beside the desired ones; the controller leaves wrapped keys out. */
 export function TablesSection({ name, isOnline }: { name: string; isOnline: boolean }) {
@@ -142,7 +148,7 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
                   {counts && <Table.Td ta="right">{entry.bytes?.toLocaleString("en") ?? "–"}</Table.Td>}
                   <Table.Td>
                     <Badge size="sm" variant="light" tt="none" color={COLOURS[entry.standing]}>
-                      {entry.standing}
+                      {STATES[entry.standing]}
                     </Badge>
                   </Table.Td>
                 </Table.Tr>
