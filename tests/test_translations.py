@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import polib
 import pytest
 from culvert_proto import CATALOGUE
-from culvert_proto.language import entries
 from culvert_tray.translation import forms as forms_in_qt
 
 ROOT = Path(__file__).parents[1]
@@ -74,8 +74,12 @@ def _first(node: ast.Call) -> object:
 
 
 def _catalogue(part: Path) -> Texts:
-    told = entries((part / "locale/de.po").read_text("utf-8"))
-    return {text: forms.split("\0") for text, forms in told.items() if text}
+    return {
+        "\0".join(filter(None, (entry.msgid, entry.msgid_plural))): [*entry.msgstr_plural.values()]
+        or [entry.msgstr]
+        for entry in polib.pofile(str(part / "locale/de.po"))
+        if not entry.fuzzy
+    }
 
 
 SPOKEN: dict[str, tuple[set[str], Texts]] = {

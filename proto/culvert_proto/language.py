@@ -7,21 +7,14 @@ text is English. Daemon and controller never call it: their texts travel, and th
 
 from __future__ import annotations
 
-import ast
 import gettext
 import io
 import re
-import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SOURCE = "en"
 LANGUAGES = (SOURCE, "de")
-
-_LINE = re.compile(r'(?:(msgid_plural|msgid|msgstr)(?:\[\d\])? )?(".*")')
-_FUZZY = re.compile(r"^#,.*\bfuzzy\b", re.MULTILINE)
-_MO_MAGIC = 0x950412DE
-_MO_HEADER = 28  # bytes
 
 _used = SOURCE
 
@@ -68,47 +61,12 @@ class Words:
 
     def _catalogue(self) -> gettext.NullTranslations:
         if _used not in self._read:
-            translations = entries((self._directory / f"{_used}.po").read_text("utf-8"))
-            self._read[_used] = gettext.GNUTranslations(io.BytesIO(_mo(translations)))
+            import polib  # the daemon and the controller never need it
+
+            # A fuzzy translation is a tool's guess, perhaps with another text's fields: `to_binary` leaves it out.
+            catalogue = polib.pofile(str(self._directory / f"{_used}.po"))
+            self._read[_used] = gettext.GNUTranslations(io.BytesIO(catalogue.to_binary()))
         return self._read[_used]
 
 
 words = Words(Path(__file__).with_name("locale"))
-
-
-def entries(po: str) -> dict[str, str]:
-    """A .po file's texts and their translations; plural forms are separated by NUL, as gettext has them.
-
-    A translation that is marked as fuzzy is a tool's guess, perhaps with another text's fields: it is left out.
-    """
-    found: dict[str, str] = {}
-    for block in re.split(r"\n{2,}", po):
-        parts: dict[str, list[str]] = {"msgid": [], "msgid_plural": [], "msgstr": []}
-        kind = ""
-        for line in block.splitlines():
-            if (match := _LINE.fullmatch(line)) is None:
-                continue
-            keyword, literal = match.groups()
-            kind = keyword or kind
-            text = str(ast.literal_eval(literal))
-            if keyword:
-                parts[kind].append(text)
-            else:
-                parts[kind][-1] += text
-        guessed = _FUZZY.search(block) is not None and parts["msgid"] != [""]
-        if parts["msgid"] and not guessed:
-            found["\0".join((*parts["msgid"], *parts["msgid_plural"]))] = "\0".join(parts["msgstr"])
-    return found
-
-
-def _mo(translations: Mapping[str, str]) -> bytes:
-    """A .mo file for `gettext` (gettext manual, "The Format of GNU MO Files")."""
-    pairs = [(text.encode(), form.encode()) for text, form in sorted(translations.items()) if form]
-    strings = [pair[column] for column in (0, 1) for pair in pairs]
-    at = _MO_HEADER + 8 * len(strings)
-    places = b""
-    for it in strings:
-        places += struct.pack("<2I", len(it), at)
-        at += len(it) + 1
-    header = struct.pack("<7I", _MO_MAGIC, 0, len(pairs), _MO_HEADER, _MO_HEADER + 8 * len(pairs), 0, 0)
-    return header + places + b"".join(it + b"\0" for it in strings)
