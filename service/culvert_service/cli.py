@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +27,7 @@ from culvert_service.operation import administration
 from culvert_service.operation import commands as operation
 from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.master_key import MasterKeyError
+from culvert_service.setup import command as setup_command
 
 _Result = TypeVar("_Result")
 
@@ -96,6 +99,65 @@ def main(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command()
+def setup(
+    public_name: Annotated[
+        str | None,
+        typer.Option(
+            help="The name by which browsers and devices find this host; with :PORT, what browsers use."
+        ),
+    ] = None,
+    zone: Annotated[
+        list[str] | None, typer.Option(help="A DNS zone whose names open tunnels; may be repeated.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="`embedded`, or the URL of a Postgres from 14 on, without a password.")
+    ] = None,
+    database_file: Annotated[
+        Path | None, typer.Option(help="A file with the URL, which may have a password.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of console and API [8443].")] = None,
+    agent_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the devices [8444].")] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="Prefix of a reverse proxy whose X-Forwarded-For counts; may be repeated."),
+    ] = None,
+    elsewhere: Annotated[
+        bool,
+        typer.Option("--elsewhere", help="The name leads to a proxy, load balancer or NAT before this host."),
+    ] = False,
+    change: Annotated[
+        bool, typer.Option("--change", help="Change what differs at a controller that is set up.")
+    ] = False,
+    no_start: Annotated[bool, typer.Option("--no-start", help="Start nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
+    root: Annotated[
+        Path, typer.Option(hidden=True, help="Write below this directory, as this user, and start nothing.")
+    ] = Path("/"),
+) -> None:
+    """Set this host up as a controller: examine, ask, write, start. A failure leaves everything as it was."""
+    with _errors():
+        visible = database is not None
+        if database is None and database_file is not None:
+            database = database_file.read_text().strip()
+        setup_command.set_up(
+            setup_command.Flags(
+                public_name,
+                zone or (),
+                database or os.environ.get("CULVERT_DATABASE_URL"),
+                visible,
+                port,
+                agent_port,
+                trusted_proxy or (),
+                elsewhere=elsewhere,
+                yes=yes,
+                change=change,
+                start=not no_start,
+                root=root,
+            )
+        )
 
 
 @app.command()
@@ -322,11 +384,18 @@ _REFUSED = ("28", "3D", "42501")
 def _run(
     work: Callable[[config.Settings], Coroutine[Any, Any, _Result]], config_file: Path | None
 ) -> _Result:
-    keep_memory_private()
-    try:
+    with _errors():
         settings = config.load(config_file)
         log.configure(as_json=settings.log_json)
         return asyncio.run(work(settings))
+
+
+@contextmanager
+def _errors() -> Generator[None]:
+    """Ends the process with one line on an expected error."""
+    keep_memory_private()
+    try:
+        yield
     except (
         config.ConfigurationError,
         PostgresFailedError,

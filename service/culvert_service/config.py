@@ -8,7 +8,7 @@ import re
 import socket
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from culvert_proto import dns_name
@@ -21,6 +21,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+# Written by `culvert-controller setup`; commands without settings of their own use it.
+INSTALLED = Path("/etc/culvert/controller.toml")
 _LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
 _ARTIFACTS = Path(__file__).resolve().parents[2] / "p4" / "build"
 _CONSOLE = Path(__file__).resolve().parents[1] / "console" / "dist"
@@ -222,14 +224,23 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # The TOML file's values are the arguments; the environment has precedence, then files of secrets.
         directory = os.environ.get("CULVERT_SECRETS_DIR") or os.environ.get("CREDENTIALS_DIRECTORY")
-        files = SecretsSettingsSource(settings_cls, directory or None)
+        files = SecretsSettingsSource(settings_cls, directory) if directory else file_secret_settings
         return env_settings, files, init_settings
 
 
 def load(file: Path | None) -> Settings:
-    """Raises ConfigurationError, whose text contains no values, because one may be a password."""
+    """Without a file, set-up's is loaded, unless the environment has settings. `secrets` beside a file may have secrets.
+
+    Raises ConfigurationError, whose text contains no values, because one may be a password.
+    """
+    if file is None and INSTALLED.exists() and not any(name.startswith("CULVERT_") for name in os.environ):
+        file = INSTALLED
     try:
-        return Settings(**(tomllib.loads(file.read_text()) if file else {}))
+        if file is None:
+            return Settings()
+        secrets = file.parent / "secrets"
+        given: dict[str, Any] = {"_secrets_dir": secrets} if os.access(secrets, os.X_OK) else {}
+        return Settings(**given, **tomllib.loads(file.read_text()))
     except OSError as error:
         raise ConfigurationError(system_words(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -14,6 +14,7 @@ from culvert_db import (
     check,
     dns_role,
     hears,
+    installation,
     upgrade_apart,
 )
 from culvert_db.embedded import EmbeddedPostgres
@@ -42,7 +43,7 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
             url = await stack.enter_async_context(EmbeddedPostgres(settings.state_dir / "postgres"))
         engine = make_engine(url, settings.sessions_setting)
         stack.push_async_callback(engine.dispose)
-        await upgrade_apart(engine)
+        await _migrate(settings, engine)
         await _hand_over(settings.state_dir, engine, url)
         if settings.database_direct_url is not None and settings.database_url is not None:
             await engine.dispose()
@@ -126,6 +127,17 @@ async def _check(url: str, settings: Settings) -> None:
             stack.push_async_callback(pooled.dispose)
             if not await hears(engine, pooled):
                 raise ConfigurationError("database_url and database_direct_url lead to different databases")
+
+
+async def _migrate(settings: Settings, engine: AsyncEngine) -> None:
+    """Raises ConfigurationError for another Culvert's database, which stays as it is."""
+    me = MasterKey.load(settings.state_dir).installation
+    try:
+        await installation.check_owner(engine, me)
+        await upgrade_apart(engine)
+        await installation.claim(engine, me)
+    except installation.OtherCulvertError as error:
+        raise ConfigurationError(f"{settings.sessions_setting}: {error}") from None
 
 
 async def _hand_over(state: Path, engine: AsyncEngine, url: str) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from culvert_service.config import ConfigurationError, Settings, system_words
+from culvert_service.config import ConfigurationError, Settings, split_listen, system_words
 
 _SECONDS = 15.0
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class CallRefusedError(Exception):
@@ -28,8 +30,42 @@ async def read(settings: Settings, path: str) -> tuple[Any, str]:
     return await asyncio.to_thread(_call, settings, "GET", path, None, "")
 
 
+def readiness(settings: Settings) -> str:
+    """Empty once the controller with these settings is ready; otherwise why it is not."""
+    try:
+        context = ssl.create_default_context(cafile=str(settings.state_dir / "infrastructure-ca.pem"))
+        connection = _Here(settings, context)
+        try:
+            connection.request("GET", "/readyz")
+            answer = connection.getresponse()
+            said = answer.read(1 << 16).decode(errors="replace")
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        return system_words(error) if isinstance(error, OSError) else str(error)
+    return "" if answer.status == http.client.OK else said
+
+
+class _Here(http.client.HTTPSConnection):
+    """Connects to the address that the controller listens on, and expects its public name in the certificate.
+
+    The public name may lead to a proxy that shows another certificate, or be reachable from elsewhere alone.
+    """
+
+    def __init__(self, settings: Settings, context: ssl.SSLContext) -> None:
+        url = urlsplit(settings.rest_url)
+        super().__init__(url.hostname or "", url.port or 443, timeout=_SECONDS, context=context)
+        host, port = split_listen(settings.rest_listen)
+        self._address = _LOOPBACK.get(host, host), port
+        self._trust = context
+
+    def connect(self) -> None:
+        plain = socket.create_connection(self._address, self.timeout)
+        self.sock = self._trust.wrap_socket(plain, server_hostname=self.host)
+
+
 def _call(settings: Settings, method: str, path: str, body: object, seen: str) -> tuple[Any, str]:
-    state, url = settings.state_dir, urlsplit(settings.rest_url)
+    state = settings.state_dir
     try:
         token = (state / "admin-token").read_text().strip()
         context = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
@@ -40,9 +76,7 @@ def _call(settings: Settings, method: str, path: str, body: object, seen: str) -
     except OSError as error:
         raise ConfigurationError(f"{system_words(error)}. Run this as the controller's user") from None
     try:
-        connection = http.client.HTTPSConnection(
-            url.hostname or "", url.port or 443, timeout=_SECONDS, context=context
-        )
+        connection = _Here(settings, context)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         if seen:
             headers["If-Match"] = seen

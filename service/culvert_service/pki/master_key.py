@@ -41,6 +41,11 @@ class MasterKey:
         """A signing key derived from the master key and the context: the same at every controller with this key."""
         return Ed25519PrivateKey.from_private_bytes(self.derive(context))
 
+    @property
+    def installation(self) -> str:
+        """The id of the Culvert whose key this is, in hexadecimal. It tells nothing about the key."""
+        return self.derive("id of the installation")[:16].hex()
+
     def derive(self, context: str) -> bytes:
         """A key of 32 bytes for one purpose, derived from the master key: the same at every controller with this key."""
         return HKDF(hashes.SHA256(), 32, salt=None, info=context.encode()).derive(self._key)

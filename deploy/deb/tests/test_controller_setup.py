@@ -1,0 +1,85 @@
+"""`culvert-controller setup` under a clean Debian's systemd: it starts the units, or leaves the host as it was."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .debian import Debian
+from .test_controller_units import debian as units  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+SETUP = "culvert-controller setup --yes --public-name vpn.corp.example --zone corp.example"
+_BROKEN = "/run/systemd/system/culvert-controller.service.d/broken.conf"
+
+
+@pytest.fixture
+def host(units: Debian) -> Debian:  # noqa: F811
+    """A host with a name and an address, and a controller's package that is not set up."""
+    units.run(
+        "sh",
+        "-c",
+        "systemctl stop culvert-controller culvert-dns-updater; rm -rf /etc/culvert /var/lib/culvert-controller",
+    )
+    units.run(
+        "sh", "-c", "ip addr replace 192.0.2.5/32 dev lo; echo 192.0.2.5 vpn.corp.example >> /etc/hosts"
+    )
+    units.run("sh", "-c", "echo 'precedence ::ffff:0:0/96 100' > /etc/gai.conf")
+    return units
+
+
+def _files(host: Debian) -> dict[str, str]:
+    return {name: what for name, what in host.files().items() if "__pycache__" not in name}
+
+
+def _said(host: Debian, command: str) -> str:
+    """Output and exit code."""
+    return host.run("sh", "-c", f"{command} 2>&1 </dev/null; echo exit $?")
+
+
+def test_setup_starts_a_controller_or_leaves_the_host_as_it_was(host: Debian) -> None:
+    before = _files(host)
+    # A unit that cannot run: keys, tables and settings are made by then.
+    host.run(
+        "sh",
+        "-c",
+        f"mkdir -p $(dirname {_BROKEN}); printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > {_BROKEN}",
+    )
+    said = _said(host, SETUP)
+    assert "does not run" in said
+    assert said.endswith("exit 1"), said
+    assert _files(host) == before
+    assert host.run("systemctl", "is-enabled", "culvert-controller", check=False) == "disabled"
+    assert host.run("systemctl", "is-active", "culvert-controller", check=False) in ("inactive", "failed")
+    host.run("sh", "-c", f"rm {_BROKEN}; systemctl daemon-reload; systemctl reset-failed")
+
+    said = _said(host, SETUP)
+    assert said.endswith("exit 0"), said
+    assert re.search(r"https://vpn\.corp\.example:8443/console/setup#token=\S{40,}", said), said
+    assert host.run("stat", "-c", "%a %U %G", "/etc/culvert/controller.toml") == "640 root culvert-controller"
+    assert (
+        host.run("stat", "-c", "%a %U", "/var/lib/culvert-controller/master.key") == "600 culvert-controller"
+    )
+    for unit in ("culvert-controller", "culvert-dns-updater"):
+        assert host.run("systemctl", "is-active", unit) == "active"
+        assert host.run("systemctl", "is-enabled", unit) == "enabled"
+
+    said = _said(host, SETUP)
+    assert "Nothing differs" in said, said
+    # A change under which it cannot start is taken back, and the controller serves as before.
+    settings = host.run("cat", "/etc/culvert/controller.toml")
+    host.run(
+        "sh",
+        "-c",
+        f"mkdir -p $(dirname {_BROKEN}); printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > {_BROKEN}",
+    )
+    said = _said(host, f"{SETUP} --zone lab.example --change & sleep 8; rm {_BROKEN}; wait $!")
+    assert "Everything is as it was before" in said, said
+    assert host.run("cat", "/etc/culvert/controller.toml") == settings
+    assert host.run("systemctl", "is-active", "culvert-controller") == "active"
+    said = _said(host, f"{SETUP} --zone lab.example --change")
+    assert said.endswith("exit 0"), said
+    assert "lab.example" in host.run("cat", "/etc/culvert/controller.toml")
+    assert _said(host, "culvert-controller doctor").endswith("exit 0")
