@@ -34,6 +34,11 @@ def _files(host: Debian) -> dict[str, str]:
     return {name: what for name, what in host.files().items() if "__pycache__" not in name}
 
 
+def _break(host: Debian, setting: str) -> None:
+    """Adds a setting to the unit."""
+    host.run("sh", "-c", f'mkdir -p $(dirname {_BROKEN}); echo "[Service]\n{setting}" > {_BROKEN}')
+
+
 def _said(host: Debian, command: str) -> str:
     """Output and exit code."""
     return host.run("sh", "-c", f"{command} 2>&1 </dev/null; echo exit $?")
@@ -42,11 +47,7 @@ def _said(host: Debian, command: str) -> str:
 def test_setup_starts_a_controller_or_leaves_the_host_as_it_was(host: Debian) -> None:
     before = _files(host)
     # A unit that cannot run: keys, tables and settings are made by then.
-    host.run(
-        "sh",
-        "-c",
-        f"mkdir -p $(dirname {_BROKEN}); printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > {_BROKEN}",
-    )
+    _break(host, "ExecStart=\nExecStart=/bin/false")
     said = _said(host, SETUP)
     assert "does not run" in said
     assert said.endswith("exit 1"), said
@@ -70,15 +71,12 @@ def test_setup_starts_a_controller_or_leaves_the_host_as_it_was(host: Debian) ->
     assert "Nothing differs" in said, said
     # A change under which it cannot start is taken back, and the controller serves as before.
     settings = host.run("cat", "/etc/culvert/controller.toml")
-    host.run(
-        "sh",
-        "-c",
-        f"mkdir -p $(dirname {_BROKEN}); printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > {_BROKEN}",
-    )
-    said = _said(host, f"{SETUP} --zone lab.example --change & sleep 8; rm {_BROKEN}; wait $!")
+    _break(host, "ExecStartPre=/bin/sh -c '! grep lab.example /etc/culvert/controller.toml'")
+    said = _said(host, f"{SETUP} --zone lab.example --change")
     assert "Everything is as it was before" in said, said
     assert host.run("cat", "/etc/culvert/controller.toml") == settings
     assert host.run("systemctl", "is-active", "culvert-controller") == "active"
+    host.run("sh", "-c", f"rm {_BROKEN}; systemctl daemon-reload")
     said = _said(host, f"{SETUP} --zone lab.example --change")
     assert said.endswith("exit 0"), said
     assert "lab.example" in host.run("cat", "/etc/culvert/controller.toml")
