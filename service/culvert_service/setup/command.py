@@ -41,7 +41,7 @@ _Answer = TypeVar("_Answer")
 _LINK = re.compile(r"https://\S+/console/setup#token=\S+")
 _HEALTHY_SECONDS = 90.0
 _LOOK_SECONDS = 0.5
-# Of the output of a step that failed.
+# Lines of the output of a step that failed.
 _SHOWN_LINES = 15
 _DROP_IN = "# Written by `culvert-controller setup`.\n[Service]\n"
 _LOW_PORT = "AmbientCapabilities=CAP_NET_BIND_SERVICE\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n"
