@@ -1,4 +1,4 @@
-"""Input from outside: links, configuration, the state directory, roles, the controller's messages."""
+"""Input from outside: configuration, the state directory, roles, the controller's messages."""
 
 from __future__ import annotations
 
@@ -15,65 +15,15 @@ from culvert_client.config import Config, ConfigError, DatapathChoice, DefaultPa
 from culvert_client.controller.messages import pair_from, profile_from, tunnel_from
 from culvert_client.core.client_events import Desired
 from culvert_client.core.grant import Sas, TunnelId
-from culvert_client.core.invitation import parse_invitation
 from culvert_client.core.roles import Act, may
 from culvert_client.platform.linux.datapath import to_ipsec
 from culvert_client.state_dir import Identity, StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import Suite
-from hypothesis import given
-from hypothesis import strategies as st
 
 CA = "ab" * 32
 PATHS = DefaultPaths(Path("/state"), Path("/run/socket"))
 load = partial(config.load, PATHS)
-LINK = f"culvert://enroll?controller=https://192.0.2.10:8443&token=SECRET&ca=sha256:{CA}"
-
-
-def test_an_invitation_is_read_and_hides_its_token() -> None:
-    invitation = parse_invitation(f"  {LINK}\n")
-    assert (invitation.host, invitation.port, invitation.token) == ("192.0.2.10", 8443, "SECRET")
-    assert invitation.ca_sha256 == bytes.fromhex(CA)
-    assert "SECRET" not in repr(invitation)
-    assert (
-        parse_invitation(LINK.replace("192.0.2.10", "[2001:db8::1]")).controller
-        == "https://[2001:db8::1]:8443"
-    )
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        "",
-        "https://192.0.2.10/",
-        LINK.replace("culvert:", "http:"),
-        LINK.replace("https:", "http:"),
-        LINK.replace(":8443", ":x"),
-        LINK.replace("token=SECRET", "token="),
-        LINK.replace(f"sha256:{CA}", "sha256:1234"),
-        LINK.replace("sha256", "md5"),
-        f"{LINK}&token=SECRET2",
-        LINK.replace("//192", "//SECRET@192"),
-    ],
-)
-def test_a_link_that_is_no_invitation_is_refused_without_repeating_it(link: str) -> None:
-    with pytest.raises(CulvertError) as refused:
-        parse_invitation(link)
-    assert refused.value.reason is Reason.REQUEST_INVALID
-    assert "SECRET" not in str(refused.value)
-
-
-@given(st.text())
-def test_no_text_breaks_the_link_parser(text: str) -> None:
-    for link in (
-        text,
-        f"culvert://enroll?{text}",
-        f"culvert://enroll?token=t&ca=sha256:{CA}&controller={text}",
-    ):
-        try:
-            parse_invitation(link)
-        except CulvertError as error:
-            assert error.reason is Reason.REQUEST_INVALID  # noqa: PT017 (any other exception fails the test)
 
 
 def test_the_first_to_enrol_owns_and_only_root_enrols_again() -> None:

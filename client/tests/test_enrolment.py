@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.controller.enrolment import Enrolment, enrol
 from culvert_client.controller.trust import trust
-from culvert_client.core.invitation import parse_invitation
 from culvert_proto import CulvertError, Reason
+from culvert_proto.invitation_link import parse_invitation
 
 from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
 from .pki import Authority

@@ -27,7 +27,7 @@ _ENROLLING = """
 import asyncio, sys
 from pathlib import Path
 from culvert_client.controller.enrolment import enrol
-from culvert_client.core.invitation import parse_invitation
+from culvert_proto.invitation_link import parse_invitation
 from culvert_client.enrolments import Enrolments
 invitation = parse_invitation(sys.argv[2])
 key = Enrolments(Path(sys.argv[1])).key_for(invitation.token)

@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
 
 import grpc
 import grpc.aio
@@ -34,6 +33,7 @@ from culvert_lab import netns
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
 from culvert_proto.grpc_errors import from_rpc_error
+from culvert_proto.invitation_link import Invitation, parse_invitation
 from culvert_service.config import Settings
 from culvert_service.controller.database import open_database
 from culvert_service.controller.lifecycle import Controller
@@ -175,14 +175,12 @@ class World:
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
-    async def invite(self, user: str = "alice") -> dict[str, str]:
-        """The fields of an invitation's link."""
-        link = str((await self.rest("POST", "/invitations", {"user": user}))["link"])
-        return {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
+    async def invite(self, user: str = "alice") -> Invitation:
+        return parse_invitation((await self.rest("POST", "/invitations", {"user": user}))["link"])
 
     async def enrol(self, user: str = "alice") -> Device:
         key, csr = make_csr()
-        body = {"token": (await self.invite(user))["token"], "device_name": "laptop", "csr_pem": csr}
+        body = {"token": (await self.invite(user)).token, "device_name": "laptop", "csr_pem": csr}
         answer = await self.anyone.post("/api/v1/enrolments", json=body)
         assert answer.status_code == 201, answer.text
         device = Device(key, answer.json())

@@ -173,7 +173,7 @@ async def test_a_restore_voids_credentials_used_or_revoked_since_the_backup(
             "ADMIN_TOKEN_INVALID",
         )
         _, csr = make_csr()
-        body = {"token": token["token"], "device_name": "laptop", "csr_pem": csr}
+        body = {"token": token.token, "device_name": "laptop", "csr_pem": csr}
         assert refusal(await world.anyone.post("/api/v1/enrolments", json=body)) == (
             403,
             "INVITATION_INVALID",

@@ -148,7 +148,7 @@ async def test_a_controller_is_administered_by_commands(world: World, tmp_path: 
     assert (await culvert(environment, "user", "add", "bob", "bob@corp.example"))[0] == 0
     code, out, _ = await culvert(environment, "user", "invite", "bob")
     assert code == 0
-    assert "culvert://enroll?" in out
+    assert "/enroll#" in out
     until = r"until \d{4}-\d\d-\d\d \d\d:\d\d CES?T"
     assert re.search(until, out)
     assert re.search(until, (await culvert(environment, "user", "invitations"))[1])

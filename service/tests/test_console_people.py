@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from culvert_proto.invitation_link import parse_invitation
 from playwright.async_api import Browser, expect
 
 from .conftest import Device, World, make_csr, refused
@@ -59,7 +59,7 @@ async def test_a_person_from_the_invitation_to_the_revocation(
 
         await page.get_by_role("link", name="Devices").click()
         await expect(page.get_by_role("heading", name="No devices yet")).to_be_visible()
-        device = await enrolled(world, parse_qs(urlsplit(link).query)["token"][0])
+        device = await enrolled(world, parse_invitation(link).token)
         # The device appears without a reload; approval gives it the resources that need an approved device.
         await page.get_by_role("button", name="Approve laptop of bob").click()
         await expect(page.get_by_role("table", name="Devices")).to_contain_text("approved")

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from culvert_db import Invitation
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2, agent_pb2_grpc
+from culvert_proto.invitation_link import parse_invitation
 from sqlalchemy import update
 
 from .conftest import Device, World, authority, make_csr, refused, running, settings_in
@@ -31,10 +32,10 @@ async def enrol(world: World, token: str, csr: str) -> tuple[int, str]:
 
 
 async def test_an_invitation_names_the_controller_and_its_ca(world: World) -> None:
-    invitation = await world.invite()
-    assert invitation["controller"] == world.settings.rest_url
+    made = parse_invitation((await world.rest("POST", "/invitations", {"user": "alice"}))["link"])
+    assert made.controller == world.settings.rest_url
     pem = (await world.anyone.get("/api/v1/ca")).content
-    assert invitation["ca"] == f"sha256:{authority(world, 'infrastructure').fingerprint.hex()}"
+    assert made.ca_sha256 == authority(world, "infrastructure").fingerprint
     assert pem == authority(world, "infrastructure").pem
 
 
@@ -49,7 +50,7 @@ async def test_a_controller_at_ipv6_addresses_enrols_and_takes_codes(
 
 
 async def test_an_invitation_works_once(world: World) -> None:
-    token = (await world.invite())["token"]
+    token = (await world.invite()).token
     assert (await enrol(world, token, make_csr()[1]))[0] == 201
     assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
     assert await enrol(world, "guess", make_csr()[1]) == (403, "INVITATION_INVALID")
@@ -57,26 +58,26 @@ async def test_an_invitation_works_once(world: World) -> None:
 
 async def test_an_open_invitation_is_listed_without_its_token_and_withdrawn(world: World) -> None:
     spent, kept, gone = [await world.invite() for _ in range(3)]
-    assert (await enrol(world, spent["token"], make_csr()[1]))[0] == 201
+    assert (await enrol(world, spent.token, make_csr()[1]))[0] == 201
     shown = await world.rest("GET", "/invitations?q=ali")
     assert [(one["user"], one["invited_by"]) for one in shown] == [("alice", "admin-token")] * 2
-    assert not {kept["token"], gone["token"]}.intersection(str(shown).split("'"))
+    assert not {kept.token, gone.token}.intersection(str(shown).split("'"))
     withdraw = f"/api/v1/invitations/{shown[1]['id']}"
     reader = (await world.rest("POST", "/tokens", {"name": "reader", "scopes": ["read"]}))["token"]
     bearer = {"Authorization": f"Bearer {reader}"}
     assert (await world.anyone.delete(withdraw, headers=bearer)).status_code == 403
     assert (await world.admin.delete(withdraw)).status_code == 204
     assert (await world.admin.delete(withdraw)).status_code == 404
-    assert await enrol(world, gone["token"], make_csr()[1]) == (403, "INVITATION_INVALID")
+    assert await enrol(world, gone.token, make_csr()[1]) == (403, "INVITATION_INVALID")
     assert [one["id"] for one in await world.rest("GET", "/invitations")] == [shown[0]["id"]]
     (line,) = await world.rest("GET", "/audit?action=user.withdraw-invitation&outcome=done")
     assert (line["actor"], line["object"]) == ("admin-token", "user/alice")
     assert line["details"] == {"invitation": shown[1]["id"]}
-    assert (await enrol(world, kept["token"], make_csr()[1]))[0] == 201
+    assert (await enrol(world, kept.token, make_csr()[1]))[0] == 201
 
 
 async def test_an_invitation_expires(world: World) -> None:
-    token = (await world.invite())["token"]
+    token = (await world.invite()).token
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
     async with world.database.begin() as session:
         await session.execute(update(Invitation).values(expires_at=past))
@@ -84,7 +85,7 @@ async def test_an_invitation_expires(world: World) -> None:
 
 
 async def test_an_invitation_enrols_only_one_of_many_concurrent_computers(world: World) -> None:
-    token = (await world.invite())["token"]
+    token = (await world.invite()).token
     answers = await asyncio.gather(*(enrol(world, token, make_csr()[1]) for _ in range(8)))
     assert sorted(status for status, _ in answers) == [201] + [403] * 7
     assert len(await world.rest("GET", "/devices")) == 1
@@ -92,7 +93,7 @@ async def test_an_invitation_enrols_only_one_of_many_concurrent_computers(world:
 
 async def test_an_invitation_ends_with_its_person(world: World) -> None:
     await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
-    token = (await world.invite("bob"))["token"]
+    token = (await world.invite("bob")).token
     await world.rest("DELETE", "/users/bob")
     await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
     assert await enrol(world, token, make_csr()[1]) == (403, "INVITATION_INVALID")
@@ -110,7 +111,7 @@ async def test_only_the_key_of_a_signing_request_is_certified(world: World) -> N
         .sign(key, hashes.SHA256())
     )
     pem = asked.public_bytes(serialization.Encoding.PEM).decode()
-    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": pem}
+    body = {"token": (await world.invite()).token, "device_name": "laptop", "csr_pem": pem}
     made = (await world.anyone.post("/api/v1/enrolments", json=body)).json()
     certificate = x509.load_pem_x509_certificate(made["certificate_pem"].encode())
     names_of = [one.value for one in certificate.subject]
@@ -124,7 +125,7 @@ async def test_only_the_key_of_a_signing_request_is_certified(world: World) -> N
 
 
 async def test_a_bad_request_does_not_spend_the_invitation(world: World) -> None:
-    token = (await world.invite())["token"]
+    token = (await world.invite()).token
     _, good = make_csr()
     for bad in (make_csr(ec.SECP384R1())[1], "nonsense", good.replace("A", "B", 40)):
         assert await enrol(world, token, bad) == (422, "CSR_INVALID")
@@ -184,7 +185,7 @@ async def test_no_certificate_or_one_of_the_wrong_ca_gets_no_connection(world: W
 
 async def test_a_device_certificate_is_for_clients_for_fourteen_days(world: World) -> None:
     key, csr = make_csr()
-    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": csr}
+    body = {"token": (await world.invite()).token, "device_name": "laptop", "csr_pem": csr}
     answer = (await world.anyone.post("/api/v1/enrolments", json=body)).json()
     certificate = x509.load_pem_x509_certificate(answer["certificate_pem"].encode())
     assert certificate.public_key() == key.public_key()

@@ -83,7 +83,7 @@ def _laptop(
 
 async def enrolled(world: World) -> Laptop:
     key, csr = make_csr()
-    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": csr}
+    body = {"token": (await world.invite()).token, "device_name": "laptop", "csr_pem": csr}
     answer = await world.anyone.post("/api/v1/enrolments", json=body)
     assert answer.status_code == 201, answer.text
     return _laptop(world, key, answer.json())

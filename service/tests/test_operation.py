@@ -78,7 +78,7 @@ async def test_a_first_set_up(world: World, tmp_path: Path, capsys: pytest.Captu
     settings, description = world.settings, tmp_path / "gateway.toml"
     await administration.add_user(settings, "bob", "bob@corp.example")
     await administration.invite_user(settings, "bob")
-    assert "culvert://enroll?controller=" in capsys.readouterr().out
+    assert "/enroll#" in capsys.readouterr().out
     with pytest.raises(CallRefusedError, match="mallory does not exist"):
         await administration.invite_user(settings, "mallory")
     await administration.list_invitations(settings)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 async def enrolled(world: World) -> tuple[Device, list[str]]:
     """A device, and its recovery codes."""
     key, csr = make_csr()
-    body = {"token": (await world.invite())["token"], "device_name": "laptop", "csr_pem": csr}
+    body = {"token": (await world.invite()).token, "device_name": "laptop", "csr_pem": csr}
     answer: dict[str, Any] = (await world.anyone.post("/api/v1/enrolments", json=body)).json()
     world.devices.append(Device(key, answer))
     return world.devices[-1], answer["recovery_codes"]

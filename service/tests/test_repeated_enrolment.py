@@ -64,7 +64,7 @@ class Computer:
 
 @pytest.fixture
 async def computer(world: World) -> Computer:
-    return Computer(world, (await world.invite())["token"])
+    return Computer(world, (await world.invite()).token)
 
 
 async def test_an_answer_that_was_cut_is_asked_for_again(world: World, computer: Computer) -> None:
@@ -96,7 +96,7 @@ async def test_another_key_gets_nothing(computer: Computer) -> None:
 
 
 async def test_enrolment_repeats_end_after_10_minutes_a_code_or_revocation(world: World) -> None:
-    late, proven, revoked = [Computer(world, (await world.invite())["token"]) for _ in range(3)]
+    late, proven, revoked = [Computer(world, (await world.invite()).token) for _ in range(3)]
     await late.enrol()
     ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=10)
     async with world.database.begin() as session:

@@ -43,7 +43,7 @@ async def test_no_secret_is_stored_or_logged(
     bundle = await world.rest("POST", "/gateways/gw-berlin/bundle")
     secrets |= spellings(base64.b64decode(bundle["kek"])) | {bundle["key_pem"].splitlines()[1]}
 
-    token = (await world.invite())["token"]
+    token = (await world.invite()).token
     body = {"token": token, "device_name": "x", "csr_pem": make_csr()[1]}
     await world.anyone.post("/api/v1/enrolments", json=body | {"csr_pem": "nonsense"})
     await world.anyone.post("/api/v1/enrolments", json={"token": {"not": token}})

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from culvert_proto import CulvertError, local_pb2
+from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
 from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
@@ -34,7 +35,6 @@ from culvert_tray.doctor import Doctor
 from culvert_tray.documentation import DocumentationDialog
 from culvert_tray.icon import icon_kind
 from culvert_tray.late_host import LateHost
-from culvert_tray.link import LONGEST
 from culvert_tray.notices import Memory, Notice
 from culvert_tray.notifications import Notifications
 from culvert_tray.preferences import Preferences, with_favourite, with_notices, with_recent
@@ -338,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="?",
         default=SHOW,
         metavar="LINK",
-        help="an invitation, culvert://enroll?…, to enrol with; desktops hand it over by D-Bus instead",
+        help="an invitation link to enrol with; desktops hand it over by D-Bus instead",
     )
     with check_output("culvert-tray"):
         options = parser.parse_args(arguments)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 import segno
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, local_pb2
 from culvert_proto.dns_name import make_readable
+from culvert_proto.invitation_link import parse_invitation
 from PyQt6.QtCore import QRegularExpression, Qt
 from PyQt6.QtGui import (
     QColor,
@@ -36,7 +37,6 @@ from PyQt6.QtWidgets import (
 )
 
 from culvert_tray.daemon import Answer, Daemon, Refusal
-from culvert_tray.link import Invitation, invitation
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
 from culvert_tray.view import with_organisation
@@ -185,7 +185,7 @@ class EnrolDialog(QDialog):
         self.setWindowTitle(tr("Enrol this computer"))
         self.setMinimumWidth(460)
         self._link = QLineEdit()
-        self._link.setPlaceholderText("culvert://enroll?…")
+        self._link.setPlaceholderText("https://…/enroll#…")
         self._link.setAccessibleName(tr("Invitation link"))
         self._name = QLineEdit(socket.gethostname())
         self._name.setAccessibleName(tr("Name of this computer"))
@@ -217,25 +217,30 @@ class EnrolDialog(QDialog):
         if self._pages.currentIndex() != 0 or not self._page.isEnabled():
             # Another enrolment is in progress.
             return
-        found = invitation(link)
-        if isinstance(found, Invitation):
-            self._problem.hide()
-            self._link.setText(found.link)
-            self._link.setCursorPosition(0)
-            # No default button: a Return typed for the browser must not be consent.
-            self._enrol.setDefault(False)
-            self._enrol.setAutoDefault(False)
-            self._name.setFocus()
-        else:
+        try:
+            parse_invitation(link)
+        except CulvertError as refused:
             self._link.clear()
-            self._problem.tell(found)
+            self._problem.tell(refused)
+            return
+        self._problem.hide()
+        self._link.setText(link.strip())
+        self._link.setCursorPosition(0)
+        # No default button: a Return typed for the browser must not be consent.
+        self._enrol.setDefault(False)
+        self._enrol.setAutoDefault(False)
+        self._name.setFocus()
 
     def _check(self) -> None:
-        found = invitation(self._link.text())
-        if isinstance(found, Invitation):
-            self._whose.setText(tr("From {host}. Enrol only if you expect this invitation.", host=found.host))
-        self._whose.setVisible(isinstance(found, Invitation))
-        ready = self._link.text().strip().startswith("culvert://") and self._name.text().strip() != ""
+        text = self._link.text().strip()
+        try:
+            host = parse_invitation(text).host
+        except CulvertError:
+            host = ""
+        self._whose.setText(tr("From {host}. Enrol only if you expect this invitation.", host=host))
+        self._whose.setVisible(host != "")
+        # With a link that cannot be read, the button gives the reason.
+        ready = text.startswith(("https://", "culvert://")) and self._name.text().strip() != ""
         self._enrol.setEnabled(ready)
 
     def _ask(self) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from culvert_proto.invitation_link import LONGEST
 from PyQt6.QtCore import QMetaType, QObject, pyqtClassInfo, pyqtSignal, pyqtSlot  # pyright: ignore[reportUnknownVariableType]
 from PyQt6.QtDBus import QDBusAbstractAdaptor, QDBusArgument, QDBusConnection, QDBusMessage
-
-from culvert_tray.link import LONGEST
 
 NAME = "org.culvert.Tray"
 """Also that of the desktop file."""

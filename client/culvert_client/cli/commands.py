@@ -115,7 +115,7 @@ def gateways(context: typer.Context, json: Json = False) -> None:
 def enroll(
     context: typer.Context,
     link: Annotated[
-        str | None, typer.Argument(help=_("culvert://enroll?…; asked for when left out."))
+        str | None, typer.Argument(help=_("The invitation link; asked for when left out."))
     ] = None,
     name: Annotated[str, typer.Option(help=_("This computer's name; its host name when left out."))] = "",
     totp_uri_file: Annotated[

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.invitation_link import Invitation
 
 from culvert_client.controller.handshake import is_out_of_date, out_of_date
 from culvert_client.controller.https import TIMEOUT, HttpsConnection, post
 from culvert_client.controller.trust import trust, untrusted_error
-from culvert_client.core.invitation import Invitation
 from culvert_client.state_dir import Identity, key_pem
 
 PATH = "/api/v1/enrolments"

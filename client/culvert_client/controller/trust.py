@@ -12,8 +12,7 @@ import ssl
 from typing import Any
 
 from culvert_proto import CulvertError, Reason
-
-from culvert_client.core.invitation import Invitation
+from culvert_proto.invitation_link import Invitation
 
 CONNECT_TIMEOUT = 5.0
 """Seconds."""

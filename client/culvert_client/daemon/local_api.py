@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeVar
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from culvert_proto import CulvertError, Reason, dns_name, error_pb2, local_pb2
+from culvert_proto.invitation_link import Invitation, parse_invitation
 from culvert_proto.phrases import Phrase
 
 from culvert_client.config import DnsMode
 from culvert_client.controller.enrolment import enrol
 from culvert_client.core.client_events import Desired, PauseRequested
 from culvert_client.core.desired_tunnels import fit_mtus
-from culvert_client.core.invitation import Invitation, parse_invitation
 from culvert_client.core.merged_status import merge
 from culvert_client.core.profile import Profile
 from culvert_client.core.roles import ROOT_UID, Act, Role, may, role_of

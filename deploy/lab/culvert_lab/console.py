@@ -120,8 +120,10 @@ async def chromium_running() -> AsyncGenerator[Browser]:
             await running.close()
 
 
-async def person(running: Browser, viewport: ViewportSize = WIDE) -> BrowserContext:
+async def person(
+    running: Browser, viewport: ViewportSize = WIDE, *, locale: str = "en-GB", user_agent: str | None = None
+) -> BrowserContext:
     """A browser that is not signed in; the controller's certificate is of its own CA."""
     return await running.new_context(
-        ignore_https_errors=True, viewport=viewport, locale="en-GB", timezone_id="UTC"
+        ignore_https_errors=True, viewport=viewport, locale=locale, timezone_id="UTC", user_agent=user_agent
     )

@@ -1,6 +1,6 @@
-"""Serves the admin console's built files from memory, with a strict Content-Security-Policy.
+"""Serves the built pages from memory, with a strict Content-Security-Policy: the admin console, and the invitation's page.
 
-Every path below /console/ that is not a file returns the page, whose own router selects the view.
+Every path below a page that is not a file returns the page: the console's own router selects the view.
 A missing path below assets/ is 404: a page from before an upgrade then reloads itself.
 """
 
@@ -13,6 +13,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from culvert_proto.invitation_link import PAGE_PATH
 from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import Response
 
@@ -20,6 +21,9 @@ _log = logging.getLogger(__name__)
 
 PREFIX = "/console/"
 _PAGE = "index.html"
+# The invitation's page needs no sign-in, and is built into a folder of its own.
+_INVITATION_FILES = "enroll/"
+_INVITATION_PAGE = "enroll.html"
 _ASSETS = "assets/"
 _BROTLI = ".br"
 # For files whose names contain a hash of their content.
@@ -36,20 +40,31 @@ class _File:
 
 
 def install(app: FastAPI, directory: Path) -> bool:
-    """Serve the console. False if `directory` has none."""
+    """Serve both pages. False if `directory` has none."""
     files = _read(directory)
     if _PAGE not in files:
         _log.warning("no admin console", extra={"directory": str(directory)})
         return False
+    invitation = {
+        name.removeprefix(_INVITATION_FILES): files.pop(name)
+        for name in list(files)
+        if name.startswith(_INVITATION_FILES)
+    }
+    _serve(app, f"{PREFIX}{{path:path}}", files, _PAGE)
+    _serve(app, PAGE_PATH, invitation, _INVITATION_PAGE)
+    _serve(app, f"{PAGE_PATH}/{{path:path}}", invitation, _INVITATION_PAGE)
+    return True
 
-    @app.get(f"{PREFIX}{{path:path}}", include_in_schema=False)
-    async def console(path: str, request: Request) -> Response:
+
+def _serve(app: FastAPI, route: str, files: dict[str, _File], page: str) -> None:
+    @app.get(route, include_in_schema=False)
+    async def answer(request: Request, path: str = "") -> Response:
         file = files.get(path)
         asset = path.startswith(_ASSETS)
         if file is None and asset:
             raise HTTPException(404)
-        if file is None or path == _PAGE:
-            return _page(files[_PAGE])
+        if file is None or path == page:
+            return _page(files[page])
         headers = {"Cache-Control": _FOREVER if asset else "no-cache"}
         content = file.content
         if file.compressed is not None:
@@ -58,8 +73,7 @@ def install(app: FastAPI, directory: Path) -> bool:
                 content, headers["Content-Encoding"] = file.compressed, "br"
         return Response(content, headers=headers, media_type=file.media_type)
 
-    _ = console
-    return True
+    _ = answer
 
 
 def _page(file: _File) -> Response:

@@ -19,6 +19,8 @@ from culvert_service.identity.schemas import (
     EnrolmentOut,
     InvitationIn,
     InvitationOut,
+    InvitationShowIn,
+    InvitationShowOut,
     OpenInvitationOut,
     RenewalChallengeOut,
     RenewalIn,
@@ -151,7 +153,9 @@ def router(
     return routes
 
 
-def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> APIRouter:
+def public_router(
+    api: Api, identity: Identity, invitations: Invitations, late_renewal: LateRenewal
+) -> APIRouter:
     """Routes for a computer with only an invitation, or with an expired certificate."""
     routes = api.router(tag="enrolment")
 
@@ -160,6 +164,11 @@ def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> AP
     )
     async def enrol(by: By, asked: EnrolmentIn) -> EnrolmentOut:
         return await identity.enrol(by, asked)
+
+    @routes.post("/enrolments/invitation", summary="Show whom an invitation is for, and whether it was used")
+    async def show_invitation(asked: InvitationShowIn) -> InvitationShowOut:
+        """A POST, so that the token is in no address and no log. It changes nothing."""
+        return await invitations.show(asked.token.get_secret_value())
 
     @routes.post(
         "/renewals/challenge",
@@ -177,5 +186,5 @@ def public_router(api: Api, identity: Identity, late_renewal: LateRenewal) -> AP
     async def renew(by: By, asked: RenewalIn) -> RenewalOut:
         return await late_renewal.renew(by, asked)
 
-    _ = (enrol, challenge, renew)
+    _ = (enrol, show_invitation, challenge, renew)
     return routes

@@ -6,16 +6,16 @@ import datetime
 import hashlib
 import secrets
 from collections.abc import Callable
-from urllib.parse import urlencode
 
 from culvert_db import Database, Device, Invitation, User
 from culvert_proto import CulvertError, Reason
+from culvert_proto.invitation_link import make_page_link
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
-from culvert_service.identity.schemas import InvitationOut, OpenInvitationOut
+from culvert_service.identity.schemas import InvitationOut, InvitationShowOut, OpenInvitationOut
 from culvert_service.pki.authority import Authority
 from culvert_service.rest.page import Page
 
@@ -54,12 +54,23 @@ class Invitations:
             )
             transaction.session.add(made)
             transaction.audit(Line("user.invite", f"user/{name}"))
-        query = {
-            "controller": self._rest_url,
-            "token": token,
-            "ca": f"sha256:{self._infrastructure.fingerprint.hex()}",
-        }
-        return InvitationOut(link=f"culvert://enroll?{urlencode(query, safe=':/')}", expires_at=expires_at)
+        link = make_page_link(self._rest_url, token, self._infrastructure.fingerprint)
+        return InvitationOut(link=link, expires_at=expires_at)
+
+    async def show(self, token: str) -> InvitationShowOut:
+        """Raises CulvertError INVITATION_INVALID for an unknown or withdrawn one."""
+        async with self._database() as session:
+            found = await repository.find_invitation(session, _hash(token))
+        if found is None:
+            raise CulvertError(Reason.INVITATION_INVALID)
+        invitation, user, device = found
+        return InvitationShowOut(
+            user=user,
+            expires_at=invitation.expires_at,
+            expired=invitation.used_at is None and invitation.expires_at <= self._now(),
+            used_at=invitation.used_at,
+            device=device,
+        )
 
     async def list(self, page: Page, q: str | None) -> list[OpenInvitationOut]:
         async with self._database() as session:

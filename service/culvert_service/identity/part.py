@@ -73,7 +73,7 @@ class IdentityPart:
         self._late_renewal = late_renewal
 
     def public(self, api: Api) -> Sequence[APIRouter]:
-        return [endpoints.public_router(api, self.identity, self._late_renewal)]
+        return [endpoints.public_router(api, self.identity, self.invitations, self._late_renewal)]
 
     def admin(self, api: Api, tunnels: DeviceTunnels, permissions: Permissions) -> Sequence[APIRouter]:
         people = People(self._database, self._hub, self._pushes, tunnels)

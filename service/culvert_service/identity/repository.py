@@ -83,6 +83,20 @@ async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.
     return await session.scalar(select(User.name).where(User.id == user_id)) if user_id is not None else None
 
 
+async def find_invitation(
+    session: AsyncSession, token_hash: bytes
+) -> tuple[Invitation, str, str | None] | None:
+    """The invitation, the name of its person, and the name of the device that it has enrolled."""
+    query = (
+        select(Invitation, User.name, Device.name)
+        .join(User, Invitation.user_id == User.id)
+        .outerjoin(Device, Invitation.device_id == Device.id)
+        .where(Invitation.token_hash == token_hash)
+    )
+    row = (await session.execute(query)).one_or_none()
+    return None if row is None else (row[0], row[1], row[2])
+
+
 async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> User | None:
     """Mark the invitation as used. Returns its person; None if it is unknown, used, withdrawn or expired. Only one of two
     concurrent calls gets it.

@@ -74,6 +74,25 @@ class OpenInvitationOut(BaseModel):
     expires_at: datetime
 
 
+class InvitationShowIn(BaseModel):
+    """The token is the credential."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: SecretStr
+
+
+class InvitationShowOut(BaseModel):
+    """For the page of an invitation: whom it is for, and whether it still enrols a computer."""
+
+    user: str
+    expires_at: datetime
+    expired: bool
+    used_at: datetime | None
+    # The name of the computer that it has enrolled; null before, and after the computer was removed.
+    device: str | None
+
+
 class EnrolmentIn(BaseModel):
     """The token is the credential. `csr_pem` is a PKCS #10 request for a P-256 key that was made on the device."""
 

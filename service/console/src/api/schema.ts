@@ -424,6 +424,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/enrolments/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show whom an invitation is for, and whether it was used
+         * @description A POST, so that the token is in no address and no log. It changes nothing.
+         */
+        post: operations["show_invitation_api_v1_enrolments_invitation_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -2489,6 +2509,36 @@ export interface components {
             expires_at: string;
             /** Link */
             link: string;
+        };
+        /**
+         * InvitationShowIn
+         * @description The token is the credential.
+         */
+        InvitationShowIn: {
+            /**
+             * Token
+             * Format: password
+             */
+            token: string;
+        };
+        /**
+         * InvitationShowOut
+         * @description For the page of an invitation: whom it is for, and whether it still enrols a computer.
+         */
+        InvitationShowOut: {
+            /** Device */
+            device: string | null;
+            /** Expired */
+            expired: boolean;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Used At */
+            used_at: string | null;
+            /** User */
+            user: string;
         };
         /**
          * JoinCheckIn
@@ -4793,6 +4843,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EnrolmentOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    show_invitation_api_v1_enrolments_invitation_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InvitationShowIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvitationShowOut"];
                 };
             };
             /** @description Default Response */

@@ -17,8 +17,8 @@ export function InviteDialog({ name, onClose }: { name: string; onClose: () => v
       {invite.data === undefined ? (
         <Stack>
           <Text size="sm">
-            The link enrols one computer, once. Give it to {name} alone: a computer that uses it has their
-            access.
+            The link opens a page that leads {name} through the enrolment of one computer. Give it to {name}{" "}
+            alone: a computer that uses it has their access.
           </Text>
           {invite.error && <ProblemNote error={invite.error} />}
           <Group justify="flex-end">
