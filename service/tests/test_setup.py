@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import re
 import signal
 import socket
@@ -170,6 +171,42 @@ async def relations(url: str) -> installation.Content:
         return await installation.content(engine)
     finally:
         await engine.dispose()
+
+
+def talk(arguments: list[str], *exchange: tuple[bytes, bytes]) -> tuple[int, bytes]:
+    """Exit code and the output at a terminal, where each answer is given once its question has been shown."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(PROGRAM, [str(PROGRAM), *arguments])  # noqa: S606
+    said, shown = b"", 0
+    try:
+        for question, answer in exchange:
+            while (found := said.find(question, shown)) < 0:
+                said += os.read(terminal, 4096)
+            shown = found + len(question)
+            os.write(terminal, answer)
+        while part := os.read(terminal, 4096):
+            said += part
+    except OSError:
+        # The program has closed the terminal.
+        pass
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+
+
+def test_a_person_is_asked_again_until_an_answer_can_be_used(host: Host) -> None:
+    ports = ("--port", str(host.ports[0]), "--agent-port", str(host.ports[1]))
+    code, said = talk(
+        ["setup", "--root", str(host.root), "--elsewhere", *ports],
+        (b"vpn.corp.example: ", b"192.0.2.1\n"),
+        (b"vpn.corp.example: ", b"vpn.corp.example\n"),
+        (b"as corp.example: ", b"corp\n"),
+        (b"as corp.example: ", b"corp.example, lab.example\n"),
+        (b"[embedded]: ", b"mysql://db/culvert\n"),
+        (b"[embedded]: ", b"\n"),
+        (b"Go on? [Y/n]: ", b"n\n"),
+    )
+    assert (code, b"nothing was changed" in said) == (1, True), said
+    assert host.is_untouched
 
 
 @pytest.mark.slow
