@@ -36,7 +36,7 @@ class RememberingDatapath:
     _last: Desired | None = None
 
     def on_soft_limit(self, notify: Callable[[SoftLimitReached], None]) -> None:
-        self.worn = notify
+        self.notify_soft_limit = notify
 
     def on_lost(self, notify: Callable[[CulvertError], None]) -> None:
         self.lost = notify

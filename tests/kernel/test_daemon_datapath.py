@@ -55,12 +55,12 @@ def test_the_kernel_carries_unless_forbidden_also_after_a_crash(
         pair = Pair(GCM, tunnel=number, generation=number, in_udp=True, peer_port=PORT)
         entries = [*inbound(pair, 1400), *outbound(pair), *policy(pair, 1400)]
         controller.insert(entries)
-        path, measured, worn = site.peer.call(asyncio.run, _used(choice, pair))
+        path, measured, limit = site.peer.call(asyncio.run, _used(choice, pair))
         assert isinstance(path, Userspace if choice is DatapathChoice.USERSPACE else Kernel)
         assert path.name == ("userspace" if choice is DatapathChoice.USERSPACE else "kernel")
         usage = measured.usage[TUNNEL]
         assert (usage.packets_in, usage.packets_out) == (3, 3)
-        assert worn == SoftLimitReached(TUNNEL, pair.spi_in)
+        assert limit == SoftLimitReached(TUNNEL, pair.spi_in)
         controller.delete(entries)
 
 
@@ -119,11 +119,11 @@ async def _followed(pair: Pair, opened: threading.Event, ended: threading.Event)
 async def _used(choice: DatapathChoice, pair: Pair) -> tuple[object, Measured, SoftLimitReached]:
     path = await open_datapath(_settings(choice), print)
     try:
-        worn = asyncio.get_running_loop().create_future()
-        path.on_soft_limit(worn.set_result)
+        limit = asyncio.get_running_loop().create_future()
+        path.on_soft_limit(limit.set_result)
         await path.apply(_desired(pair))
         assert await asyncio.to_thread(ping, "peer", OFFICE[4]) == 3
-        return path, await path.measure(), await asyncio.wait_for(worn, 20)
+        return path, await path.measure(), await asyncio.wait_for(limit, 20)
     finally:
         await path.close()
 

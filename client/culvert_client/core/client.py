@@ -251,20 +251,17 @@ class Client:
             case tunnel.GatewayMoved(tunnel_id) | tunnel.SoftLimit(tunnel_id):
                 return self._to_tunnels(event, now, name_of(self.machines, tunnel_id))
             case SoftLimitReached(tunnel_id, spi):
-                return self._sa_worn(tunnel_id, spi, now)
+                return self._soft_limit_reached(tunnel_id, spi, now)
             case CodeProven(valid_until):
                 self.profile = self.profile.with_code(valid_until)
                 self._faults.code_proven()
                 return []
             case Measured(usage, drops, all_drops):
                 self.drops, self.all_drops = drops, all_drops
-                counted = [
-                    (name_of(self.machines, tunnel_id), tunnel.Counted(used))
-                    for tunnel_id, used in usage.items()
-                ]
-                commands = [
-                    c for fqdn, one in counted if fqdn is not None for c in self._to_tunnel(fqdn, one, now)
-                ]
+                commands: list[Command] = []
+                for tunnel_id, used in usage.items():
+                    if (fqdn := name_of(self.machines, tunnel_id)) is not None:
+                        commands += self._to_tunnel(fqdn, tunnel.Counted(used), now)
                 self._silences.take_counters(self.machines)
                 return commands
             case GatewaysAsked(answered, silent, pinged):
@@ -514,7 +511,7 @@ class Client:
                 commands += self._to_tunnel(fqdn, tunnel.GatewayMoved(carried.tunnel.tunnel_id), now)
         return commands
 
-    def _sa_worn(self, tunnel_id: TunnelId, spi: int, now: float) -> list[Command]:
+    def _soft_limit_reached(self, tunnel_id: TunnelId, spi: int, now: float) -> list[Command]:
         fqdn = name_of(self.machines, tunnel_id)
         carried = self.machines[fqdn].carried if fqdn is not None else None
         # Ignore SAs of the old pair, which drain.
@@ -552,8 +549,8 @@ class Client:
             self._faults.cure(DATAPATH)
         else:
             self._faults.note(DATAPATH, error, now)
-        told = self._applies.take_answer(number, error, now)
-        return [command for fqdn, event in told for command in self._to_tunnel(fqdn, event, now)]
+        answers = self._applies.take_answer(number, error, now)
+        return [command for fqdn, event in answers for command in self._to_tunnel(fqdn, event, now)]
 
 
 def _split(demanders: frozenset[tunnel.Demander]) -> tuple[frozenset[tunnel.QueryId], list[tunnel.RequestId]]:

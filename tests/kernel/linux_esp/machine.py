@@ -1,4 +1,4 @@
-"""A whole Linux kernel as one process (User Mode Linux), for what this machine's own kernel may lack: ESP.
+"""A whole Linux kernel as one process (User Mode Linux), because this computer's own kernel may lack ESP.
 
  this machine                         the machine
 ┌──────────────────────────────┐     ┌──────────────────────────────────────┐
@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from linux_esp import fxsave
 
 INSIDE = "CULVERT_MACHINE"
-"""The machine's folder; in the environment of what runs inside alone."""
+"""The environment variable with the machine's folder, which only programs inside the machine have."""
 KERNEL = "linux.uml"
 MODULES = Path("/usr/lib/uml/modules")
 INIT = Path(__file__).with_name("init")

@@ -27,7 +27,7 @@ class Notices:
         self._readable = select.epoll()
         self._readable.register(self._events, select.EPOLLIN)
         self._readable.register(self._bell, select.EPOLLIN)
-        self._worn: list[SaName] = []
+        self._expiring: list[SaName] = []
         self._ended: list[SaSeen] = []
         self._found: list[SoftLimit] = []
         self._missed = False
@@ -40,9 +40,9 @@ class Notices:
         """Never waits."""
         with self._lock:
             self._read()
-            names = list(owners) if self._missed else self._worn
-            worn = [soft_limit(name, owners[name]) for name in names if name in owners]
-            found, self._found, self._worn, self._missed = self._found + worn, [], [], False
+            names = list(owners) if self._missed else self._expiring
+            expiring = [soft_limit(name, owners[name]) for name in names if name in owners]
+            found, self._found, self._expiring, self._missed = self._found + expiring, [], [], False
             with suppress(BlockingIOError):
                 os.eventfd_read(self._bell)
             return found
@@ -79,7 +79,7 @@ class Notices:
                 if expired.hard:
                     self._ended.append(expired.sa)
                 else:
-                    self._worn.append(expired.sa.name)
+                    self._expiring.append(expired.sa.name)
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
@@ -87,9 +87,10 @@ class Notices:
             self._missed = True
 
     def _ring(self) -> None:
-        if self._worn or self._found or self._missed:
+        if self._expiring or self._found or self._missed:
             os.eventfd_write(self._bell, 1)
 
 
 def soft_limit(name: SaName, owner: Owner) -> SoftLimit:
-    return SoftLimit(owner.tunnel_id, name[1], owner.inbound)
+    _destination, spi = name
+    return SoftLimit(owner.tunnel_id, spi, owner.inbound)
