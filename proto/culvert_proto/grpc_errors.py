@@ -1,4 +1,4 @@
-"""CulvertError over gRPC: one google.rpc.Status with one culvert.error.v1.Error in its details. The only mapping."""
+"""The only mapping of CulvertError to gRPC: a google.rpc.Status with one culvert.error.v1.Error in its details."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, peer: str) -> CulvertError:
 
 
 def reason_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> Reason | None:
-    """Why a call ended, as its trailing metadata says; None when they do not."""
+    """Why a call ended, from its trailing metadata; None if they do not tell."""
     told = _read_error(metadata)
     return told.reason if told else None
 
@@ -90,7 +90,7 @@ def _to_culvert_error(error: Exception) -> CulvertError:
 def unary(
     handler: Callable[[Any, Request, Caller], Awaitable[Response]],
 ) -> Callable[[Any, Request, Caller], Awaitable[Response]]:
-    """Wrap a unary handler: a CulvertError that it raises becomes the call's status; what is no such, INTERNAL."""
+    """Wrap a unary handler: a CulvertError that it raises becomes the call's status; any other error becomes INTERNAL."""
 
     @functools.wraps(handler)
     async def call(self: Any, request: Request, context: Caller) -> Response:
@@ -105,13 +105,13 @@ def unary(
 def stream(
     handler: Callable[[Any, Request, Caller], AsyncIterator[Response]],
 ) -> Callable[[Any, Request, Caller], AsyncIterator[Response]]:
-    """Wrap a server-streaming handler the same way."""
+    """As `unary`, for a handler that streams its answers."""
 
     @functools.wraps(handler)
     async def call(self: Any, request: Request, context: Caller) -> AsyncIterator[Response]:
         try:
             responses = handler(self, request, context)
-            # Neither is kept while the stream waits, nor is a response.
+            # Keep neither the request nor a sent response while the stream waits.
             del request
             async for response in responses:
                 yield response

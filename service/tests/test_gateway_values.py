@@ -20,7 +20,7 @@ from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Kind, Update
 from culvert_service.gateways.guard import Guard
 from culvert_service.gateways.key_wrap import KeyWrap, new_kek, new_sa_key
-from culvert_service.gateways.sa import Endpoint, draw, draw_tag, hard
+from culvert_service.gateways.sa import Endpoint, compute_hard, draw, draw_tag
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Lan, Probe, Site, Wan, static_entries
 from culvert_service.gateways.tunnel_entries import Pair, pair_entries, policy_entries, precedence
@@ -262,10 +262,10 @@ def test_keys_do_not_print_themselves() -> None:
 
 @pytest.mark.parametrize("soft", [1, 1000, 2**36, 2**62])
 def test_the_hard_limit_leaves_room_to_rekey(soft: int) -> None:
-    ceiling = hard(Limits(soft, soft, soft))
+    ceiling = compute_hard(Limits(soft, soft, soft))
     assert soft + 2**20 <= ceiling.packets < 2**64
     assert soft + 2**30 <= ceiling.bytes < 2**64
-    assert hard(Limits()) == Limits()
+    assert compute_hard(Limits()) == Limits()
 
 
 def test_the_pool_gives_the_lowest_free_address_and_ends() -> None:

@@ -1,4 +1,4 @@
-"""An administrator's requests about site tunnels: the valid ones and the refused."""
+"""An administrator's requests about site tunnels: valid ones, and refused ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 async def gateways(world: World, tmp_path: Path) -> None:
-    """Neither runs."""
+    """Two registered gateways whose switches do not run."""
     ports = {name: free_port() for name in NUMBERS}
     await two_sites.register(world, tmp_path, Sites(tmp_path, ports, {}, {}))
 
@@ -41,7 +41,7 @@ async def post(world: World, body: object) -> httpx.Response:
 
 
 @pytest.mark.usefixtures("gateways")
-async def test_a_tunnels_profile(world: World) -> None:
+async def test_a_site_tunnel_is_made_changed_and_deleted(world: World) -> None:
     made = await post(world, described(suite="chacha20-poly1305"))
     assert (made.status_code, made.headers["etag"]) == (201, '"1"')
     shown = made.json()

@@ -13,7 +13,7 @@ from culvert_proto.sa import Limits
 
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
-from culvert_service.gateways.sa import hard
+from culvert_service.gateways.sa import compute_hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import precedence
@@ -132,7 +132,7 @@ def _sa(spi: int, key: bytes, suite: Suite, soft: Limits) -> agent_pb2.Sa:
         esn=True,
         replay_window=MIN_REPLAY_WINDOW,
         soft=_limits(soft),
-        hard=_limits(hard(soft)),
+        hard=_limits(compute_hard(soft)),
     )
 
 

@@ -36,18 +36,18 @@ async def reconcile(link: Link, state: DesiredState) -> None:
     # The first two readings take no lock, so they may see unfinished set-ups. If both share a difference, a third reading
     # takes the exclusive lock. A gateway that comes online has no set-ups, so it needs only the last.
     if link.online:
-        seen = (await _difference(link, state)).subjects()
-        if not seen or seen.isdisjoint((await _difference(link, state)).subjects()):
+        seen = (await _find_difference(link, state)).subjects()
+        if not seen or seen.isdisjoint((await _find_difference(link, state)).subjects()):
             link.take_reconciliation(Drift())
             return
     async with link.guard.exclusive():
-        todo = await _difference(link, state)
+        todo = await _find_difference(link, state)
         deletions = [update for update in todo.updates if update.kind is Kind.DELETE]
         # Two requests: within one, a switch may take updates in any order (P4Runtime section 12).
         await link.write_all(deletions)
         await link.write_all([update for update in todo.updates if update.kind is not Kind.DELETE])
     link.lost = frozenset((it.tunnel_id, it.generation) for it in todo.lost)
-    link.take_reconciliation(_drift(todo))
+    link.take_reconciliation(_count_drift(todo))
     if todo.updates or todo.lost:
         _log.info(
             "reconciled",
@@ -60,23 +60,23 @@ async def reconcile(link: Link, state: DesiredState) -> None:
         link.lost = frozenset()
 
 
-async def comparison(link: Link, state: DesiredState) -> list[Compared]:
+async def read_comparison(link: Link, state: DesiredState) -> list[Compared]:
     """The gateway's desired and observed entries now. Raises CulvertError GATEWAY_DOWN."""
-    todo, observed = await _look(link, state)
+    todo, observed = await _plan_whole(link, state)
     before = todo.subjects()
     if before:
         await asyncio.sleep(_SETTLE_SECONDS)
-        todo, observed = await _look(link, state)
+        todo, observed = await _plan_whole(link, state)
     return compare(observed, todo, before & todo.subjects())
 
 
-def _drift(todo: Plan) -> Drift:
+def _count_drift(todo: Plan) -> Drift:
     """Count the drift. A lost tunnel counts as missing, because its SAs are not written again."""
-    of = Counter(update.kind for update in todo.updates)
-    return Drift(of[Kind.INSERT] + len(todo.lost), of[Kind.DELETE], of[Kind.MODIFY])
+    counts = Counter(update.kind for update in todo.updates)
+    return Drift(counts[Kind.INSERT] + len(todo.lost), counts[Kind.DELETE], counts[Kind.MODIFY])
 
 
-async def _difference(link: Link, state: DesiredState) -> Plan:
+async def _find_difference(link: Link, state: DesiredState) -> Plan:
     sieve = Sieve(static_entries(link.config.site), await link.hashes())
     # In a thread, because comparing 100,000 entries would block the event loop.
     async for portion in state.read_desired(link.config.id):
@@ -85,7 +85,7 @@ async def _difference(link: Link, state: DesiredState) -> Plan:
     return await asyncio.to_thread(plan, sieve.static, sieve.tunnels, observed)
 
 
-async def _look(link: Link, state: DesiredState) -> tuple[Plan, list[Entry]]:
+async def _plan_whole(link: Link, state: DesiredState) -> tuple[Plan, list[Entry]]:
     """The plan, and all observed entries."""
     tunnels = [one async for portion in state.read_desired(link.config.id) for one in portion]
     observed = await link.observe()

@@ -50,8 +50,8 @@ def draw_tag() -> Tag:
     return Tag(1 + secrets.randbelow(2**32 - 1))
 
 
-def hard(soft: Limits) -> Limits:
-    """Twice the soft limit, or the soft limit plus the least distance if that is more."""
+def compute_hard(soft: Limits) -> Limits:
+    """The hard limits: twice the soft limit, or the soft limit plus the least distance if that is more."""
     return Limits(
         _beyond(soft.packets, _PACKETS), _beyond(soft.bytes, _BYTES), _beyond(soft.seconds, _SECONDS)
     )

@@ -27,7 +27,7 @@ from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.link import COUNTED
 from culvert_service.gateways.ownership import Ownership
-from culvert_service.gateways.reconcile import DesiredState, comparison
+from culvert_service.gateways.reconcile import DesiredState, read_comparison
 from culvert_service.gateways.repository import GatewayRow, Load
 from culvert_service.gateways.schemas import (
     BundleOut,
@@ -162,7 +162,7 @@ class Gateways:
             if standing is not None and standing.owner:
                 raise CulvertError(Reason.GATEWAY_ELSEWHERE, gateway=name, owner=standing.owner)
             raise CulvertError(Reason.GATEWAY_DOWN, gateway=name)
-        found, counts = await comparison(link, self._desired), await link.counters()
+        found, counts = await read_comparison(link, self._desired), await link.counters()
         there = [it.entry for it in found if it.standing is not EntryStanding.MISSING]
         of_tunnels = sum(entry.table in COUNTED for entry in there)
         return EntriesOut(count=len(there), tunnel_entries=of_tunnels, entries=_entries_out(found, counts))

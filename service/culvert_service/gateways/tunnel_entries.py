@@ -22,7 +22,7 @@ from culvert_proto.sa import Limits, inner_length
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, EntryKey, MatchValue, Update, deletes, entry, inserts
-from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag, hard
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Tag, compute_hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import LAN, Probe
 
@@ -245,7 +245,7 @@ def _identity(item: Entry) -> tuple[int | None, ...]:
 
 
 def _limits(soft: Limits) -> dict[str, int]:
-    ceiling = hard(soft)
+    ceiling = compute_hard(soft)
     return {
         "soft_packets": soft.packets,
         "soft_bytes": soft.bytes,

@@ -21,7 +21,7 @@ from culvert_service.gateways.diff import DesiredTunnel
 from culvert_service.gateways.entry import Entry, Update, deletes, modifies
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.record import site_of
-from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag, hard
+from culvert_service.gateways.sa import Endpoint, SaId, SaNumbers, Slot, Spi, Tag, compute_hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe, Site
 from culvert_service.gateways.tunnel_entries import (
@@ -201,7 +201,7 @@ def parse(
     pending = generations - draining - {current}
     renewing = max(pending) if tunnel["state"] == TunnelState.RENEWING and pending else None
     number = uuid.UUID(tunnel["id"])
-    life = hard(shape.soft).seconds
+    life = compute_hard(shape.soft).seconds
     made_at = max(datetime.datetime.fromisoformat(sa["made_at"]) for sa in sas) if life else None
     return TunnelRecord(
         number,
