@@ -88,7 +88,7 @@ def shaded(
             settings = Path(desktop.env["HOME"]) / ".config"
             settings.mkdir(exist_ok=True)
             (settings / "kdeglobals").write_text(DARK)
-        # As desktops have one: the balloons that Qt draws else would cover the icon.
+        # Without a notification server, which desktops have, Qt draws balloons that cover the icon.
         program = Path(__file__).with_name("notification_server.py")
         server = subprocess.Popen([sys.executable, program, "body,inline-reply"], env=desktop.env)
         yield desktop, shade
@@ -96,13 +96,13 @@ def shaded(
         server.wait(10)
 
 
-@pytest.mark.parametrize(("language", "told"), [("en", ENGLISH), ("de", GERMAN)])
-def test_each_state_is_said_in_the_desktops_language(
+@pytest.mark.parametrize(("language", "titles"), [("en", ENGLISH), ("de", GERMAN)])
+def test_each_state_is_shown_in_the_desktops_language(
     shaded: tuple[Desktop, Shade],
     canned: CannedDaemon,
     start_tray: Start,
     language: str,
-    told: dict[str, str],
+    titles: dict[str, str],
 ) -> None:
     desktop, shade = shaded
     locale = {"de": "de_DE.UTF-8", "en": "en_GB.UTF-8"}[language]
@@ -120,7 +120,7 @@ def test_each_state_is_said_in_the_desktops_language(
         time.sleep(0.3)
         desktop.screenshot(SCREENS / f"{prefix}-{name}.png")
 
-    for name, text in told.items():
+    for name, text in titles.items():
         canned.show(status_named(name))
         shoot(f"window-{name}", text)
         open_menu(desktop)
