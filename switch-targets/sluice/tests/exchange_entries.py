@@ -24,7 +24,7 @@ def config(info: p4i.P4Info | None = None, program: bytes | None = None) -> p4r.
 
 
 def ids(info: p4i.P4Info | None = None) -> dict[str, int]:
-    """Alias to id, of everything."""
+    """The id of each object, by its alias."""
     info = info or p4info()
     objects = [
         *info.tables,
@@ -42,7 +42,7 @@ IDS = ids()
 
 
 def forward(dst: int, port: int = 1) -> p4r.Entity:
-    """`forward`: to_port."""
+    """An entry of `forward` with the action to_port."""
     exact = p4r.FieldMatch(field_id=1, exact=p4r.FieldMatch.Exact(value=bytes([dst])))
     params = [p4r.Action.Param(param_id=1, value=bytes([port]))]
     action = p4r.Action(action_id=IDS["to_port"], params=params)
@@ -51,7 +51,7 @@ def forward(dst: int, port: int = 1) -> p4r.Entity:
 
 
 def admission(port: int) -> p4r.Entity:
-    """`admission`, which is the guard's: deny."""
+    """An entry of `admission`, which the role `guard` owns, with the action deny."""
     ternary = p4r.FieldMatch.Ternary(value=bytes([port]), mask=b"\x01\xff")
     match = p4r.FieldMatch(field_id=1, ternary=ternary)
     action = p4r.TableAction(action=p4r.Action(action_id=IDS["deny"]))

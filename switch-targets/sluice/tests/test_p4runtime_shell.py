@@ -1,7 +1,8 @@
-"""p4runtime-shell as the controller: what a person types, and what it shows."""
+"""p4runtime-shell as the controller: a person's commands, and the shell's output."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ pytestmark = [
 ]
 
 Connect = Callable[..., ShellSession]
+# For a packet to be counted.
+PATIENCE_SECONDS = 10.0
 DST, SRC = "00:00:00:00:00:01", "02:00:00:00:00:02"
 
 
@@ -31,7 +34,7 @@ def arguments(arguments: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def connect(address: str, infrastructure: Authority, tmp_path: Path) -> Iterator[Connect]:
-    """A shell, which pushes a program first if it is told one's name."""
+    """Start a shell. With a program's name, it pushes the program first."""
     shells: list[ShellSession] = []
 
     def start(election_id: int, program: str | None = None) -> ShellSession:
@@ -111,7 +114,7 @@ class TestTables:
         assert shell(read) == ""
         assert "NOT_FOUND, 'table 'Forward.forward': no entry has this key'" in shell("e.delete()")
 
-    def test_what_the_program_does_not_have_is_refused(self, shell: ShellSession) -> None:
+    def test_an_entry_without_its_parameter_is_refused(self, shell: ShellSession) -> None:
         shown = each(
             shell, 'e = table_entry["forward"](action="to_port")', f'e.match["dst"] = "{DST}"', "e.insert()"
         )
@@ -206,8 +209,9 @@ class TestCells:
     def test_counters(self, shell: ShellSession, wan: Wire) -> None:
         each(shell, 'c = counter_entry["received"]', "c.index = 1", "c.packet_count = 7", "c.modify()")
         wan.send(frame())
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while (shown := shell("c.read(lambda it: print(it.index, it.packet_count))")) == "1 7":
-            pass
+            assert time.monotonic() < deadline, "the packet is not counted"
         assert shown == "1 8"
         everything = shell('counter_entry["received"].read(lambda it: print(it.packet_count))')
         assert everything.split() == ["0", "8", "0", "0", "0", "0", "0", "0"]
@@ -272,7 +276,7 @@ class TestStreams:
         assert shown == f"{sent.hex()} b'\\x01'"
 
     def test_digests(self, shell: ShellSession, wan: Wire, lan: Wire) -> None:
-        """The shell acknowledges what it hears: the switch says it again."""
+        """The shell acknowledges each list, so the switch sends the next digest of the same source, too."""
         each(
             shell,
             'd = digest_entry["seen_t"]',

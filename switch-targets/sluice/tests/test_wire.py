@@ -1,4 +1,4 @@
-"""Behaviour of sluice on wires, whatever the program; the program's own is in switch-targets/conformance."""
+"""Behaviour of sluice on wires, for any program. switch-targets/conformance tests the gateway's program."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sluice_rig import SWITCH, Controller, Sluice
 pytestmark = pytest.mark.slow
 
 
-def asks(gateway: Gateway) -> Packet:
+def arp_request(gateway: Gateway) -> Packet:
     return gateway.on_wan(ARP(op=1, pdst=V4.gateway), dst="ff:ff:ff:ff:ff:ff")
 
 
 async def test_nothing_is_forwarded_without_a_program(sluice: Sluice, wan: Wire, lan: Wire) -> None:
     bare = Gateway(None, Site(), wan, lan, lan)  # type: ignore[arg-type]
     wan.send(bare.seal(new_tunnel(), to_server(V4), 1))
-    wan.send(asks(bare))
+    wan.send(arp_request(bare))
     assert lan.receive(QUIET) is None
     assert wan.receive(QUIET) is None
 
@@ -45,7 +45,7 @@ async def test_sequence_numbers_go_on_when_the_program_is_pushed_again(
     assert sequences == [1, 2]
 
 
-async def test_a_digest_is_said_again_when_it_was_acknowledged(wired: Gateway) -> None:
+async def test_a_digest_is_sent_again_after_its_acknowledgement(wired: Gateway) -> None:
     lists: asyncio.Queue[fy.P4DigestList] = asyncio.Queue()
     await wired.switch.insert([fy.P4DigestEntry("bad_spi_t", max_list_size=1, ack_timeout_ns=60_000_000_000)])
 
@@ -91,13 +91,13 @@ async def test_a_port_comes_back_with_its_interface(wired: Gateway) -> None:
     await asyncio.sleep(0.2)
     run("ip", "-n", SWITCH, "link", "set", "wan", "up")
     for _ in range(30):
-        wired.wan.send(asks(wired))
+        wired.wan.send(arp_request(wired))
         if wired.wan.receive(QUIET) is not None:
             return
     pytest.fail("no answer three seconds after the interface came back")
 
 
-async def test_frames_beyond_the_mtu_are_dropped_and_said(wired: Gateway, sluice: Sluice) -> None:
+async def test_frames_beyond_the_mtu_are_dropped_and_logged(wired: Gateway, sluice: Sluice) -> None:
     tunnel = new_tunnel()
     await wired.insert(tunnel.entries())
     run("ip", "-n", SWITCH, "link", "set", "lan", "mtu", "600")
