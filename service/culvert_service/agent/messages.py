@@ -35,22 +35,23 @@ def sa_pair(pair: GrantedPair, drain: datetime.timedelta) -> agent_pb2.SaPair:
 
 
 def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
+    path = granted.path
     return agent_pb2.Tunnel(
         tunnel_id=str(granted.id),
         resource=granted.resource,
         fqdn=granted.fqdn,
-        gateway=agent_pb2.Gateway(name=granted.gateway, address=granted.gateway_address, online=True),
-        inner_address=granted.inner.address,
-        selectors=map(_selector, granted.selectors),
-        inner_address6=granted.inner.address6 or "",
-        remote_prefixes=granted.remote_prefixes,
-        outer_address=granted.gateway_address,
+        gateway=agent_pb2.Gateway(name=granted.gateway, address=path.gateway_address, online=True),
+        inner_address=path.inner_address,
+        selectors=map(_selector, path.carried),
+        inner_address6=path.inner_address6 or "",
+        remote_prefixes=path.remote_prefixes,
+        outer_address=path.gateway_address,
         outer_port=NAT_T_PORT,
         idle_seconds=granted.idle_seconds,
-        inner_mtu=granted.site_mtu,
+        inner_mtu=path.site_mtu,
         precedence=precedence(granted.id),
-        path_mtu=granted.path_mtu or 0,
-        probe=_probe(granted.probe),
+        path_mtu=path.path_mtu or 0,
+        probe=_probe(path.probe),
     )
 
 

@@ -36,7 +36,6 @@ from culvert_service.tunnels import hot_queries
 from culvert_service.tunnels.hot_queries import Inserted, OpenFacts, ServingGateway, read_open_facts
 from culvert_service.tunnels.inner_addresses import assign_address
 from culvert_service.tunnels.lifecycle import Reopen, advance
-from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.programming import (
     GrantedPair,
     GrantedTunnel,
@@ -225,12 +224,12 @@ class Opening:
                 "name": request.fqdn,
                 "user": device.user.name,
                 "gateway": job.tunnel.gateway,
-                "address": job.tunnel.inner.address,
+                "address": job.tunnel.path.inner_address,
             }
             if request.asked:
                 details["asked"] = request.asked
-            if job.tunnel.inner.address6 is not None:
-                details["address6"] = job.tunnel.inner.address6
+            if job.tunnel.path.inner_address6 is not None:
+                details["address6"] = job.tunnel.path.inner_address6
             if job.replaced is not None:
                 details["replaces"] = str(job.replaced.id)
                 if job.replaced.gateway != job.tunnel.gateway:
@@ -336,13 +335,7 @@ class Opening:
             resource.fqdn,
             resource.idle_seconds,
             gateway.name,
-            path.gateway_address,
-            inner,
-            path.remote_prefixes,
-            path.carried,
-            path.site_mtu,
-            path.path_mtu,
-            path.probe,
+            path,
             GrantedPair.of(pair, keys, path),
         )
         # One request: no device has the tunnel yet, so the order of its entries has no effect.
@@ -424,13 +417,7 @@ def _grant(tunnel: TunnelRecord, path: Path, pair: GrantedPair) -> GrantedTunnel
         tunnel.fqdn,
         tunnel.idle_seconds,
         tunnel.gateway,
-        path.gateway_address,
-        Inner(path.inner_address, path.inner_address6),
-        path.remote_prefixes,
-        path.carried,
-        path.site_mtu,
-        path.path_mtu,
-        path.probe,
+        path,
         pair,
     )
 

@@ -24,11 +24,8 @@ from culvert_service.gateways.entry import Update
 from culvert_service.gateways.key_wrap import KeyWrap, new_sa_key
 from culvert_service.gateways.link import Link
 from culvert_service.gateways.sa import Spi, Tag
-from culvert_service.gateways.selector import Selector
-from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import Pair, Path, WrappedKeys
 from culvert_service.tunnels import hot_queries
-from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.record import TunnelRecord
 
 # Reconciliations are seconds apart: a change that meets this many in a row is refused.
@@ -154,13 +151,7 @@ class GrantedTunnel:
     fqdn: str
     idle_seconds: int
     gateway: str
-    gateway_address: str
-    inner: Inner
-    remote_prefixes: tuple[str, ...]
-    selectors: tuple[Selector, ...]
-    site_mtu: int
-    path_mtu: int | None
-    probe: Probe | None
+    path: Path
     pair: GrantedPair
 
 
