@@ -25,6 +25,10 @@ pub enum Condition {
     Busy,
     /// The operating system gave no connection, most likely for want of file descriptors.
     Unaccepted,
+    /// A controller's name has no address.
+    Unresolved,
+    /// The switch has dialled a controller in vain.
+    Undialled,
     /// The connection's user may not use the control socket.
     Foreign,
 }
@@ -38,6 +42,8 @@ impl fmt::Display for Condition {
             Self::Handshake => "refused a connection",
             Self::Busy => "refused a connection: all clients that may be connected have calls under way",
             Self::Unaccepted => "cannot accept a connection",
+            Self::Unresolved => "cannot resolve a controller's name",
+            Self::Undialled => "cannot connect to a controller",
             Self::Foreign => "refused a user on the control socket: only root and the switch's own user may use it",
         })
     }

@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use esp::{AllowedSuites, Kek, KekRing};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
+use sluice::connections::dial::Dialler;
 use sluice::connections::listener::{P4RuntimePort, accept_local};
 use sluice::dataplane::trace::{render, unhex};
 use sluice::dataplane::{esp_engine, packet_hash, payload_tail};
@@ -249,15 +250,22 @@ async fn run(args: &Args) -> Result<(), BoxError> {
     tokio::spawn(identity.follow(serving));
     switch
         .serve(|listener, conditions| {
-            let (accepted, connections) = mpsc::channel(CONNECTIONS);
-            let port = P4RuntimePort {
-                listener,
-                config: tls,
-                names,
-                allowed,
-                conditions,
-            };
-            tokio::spawn(port.accept(accepted));
+            let (ready, connections) = mpsc::channel(CONNECTIONS);
+            if !args.dial.is_empty() {
+                let conditions = Arc::clone(&conditions);
+                let dialler = Dialler::new(args.identity(), conditions, ready.clone());
+                tokio::spawn(dialler.dial(args.dial.clone()));
+            }
+            if let Some(listener) = listener {
+                let port = P4RuntimePort {
+                    listener,
+                    config: tls,
+                    names,
+                    allowed,
+                    conditions,
+                };
+                tokio::spawn(port.accept(ready));
+            }
             connections
         })
         .await
@@ -274,7 +282,7 @@ async fn dev(args: &DevArgs) -> Result<(), BoxError> {
         device_id: args.device_id,
         ports: &args.ports,
         process: &args.process,
-        grpc: args.grpc,
+        grpc: Some(args.grpc),
         externs,
         keks: None,
         hash_keys_refused,
@@ -292,7 +300,9 @@ async fn dev(args: &DevArgs) -> Result<(), BoxError> {
     switch
         .serve(|listener, conditions| {
             let (accepted, connections) = mpsc::channel(CONNECTIONS);
-            tokio::spawn(accept_local(listener, conditions, accepted));
+            if let Some(listener) = listener {
+                tokio::spawn(accept_local(listener, conditions, accepted));
+            }
             connections
         })
         .await

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsStream};
 use tonic::transport::server::Connected;
 use tracing::debug;
 
@@ -24,11 +23,23 @@ use crate::connections::prefix::Prefix;
 use crate::connections::tls::{Caller, ClientNames};
 
 /// A client's connection, until it ends or [`Admission`] drops its handle.
-pub struct Connection<S = TlsStream<TcpStream>> {
+pub struct Connection<S = Stream> {
     stream: S,
     place: Place,
     /// Resolves when the connection must end; none after that.
     dropped: Option<oneshot::Receiver<()>>,
+    /// Dropped with the connection, for the task that has dialled it.
+    _alive: Option<oneshot::Sender<()>>,
+}
+
+/// A connection that was accepted or dialled. A dialled one is handed over once its first bytes are in the buffer.
+pub type Stream = BufReader<TlsStream<TcpStream>>;
+
+/// Bytes of the buffer. Longer reads go past it.
+const BUFFER: usize = 64;
+
+pub(super) fn buffered(stream: impl Into<TlsStream<TcpStream>>) -> Stream {
+    BufReader::with_capacity(BUFFER, stream.into())
 }
 
 /// The P4Runtime port: which clients may connect, and with which TLS settings.
@@ -45,7 +56,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 /// After the operating system refused a connection, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-type Shared = Arc<Mutex<Admission<oneshot::Sender<()>>>>;
+pub(super) type Shared = Arc<Mutex<Admission<oneshot::Sender<()>>>>;
 
 impl P4RuntimePort {
     /// Runs until the receiver of `ready` is dropped.
@@ -125,14 +136,7 @@ pub async fn accept_local(
             conditions.met(Condition::Busy, peer.ip());
             continue;
         };
-        let connection = Connection {
-            stream,
-            place: Place {
-                client,
-                admission: Arc::clone(&admission),
-            },
-            dropped: Some(dropped),
-        };
+        let connection = Connection::new(stream, client, Arc::clone(&admission), dropped);
         drop(ready.send(Ok(connection)).await);
     }
 }
@@ -207,14 +211,12 @@ impl Newcomer {
         match admitted {
             Ok(client) => {
                 debug!(%source, ?caller, "connected");
-                Some(Connection {
-                    stream,
-                    place: Place {
-                        client,
-                        admission: self.admission,
-                    },
-                    dropped: Some(dropped),
-                })
+                Some(Connection::new(
+                    buffered(stream),
+                    client,
+                    self.admission,
+                    dropped,
+                ))
             }
             Err(Refused::Gone) => None,
             Err(Refused::Busy(limit)) => {
@@ -239,6 +241,30 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.admission.lock().leave(&self.client);
+    }
+}
+
+impl<S> Connection<S> {
+    /// `dropped` resolves when the connection must end.
+    pub(super) fn new(
+        stream: S,
+        client: Admitted,
+        admission: Shared,
+        dropped: oneshot::Receiver<()>,
+    ) -> Self {
+        Self {
+            stream,
+            place: Place { client, admission },
+            dropped: Some(dropped),
+            _alive: None,
+        }
+    }
+
+    pub(super) fn alive(self, alive: oneshot::Sender<()>) -> Self {
+        Self {
+            _alive: Some(alive),
+            ..self
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! Mutual TLS: whom the switch lets in, and as whom it answers.
 //!
+//! A certificate follows the role in P4Runtime, not the role in TLS: a controller that the switch dials shows the certificate of a
+//! P4Runtime client, as one that connects does, and the switch shows its own. So the certificate of a controller's other servers
+//! programs no switch.
+//!
 //! A client's certificate must chain to the client CA, be meant for clients (extended key usage), and carry the name that
 //! the controller has, or the one of those who only read. All three are checked in every handshake; sessions are not resumed.
 //!
@@ -12,14 +16,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, RootCertStore,
-    ServerConfig, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, OtherError,
+    RootCertStore, ServerConfig, SignatureScheme,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -54,6 +60,11 @@ pub enum Caller {
 
 /// Interval at which the files are checked for a change.
 const LOOK: Duration = Duration::from_secs(2);
+/// The protocol of a connection that the switch has dialled: HTTP/2 whose server is the end that dialled.
+pub const DIALLED_ALPN: &[u8] = b"culvert-p4runtime";
+
+/// Returns the reason for which a verified controller's certificate is refused.
+pub type Admit = Box<dyn Fn(&CertificateDer<'_>) -> Result<(), String> + Send + Sync>;
 
 #[derive(Debug, Error)]
 pub enum TlsError {
@@ -77,10 +88,54 @@ pub enum TlsError {
 }
 
 impl Identity {
+    /// For clients that connect.
+    ///
     /// # Errors
     /// Names the file and what is wrong with it.
     pub fn server_config(&self) -> Result<ServerConfig, TlsError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = self.verifier(self.names.clone())?;
+        let (own, key) = self.own()?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|cause| self.key_pair(cause))?
+            .with_client_cert_verifier(Arc::new(verifier))
+            .with_single_cert(own, key)
+            .map_err(|cause| self.key_pair(cause))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        // A resumed session would skip the verifier.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+
+    /// For controllers that the switch dials. `admit` gets the certificate of a verified controller, and can refuse it before the
+    /// switch has shown its own.
+    ///
+    /// # Errors
+    /// As [`Self::server_config`].
+    pub fn client_config(&self, admit: Admit) -> Result<ClientConfig, TlsError> {
+        let names = ClientNames {
+            reader: None,
+            ..self.names.clone()
+        };
+        let verifier = Dialled {
+            verifier: self.verifier(names)?,
+            admit,
+        };
+        let (own, key) = self.own()?;
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|cause| self.key_pair(cause))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_client_auth_cert(own, key)
+            .map_err(|cause| self.key_pair(cause))?;
+        config.alpn_protocols = vec![DIALLED_ALPN.to_vec()];
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+
+    fn verifier(&self, names: ClientNames) -> Result<NamedOnly, TlsError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates("the client CA's certificate", &self.client_ca)? {
             roots
@@ -88,36 +143,27 @@ impl Identity {
                 .map_err(file_error("the client CA's certificate", &self.client_ca))?;
         }
         let chain =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-                .build();
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
         let chain = chain.map_err(|cause| TlsError::ClientCa {
             path: self.client_ca.clone(),
             cause,
         })?;
-        let verifier = NamedOnly {
-            chain,
-            names: self.names.clone(),
-        };
+        Ok(NamedOnly { chain, names })
+    }
+
+    fn own(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let own = certificates("the switch's certificate", &self.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .map_err(file_error("the switch's key", &self.key))?;
+        Ok((own, key))
+    }
 
-        let key_pair = |cause| TlsError::KeyPair {
+    fn key_pair(&self, cause: rustls::Error) -> TlsError {
+        TlsError::KeyPair {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
             cause,
-        };
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(key_pair)?
-            .with_client_cert_verifier(Arc::new(verifier))
-            .with_single_cert(own, key)
-            .map_err(key_pair)?;
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        // A resumed session would skip the verifier.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(config)
+        }
     }
 
     /// Serves the content of the files, as they are replaced, until nobody takes handshakes any more. Unusable content is logged, and
@@ -153,6 +199,10 @@ impl Identity {
             Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
         })
     }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -238,10 +288,7 @@ impl ClientCertVerifier for NamedOnly {
         let verified = self
             .chain
             .verify_client_cert(end_entity, intermediates, now)?;
-        self.names.caller(end_entity).map_err(|reason| {
-            let reason = OtherError(Arc::new(NotAdmitted(reason)));
-            rustls::Error::InvalidCertificate(CertificateError::Other(reason))
-        })?;
+        self.names.caller(end_entity).map_err(not_admitted)?;
         Ok(verified)
     }
 
@@ -267,5 +314,63 @@ impl ClientCertVerifier for NamedOnly {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chain.supported_verify_schemes()
+    }
+}
+
+fn not_admitted(reason: String) -> rustls::Error {
+    let reason = OtherError(Arc::new(NotAdmitted(reason)));
+    rustls::Error::InvalidCertificate(CertificateError::Other(reason))
+}
+
+/// Verifies a controller that the switch dials as one that connects: by its name as a P4Runtime client, not by the host that was
+/// dialled.
+struct Dialled {
+    verifier: NamedOnly,
+    admit: Admit,
+}
+
+impl std::fmt::Debug for Dialled {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.verifier.fmt(formatter)
+    }
+}
+
+impl ServerCertVerifier for Dialled {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _host: &ServerName<'_>,
+        _ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.verifier
+            .verify_client_cert(end_entity, intermediates, now)?;
+        (self.admit)(end_entity).map_err(not_admitted)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
     }
 }

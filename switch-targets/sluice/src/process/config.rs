@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use esp::{AllowedSuites, SUITES, Suite};
 
+use crate::connections::dial::Target;
 use crate::connections::prefix::Prefix;
 use crate::connections::tls::{ClientNames, Identity};
 use crate::dataplane::ports::{MAX_PORT, PortArg};
@@ -31,9 +32,19 @@ pub struct Args {
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// Address that P4Runtime is served on, this one alone
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "P4Runtime")]
-    pub grpc: SocketAddr,
+    /// Address that P4Runtime is served on, this one alone. Optional with --dial
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        required_unless_present = "dial",
+        help_heading = "P4Runtime"
+    )]
+    pub grpc: Option<SocketAddr>,
+
+    /// A controller's agent port, which the switch connects to and serves P4Runtime on, at each address of the name. Repeat it for
+    /// each name
+    #[arg(long, value_name = "HOST:PORT", help_heading = "P4Runtime")]
+    pub dial: Vec<Target>,
 
     /// This switch's certificate chain (PEM)
     #[arg(long, value_name = "FILE", help_heading = "P4Runtime")]
@@ -133,6 +144,11 @@ impl Args {
         self.process.check(&self.ports)?;
         if self.reader_name.as_ref() == Some(&self.client_name) {
             return Err("--reader-name and --client-name are the same".into());
+        }
+        for (index, target) in self.dial.iter().enumerate() {
+            if self.dial[..index].contains(target) {
+                return Err(format!("--dial {target} is given twice"));
+            }
         }
         Ok(())
     }

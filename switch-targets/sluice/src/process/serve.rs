@@ -37,7 +37,8 @@ pub struct Setup<'a> {
     pub device_id: u64,
     pub ports: &'a [PortArg],
     pub process: &'a ProcessArgs,
-    pub grpc: SocketAddr,
+    /// None: the switch only dials.
+    pub grpc: Option<SocketAddr>,
     pub externs: ExternRegistry,
     /// The key-encryption keys; none in a developer's switch.
     pub keks: Option<Arc<KekRing>>,
@@ -47,7 +48,7 @@ pub struct Setup<'a> {
 /// A switch with everything opened, before packets run.
 pub struct SwitchProcess {
     pub device: Arc<Device>,
-    grpc: TcpListener,
+    grpc: Option<TcpListener>,
     metrics: Option<TcpListener>,
     control: Option<Control>,
     port_args: Vec<PortArg>,
@@ -66,9 +67,10 @@ impl SwitchProcess {
         let process = setup.process;
         let threads = usize::from(process.threads);
         let ports = ports::open(setup.ports, !process.no_offload, threads)?;
-        let grpc = match setup.keks {
-            Some(_) => listen("--grpc", setup.grpc).await?,
-            None => listen_locally("--grpc", setup.grpc)?,
+        let grpc = match (setup.grpc, &setup.keks) {
+            (Some(address), Some(_)) => Some(listen("--grpc", address).await?),
+            (Some(address), None) => Some(listen_locally("--grpc", address)?),
+            (None, _) => None,
         };
         let metrics = match (process.metrics, &setup.keks) {
             (Some(address), Some(_)) => Some(listen("--metrics", address).await?),
@@ -106,14 +108,14 @@ impl SwitchProcess {
         })
     }
 
-    /// Moves packets and serves what `accept` takes from the listener, until told to end.
+    /// Moves packets and serves the connections that `accept` takes from the listener, or makes, until told to end.
     ///
     /// # Errors
     /// A thread of the data plane or the server has ended.
     pub async fn serve<S>(
         mut self,
         accept: impl FnOnce(
-            TcpListener,
+            Option<TcpListener>,
             Arc<Conditions>,
         ) -> mpsc::Receiver<std::io::Result<Connection<S>>>,
     ) -> Result<(), BoxError>
@@ -131,7 +133,12 @@ impl SwitchProcess {
         tokio::spawn(digest_pump::run(Arc::clone(&device), self.learned));
         tokio::spawn(idle_pump::run(Arc::clone(&device)));
         tokio::spawn(packet_io::run(Arc::clone(&device), self.punted));
-        let (device_id, grpc, ports) = (device.id, self.grpc.local_addr()?, self.port_args.len());
+        let (device_id, ports) = (device.id, self.port_args.len());
+        let grpc = self
+            .grpc
+            .as_ref()
+            .map(TcpListener::local_addr)
+            .transpose()?;
         let connections = accept(self.grpc, Arc::clone(&conditions));
         if let Some(listener) = self.metrics {
             let source = Source {
@@ -150,7 +157,7 @@ impl SwitchProcess {
         tokio::spawn(supervision::watch(plane));
         let serve = server::router(device)?.serve_with_incoming(ReceiverStream::new(connections));
 
-        info!(device_id, %grpc, ports, "ready");
+        info!(device_id, grpc = grpc.map(display), ports, "ready");
         supervision::ready();
         tokio::select! {
             served = serve => served?,
