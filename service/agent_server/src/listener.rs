@@ -9,16 +9,18 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use rustls::ServerConfig;
+use rustls::server::Acceptor;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 
 use crate::call::{self, Called};
 use crate::devices::{Seat, fingerprint};
+use crate::gateways::{ALPN, Gateways};
 use crate::news::{Condition, Device, News};
 use crate::port::{self, Place, Port, SILENCE};
+use crate::tls::Shown;
 
 /// Interval at which we check that a silent device is there; the device checks as well, every five minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(600);
@@ -36,9 +38,10 @@ const HEADERS: u32 = 8 << 10;
 /// Serves until `ending`. Then it accepts no new connection, and each connection ends with the calls that are under way.
 pub async fn serve(
     listener: TcpListener,
-    shown: watch::Receiver<Arc<ServerConfig>>,
+    shown: watch::Receiver<Arc<Shown>>,
     handshake_time: Duration,
     called: Arc<Called>,
+    gateways: Arc<Gateways>,
     port: Arc<Port<News>>,
     ending: oneshot::Receiver<()>,
 ) {
@@ -49,9 +52,10 @@ pub async fn serve(
         handshake_time,
         ending,
         |stream, peer, place| {
-            let acceptor = TlsAcceptor::from(Arc::clone(&shown.borrow()));
-            let watcher = connections.watcher();
-            connection(acceptor, stream, peer, place, Arc::clone(&called), watcher)
+            let shown = Arc::clone(&shown.borrow());
+            let gateways = Arc::clone(&gateways);
+            let device = (Arc::clone(&called), connections.watcher());
+            connection(shown, stream, peer, place, device, gateways)
         },
     );
     let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -68,16 +72,28 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
-/// A client without a certificate is a stranger, and fails the handshake.
+/// The client's first message tells whether it is a device or a gateway. A client without a certificate is a stranger, and fails the
+/// handshake.
 async fn connection(
-    acceptor: TlsAcceptor,
+    shown: Arc<Shown>,
     stream: TcpStream,
     peer: SocketAddr,
     place: Place<News>,
-    called: Arc<Called>,
-    watcher: Watcher,
+    (called, watcher): (Arc<Called>, Watcher),
+    gateways: Arc<Gateways>,
 ) {
-    let stream = acceptor.accept(stream).await;
+    let Ok(hello) = LazyConfigAcceptor::new(Acceptor::default(), stream).await else {
+        place.port().met(Condition::Handshakes);
+        return;
+    };
+    let dialled = hello
+        .client_hello()
+        .alpn()
+        .is_some_and(|mut protocols| protocols.any(|protocol| protocol == ALPN));
+    if dialled {
+        return gateway(&shown, hello, place, gateways).await;
+    }
+    let stream = hello.into_stream(Arc::clone(&shown.devices)).await;
     let certificate = stream.as_ref().ok().and_then(|stream| {
         let certificates = stream.get_ref().1.peer_certificates();
         Some(fingerprint(certificates?.first()?))
@@ -97,6 +113,28 @@ async fn connection(
     };
     // A task of its own: what the handshake needed does not stay as long as the connection.
     tokio::spawn(conversation(stream, device, called, watcher, seat, ended));
+}
+
+async fn gateway(
+    shown: &Shown,
+    hello: StartHandshake<TcpStream>,
+    place: Place<News>,
+    gateways: Arc<Gateways>,
+) {
+    let stream = match &shown.gateways {
+        Some(config) => hello.into_stream(Arc::clone(config)).await.ok(),
+        None => None,
+    };
+    let name = stream.as_ref().and_then(|stream| {
+        let certificates = stream.get_ref().1.peer_certificates();
+        gateways.name(certificates?.first()?).ok()
+    });
+    let (Some(stream), Some(name)) = (stream, name) else {
+        place.port().met(Condition::Handshakes);
+        return;
+    };
+    place.known();
+    tokio::spawn(gateways.serve(name, stream));
 }
 
 /// Serves one connection, and ignores its error. An `async fn`'s future would have room for the stream twice.

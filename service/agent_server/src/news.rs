@@ -4,6 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -57,7 +58,8 @@ pub enum News {
     Gone(u64),
     Limited(Limited),
     Told(Told),
-    /// No connection is left, and none comes.
+    Gateway(GatewayNews),
+    /// No connection of a device is left, and none comes.
     Ended,
 }
 
@@ -65,6 +67,13 @@ impl From<Told> for News {
     fn from(told: Told) -> Self {
         Self::Told(told)
     }
+}
+
+/// A gateway's connection has begun, and can be taken at this path; or it has ended.
+pub struct GatewayNews {
+    pub name: String,
+    pub path: PathBuf,
+    pub connected: bool,
 }
 
 /// A call, with all that its device has sent.

@@ -1,8 +1,10 @@
 //! The module `culvert_agent_server._native`.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::TcpListener;
 use std::os::fd::{IntoRawFd as _, RawFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -18,9 +20,11 @@ use tonic::{Code, Status};
 
 use crate::call::{self, Called, Refusal};
 use crate::devices::{Devices, Fingerprint};
+use crate::gateways::Gateways;
 use crate::news::{Asked, Board, News, Reply, Told};
 use crate::port::{self, Port};
 use crate::rest::{self, Front, Problems, RestNews, Times};
+use crate::tls::Shown;
 use crate::{listener, tls};
 
 /// The rate of strangers' connections from one IPv4 address or IPv6 /64.
@@ -36,7 +40,8 @@ const BURST_SECONDS: f64 = 10.0;
 struct Server {
     board: Arc<Board<News>>,
     devices: Arc<Devices>,
-    shown: watch::Sender<Arc<ServerConfig>>,
+    gateways: Arc<Gateways>,
+    shown: watch::Sender<Arc<Shown>>,
     running: Running,
     port: u16,
 }
@@ -51,6 +56,8 @@ struct RestServer {
 }
 
 type Ends = (i32, String, Vec<u8>);
+/// PEM: a certificate chain, its key, and the CAs of the peers.
+type Credentials = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 #[pymethods]
 impl Server {
@@ -64,16 +71,17 @@ impl Server {
         calls_per_second: f64,
         too_large: Ends,
         too_often: Ends,
-        chain: &[u8],
-        key: &[u8],
-        roots: &[u8],
+        to_devices: Credentials,
+        to_gateways: Option<Credentials>,
+        directory: PathBuf,
     ) -> PyResult<Self> {
         let handshake_time = seconds(handshake_seconds)?;
         let shares = shares(files);
         let devices = Arc::new(Devices::new(shares.devices, rate(calls_per_second)?));
-        let config = tls::mutual(chain, key, roots, &devices).map_err(PyValueError::new_err)?;
-        let socket = port::listening(host, port)?;
         let board = Arc::new(Board::new()?);
+        let gateways = Arc::new(Gateways::new(directory, Arc::clone(&board)));
+        let config = configs(&to_devices, to_gateways.as_ref(), &devices, &gateways)?;
+        let socket = port::listening(host, port)?;
         let (shown, showing) = watch::channel(config);
         let called = Arc::new(Called {
             board: Arc::clone(&board),
@@ -88,14 +96,22 @@ impl Server {
             Arc::clone(&board),
         );
         let (port, telling) = (socket.local_addr()?.port(), Arc::clone(&board));
+        let serving = Arc::clone(&gateways);
         let running = Running::start("devices", socket, |listener, ending| async move {
             let strangers = Arc::new(strangers);
-            listener::serve(listener, showing, handshake_time, called, strangers, ending).await;
+            let patience = handshake_time;
+            listener::serve(
+                listener, showing, patience, called, serving, strangers, ending,
+            )
+            .await;
             telling.tell(News::Ended);
+            // The connections of gateways last until `close`.
+            std::future::pending().await
         })?;
         Ok(Self {
             board,
             devices,
+            gateways,
             shown,
             running,
             port,
@@ -111,11 +127,15 @@ impl Server {
         self.board.fd()
     }
 
-    fn show(&self, chain: &[u8], key: &[u8], roots: &[u8]) -> PyResult<()> {
-        let config =
-            tls::mutual(chain, key, roots, &self.devices).map_err(PyValueError::new_err)?;
+    fn show(&self, to_devices: Credentials, to_gateways: Option<Credentials>) -> PyResult<()> {
+        let (devices, gateways) = (&self.devices, &self.gateways);
+        let config = configs(&to_devices, to_gateways.as_ref(), devices, gateways)?;
         self.shown.send_replace(config);
         Ok(())
+    }
+
+    fn register(&self, gateways: HashMap<String, i64>) {
+        self.gateways.register(gateways);
     }
 
     fn deny(&self, fingerprints: Vec<Fingerprint>) {
@@ -145,6 +165,14 @@ impl Server {
                     (0, Py::new(py, limited)?.into_any())
                 }
                 News::Told(told) => (0, Py::new(py, Condition::from(told))?.into_any()),
+                News::Gateway(it) => {
+                    let gateway = Gateway {
+                        name: it.name,
+                        path: it.path,
+                        connected: it.connected,
+                    };
+                    (0, Py::new(py, gateway)?.into_any())
+                }
                 News::Ended => (0, py.None()),
             })
         };
@@ -313,6 +341,23 @@ impl Running {
     }
 }
 
+fn configs(
+    (chain, key, roots): &Credentials,
+    to_gateways: Option<&Credentials>,
+    devices: &Arc<Devices>,
+    gateways: &Arc<Gateways>,
+) -> PyResult<Arc<Shown>> {
+    let dialled = |(chain, key, roots): &Credentials| tls::dialled(chain, key, roots, gateways);
+    let shown = Shown {
+        devices: tls::mutual(chain, key, roots, devices).map_err(PyValueError::new_err)?,
+        gateways: to_gateways
+            .map(dialled)
+            .transpose()
+            .map_err(PyValueError::new_err)?,
+    };
+    Ok(Arc::new(shown))
+}
+
 fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
 }
@@ -400,6 +445,14 @@ impl Limited {
     }
 }
 
+/// A gateway's connection has begun or ended.
+#[pyclass(frozen, get_all, module = "culvert_agent_server._native")]
+struct Gateway {
+    name: String,
+    path: PathBuf,
+    connected: bool,
+}
+
 /// An event that deserves a line in the log.
 #[pyclass(frozen, get_all, module = "culvert_agent_server._native")]
 struct Condition {
@@ -421,7 +474,7 @@ impl From<Told> for Condition {
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Call, Condition, Limited, RestServer, Server};
+    use super::{Call, Condition, Gateway, Limited, RestServer, Server};
 
     #[pymodule_export]
     const REQUEST_MAX: usize = crate::call::LONGEST;

@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::CryptoProvider;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::UnixTime;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
     SignatureScheme,
 };
 
 use crate::devices::{Devices, fingerprint};
+use crate::gateways::{self, Gateways};
 
 /// Makes the REST API's configuration: TLS 1.2 or 1.3 without client certificates, and HTTP/1.1.
 ///
@@ -31,6 +35,13 @@ pub fn open(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
         .map_err(said)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// The configurations of the port of devices and gateways.
+pub struct Shown {
+    pub devices: Arc<ServerConfig>,
+    /// None: no gateway may connect.
+    pub gateways: Option<Arc<ServerConfig>>,
 }
 
 /// Makes the devices' configuration: TLS 1.3 with a certificate, HTTP/2.
@@ -63,6 +74,43 @@ pub fn mutual(
         .with_single_cert(certificates(chain)?, key)
         .map_err(said)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// Makes the configuration for gateways that connect: TLS 1.3 with a gateway's certificate. A certificate follows the role in
+/// P4Runtime, not the role in TLS: gateways show the certificate of a P4Runtime server, with the extended key usage serverAuth, and
+/// the controller that of a P4Runtime client. So each end checks what it checks when the controller connects.
+///
+/// `roots`: PEM of the CAs that sign gateways' certificates.
+///
+/// # Errors
+/// As [`open`].
+pub fn dialled(
+    chain: &[u8],
+    key: &[u8],
+    roots: &[u8],
+    gateways: &Arc<Gateways>,
+) -> Result<Arc<ServerConfig>, String> {
+    let provider = provider();
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(roots)? {
+        store.add(certificate).map_err(said)?;
+    }
+    let verifier = GatewayVerifier {
+        hints: store.subjects(),
+        roots: store,
+        algorithms: provider.signature_verification_algorithms,
+        gateways: Arc::clone(gateways),
+    };
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(said)?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_single_cert(certificates(chain)?, private(key)?)
+        .map_err(said)?;
+    config.alpn_protocols = vec![gateways::ALPN.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
@@ -134,5 +182,63 @@ impl ClientCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chains.supported_verify_schemes()
+    }
+}
+
+/// Requires a chain to one of the CAs, a certificate for servers, and the name of a registered gateway.
+#[derive(Debug)]
+struct GatewayVerifier {
+    roots: RootCertStore,
+    hints: Vec<DistinguishedName>,
+    algorithms: WebPkiSupportedAlgorithms,
+    gateways: Arc<Gateways>,
+}
+
+impl ClientCertVerifier for GatewayVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        let algorithms = self.algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        match self.gateways.name(certificate) {
+            Ok(_) => Ok(ClientCertVerified::assertion()),
+            Err(_) => Err(CertificateError::Revoked.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
     }
 }

@@ -1,5 +1,6 @@
 """TLS and HTTP/2 without Python: src/python.rs."""
 
+from pathlib import Path
 from typing import Final, final
 
 REQUEST_MAX: Final[int]
@@ -22,27 +23,32 @@ class Server:
         calls_per_second: float,
         too_large: tuple[int, str, bytes],
         too_often: tuple[int, str, bytes],
-        chain: bytes,
-        key: bytes,
-        roots: bytes,
-    ) -> Server: ...
+        to_devices: tuple[bytes, bytes, bytes],
+        to_gateways: tuple[bytes, bytes, bytes] | None,
+        directory: Path,
+    ) -> Server:
+        """PEM, to devices and to gateways: the certificate chain shown, its key, and the CAs of the peers."""
+
     @property
     def port(self) -> int: ...
     def fileno(self) -> int:
         """Readable while there is something to take."""
 
-    def take(self) -> list[tuple[int, Call | bool | Limited | Condition | None]]:
+    def take(self) -> list[tuple[int, Call | bool | Limited | Condition | Gateway | None]]:
         """A call's number, and what there is of it: itself; that its next message may come; that nobody waits for it.
 
-        None: the server and all its connections have ended. `Limited` and `Condition` belong to no call.
+        None: all connections of devices have ended. `Limited`, `Condition` and `Gateway` belong to no call.
         """
 
-    def show(self, chain: bytes, key: bytes, roots: bytes) -> None:
+    def show(
+        self, to_devices: tuple[bytes, bytes, bytes], to_gateways: tuple[bytes, bytes, bytes] | None
+    ) -> None:
         """In handshakes from now on. Raises ValueError: what was shown before stays."""
 
+    def register(self, gateways: dict[str, int]) -> None: ...
     def deny(self, fingerprints: list[bytes]) -> None: ...
     def end(self) -> None:
-        """Nobody new comes; connections end with their calls."""
+        """Nobody new comes; devices' connections end with their calls, and gateways' with `close`."""
 
     def close(self) -> None:
         """Waits for the thread; connections that are left are cut."""
@@ -71,6 +77,17 @@ class Limited:
     def address(self) -> str: ...
     @property
     def count(self) -> int: ...
+
+@final
+class Gateway:
+    """A gateway's connection has begun, and can be taken at this Unix socket; or it has ended."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def connected(self) -> bool: ...
 
 @final
 class Condition:

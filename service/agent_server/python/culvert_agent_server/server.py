@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
 import grpc
@@ -22,11 +23,11 @@ _DETAILS_KEY: Final = "grpc-status-details-bin"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """PEM: the server's certificate chain, its key, and the CAs of devices' certificates."""
+    """PEM: the server's certificate chain, its key, and the CAs of the peers' certificates."""
 
     chain: bytes
     key: bytes
-    devices: bytes
+    peers: bytes
 
 
 Ends = tuple[int, str, bytes]
@@ -90,6 +91,14 @@ async def _unheard(_fingerprint: bytes, _address: str, _count: int) -> None:
     pass
 
 
+GatewayChanged = Callable[[str, Path, bool], None]
+"""Gets a gateway's name, the Unix socket of its connection, and whether that has begun or ended."""
+
+
+def _no_gateway(_name: str, _path: Path, _connected: bool) -> None:
+    pass
+
+
 Around = Callable[[str, Context], AbstractContextManager[None]]
 """Gets the method as "package.Service/Method", and is entered around its one answer."""
 
@@ -109,7 +118,12 @@ class Server:
         *,
         handshake_seconds: float,
         around: Sequence[Around] = (),
+        to_gateways: Shown | None = None,
+        sockets: Path = Path(),
     ) -> None:
+        """`to_gateways`: shown to gateways that connect; without it none may. `sockets`: a directory of this process alone
+        for their connections.
+        """
         self._native = _native.Server(
             host,
             port,
@@ -118,13 +132,14 @@ class Server:
             limits.calls_per_second,
             limits.too_large,
             limits.too_often,
-            shown.chain,
-            shown.key,
-            shown.devices,
+            _credentials(shown),
+            to_gateways and _credentials(to_gateways),
+            sockets,
         )
         self.port = self._native.port
         self._around = around
         self._limited: Limited = _unheard
+        self._gateway_changed: GatewayChanged = _no_gateway
         self._telling: set[asyncio.Task[None]] = set()
         self._methods: dict[str, _Method] = {}
         self._calls: dict[int, _Call] = {}
@@ -139,9 +154,18 @@ class Server:
         for name, method in method_handlers.items():
             self._methods[f"/{service_name}/{name}"] = method
 
-    def show(self, shown: Shown) -> None:
-        """Shows these certificates to devices that connect from now on. Raises ValueError, and keeps the previous ones."""
-        self._native.show(shown.chain, shown.key, shown.devices)
+    def show(self, shown: Shown, to_gateways: Shown | None = None) -> None:
+        """Shows these certificates to devices and gateways that connect from now on. Raises ValueError, and keeps the
+        previous ones.
+        """
+        self._native.show(_credentials(shown), to_gateways and _credentials(to_gateways))
+
+    def register(self, gateways: Mapping[str, int]) -> None:
+        """Lets these gateways connect, and ends the connections of all others.
+
+        `gateways`: the Unix time of each one's registration, by name. An older certificate is refused.
+        """
+        self._native.register(dict(gateways))
 
     def deny(self, fingerprints: Sequence[bytes]) -> None:
         """Refuses these certificates in the handshake from now on.
@@ -150,12 +174,18 @@ class Server:
         """
         self._native.deny(list(fingerprints))
 
-    def start(self, limited: Limited | None = None) -> None:
+    def start(self, limited: Limited | None = None, gateway_changed: GatewayChanged = _no_gateway) -> None:
         self._limited = limited or _unheard
+        self._gateway_changed = gateway_changed
         asyncio.get_running_loop().add_reader(self._native.fileno(), self._look)
 
     async def stop(self, grace_seconds: float) -> None:
         """Ends, and gives the calls under way `grace_seconds` to finish."""
+        await self.end_calls(grace_seconds)
+        self.close()
+
+    async def end_calls(self, grace_seconds: float) -> None:
+        """Accepts no new connection, and ends those of devices. Those of gateways last until `close`."""
         self._native.end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
@@ -168,6 +198,8 @@ class Server:
             _, left = await asyncio.wait(tasks, timeout=grace_seconds)
             if left:
                 _log.error("calls did not end", extra={"count": len(left)})
+
+    def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._native.fileno())
         self._native.close()
 
@@ -184,8 +216,14 @@ class Server:
                 task.add_done_callback(self._telling.discard)
             elif isinstance(news, _native.Condition):
                 log_condition("agent", news)
+            elif isinstance(news, _native.Gateway):
+                self._gateway_changed(news.name, news.path, news.connected)
             elif call := self._calls.get(number):
                 call.taken() if news else call.task.cancel()
+
+
+def _credentials(shown: Shown) -> tuple[bytes, bytes, bytes]:
+    return shown.chain, shown.key, shown.peers
 
 
 class _Call:
