@@ -95,6 +95,7 @@ class Reason(enum.IntEnum):
     JOIN_LINK_EXPIRED = error_pb2.REASON_JOIN_LINK_EXPIRED
     POOL_OVERLAPS = error_pb2.REASON_POOL_OVERLAPS
     GATEWAY_NOT_JOINED = error_pb2.REASON_GATEWAY_NOT_JOINED
+    GATEWAY_NOT_CONNECTED = error_pb2.REASON_GATEWAY_NOT_CONNECTED
     PAUSED = error_pb2.REASON_PAUSED
     CONTROLLER_INVALID = error_pb2.REASON_CONTROLLER_INVALID
     ADDRESS_COLLISION = error_pb2.REASON_ADDRESS_COLLISION
@@ -533,6 +534,12 @@ CATALOGUE: dict[Reason, Entry] = {
     Reason.GATEWAY_DOWN: Entry(
         "The gateway {gateway} cannot be reached.",
         "Try again in a moment; if it lasts, tell your administrator.",
+        _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.GATEWAY_NOT_CONNECTED: Entry(
+        "The gateway {gateway} has not been connected to a controller since {since}.",
+        "Check that it runs, that it reaches the controllers' agent port over TCP, and that it has its newest certificate.",
         _G.UNAVAILABLE,
         _H.SERVICE_UNAVAILABLE,
     ),

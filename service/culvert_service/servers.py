@@ -35,6 +35,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.config import ConfigurationError, Settings, split_listen
+from culvert_service.gateways.dialled import Dialled
 from culvert_service.identity.revocations import Revocations
 from culvert_service.pki.own_certificates import OwnCertificates
 from culvert_service.rest.problem import problem
@@ -65,13 +66,17 @@ def raise_file_limit() -> None:
 
 
 class AgentPort:
-    """The devices' port. It refuses revoked certificates from its first handshake on."""
+    """The port of devices, and of gateways that connect themselves.
+
+    It refuses revoked certificates from its first handshake on.
+    """
 
     def __init__(
         self,
         settings: Settings,
         own: OwnCertificates,
         servicer: AgentServicer,
+        dialled: Dialled,
         revocations: Revocations,
         hub: Hub,
         around: Sequence[Around],
@@ -79,6 +84,7 @@ class AgentPort:
         self._settings = settings
         self._own = own
         self._servicer = servicer
+        self._dialled = dialled
         self._revocations = revocations
         self._hub = hub
         self._around = around
@@ -87,21 +93,26 @@ class AgentPort:
     async def start(self) -> None:
         """Raises ConfigurationError, and what the database does."""
         server = self._server = self._listen()
+        self._dialled.serve(server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self._servicer, cast("grpc.aio.Server", server))
         await self._revocations.start(server)
-        server.start(self._servicer.audit_limited)
+        server.start(self._servicer.audit_limited, self._dialled.take_change)
 
     async def stop(self) -> None:
+        """Connections of gateways last until `Dialled` stops, after their links."""
         await self._revocations.stop()
         self._hub.end_all()
         if self._server is not None:
-            await self._server.stop(GRACE_SECONDS)
+            await self._server.end_calls(GRACE_SECONDS)
 
     def _listen(self) -> Server:
         own = self._own
 
         def shown() -> Shown:
             return Shown(own.chain(own.server), own.server.key_pem, own.devices_pem)
+
+        def to_gateways() -> Shown:
+            return Shown(own.chain(own.client), own.client.key_pem, own.dialling_pem)
 
         listen, rate = self._settings.agent_listen, self._settings.agent_calls_per_second
         host, port = split_listen(listen)
@@ -113,11 +124,18 @@ class AgentPort:
         )
         try:
             server = Server(
-                host, port, shown(), limits, handshake_seconds=HANDSHAKE_SECONDS, around=self._around
+                host,
+                port,
+                shown(),
+                limits,
+                handshake_seconds=HANDSHAKE_SECONDS,
+                around=self._around,
+                to_gateways=to_gateways(),
+                sockets=self._dialled.directory,
             )
         except OSError as error:
             raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error}") from None
-        own.tell(lambda: server.show(shown()))
+        own.tell(lambda: server.show(shown(), to_gateways()))
         return server
 
 

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import os
 import shutil
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -44,14 +44,29 @@ def unpack(bundle: dict[str, str], directory: Path) -> None:
 
 @asynccontextmanager
 async def sluice(directory: Path, ports: tuple[str, str], port: int, *more: str) -> AsyncGenerator[None]:
-    arguments = (
+    async with _running(
+        str(SLUICE), *_sluice_arguments(directory, ports), "--grpc", f"127.0.0.1:{port}", *more
+    ):
+        yield
+
+
+@asynccontextmanager
+async def dialling(
+    directory: Path, ports: tuple[str, str], *targets: str, inside: Sequence[str] = ()
+) -> AsyncGenerator[None]:
+    """sluice that connects to the controllers. `inside`: a command that starts it elsewhere."""
+    dials = [word for target in targets for word in ("--dial", target)]
+    async with _running(*inside, str(SLUICE), *_sluice_arguments(directory, ports), *dials):
+        yield
+
+
+def _sluice_arguments(directory: Path, ports: tuple[str, str]) -> tuple[str, ...]:
+    return (
         *("--device-id", "1", "--port", f"1={ports[0]}", "--port", f"2={ports[1]}"),
-        *("--grpc", f"127.0.0.1:{port}", "--client-name", "culvert-controller"),
+        *("--client-name", "culvert-controller"),
         *("--cert", str(directory / "gateway.pem"), "--key", str(directory / "gateway.key")),
         *("--client-ca", str(directory / "ca.pem"), "--kek", str(directory / "kek.bin")),
     )
-    async with _running(str(SLUICE), *arguments, *more):
-        yield
 
 
 @asynccontextmanager

@@ -92,6 +92,11 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await shown.open("gateways")
         await shown.sign_in(olga)
         await page.get_by_role("link", name="Add a gateway").click()
+        connection = page.get_by_role("combobox", name="Connection")
+        await expect(connection).to_have_value("The gateway connects to the controller (recommended)")
+        await expect(page.get_by_role("textbox", name="P4Runtime", exact=True)).to_have_count(0)
+        await connection.click()
+        await page.get_by_role("option", name="The controller connects to the gateway").click()
         for label, value in {
             "Name": "gw-berlin",
             "Public address": "198.51.100.2",

@@ -38,6 +38,7 @@ from culvert_service.dns.service import Dns
 from culvert_service.gateway_state import GatewayState
 from culvert_service.gateways import endpoints as gateway_endpoints
 from culvert_service.gateways.changes import Changes
+from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.ownership import Leases, Ownership
 from culvert_service.gateways.program import Program
@@ -151,7 +152,8 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     zones = ManagedZones(database, settings.managed_zones, hub)
     dns = Dns(database)
 
-    fleet = Fleet(_program(settings), own)
+    dialled = Dialled(settings.state_dir)
+    fleet = Fleet(_program(settings), own, dialled)
     remote = Remote(calls, fleet)
     drain, approval = datetime.timedelta(seconds=settings.drain_seconds), settings.device_approval
     tunnels = Tunnels(
@@ -179,7 +181,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         settings.lease_seconds,
         direct.database,
     )
-    ownership = Ownership(database, fleet, at_gateways, me, master_key, hub, settings.lease_seconds)
+    ownership = Ownership(database, fleet, dialled, at_gateways, me, master_key, hub, settings.lease_seconds)
     gateways = Gateways(
         database,
         fleet,
@@ -240,6 +242,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         ),
         Part(direct),
         Part(Leases(database, me)),
+        Part(dialled),
         Part(fleet),
         Part(tunnels, admin=[tunnel_endpoints.router(api, tunnels)]),
         Part(site_tunnels, admin=[site_tunnel_endpoints.router(api, site_tunnels)]),
@@ -280,6 +283,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
                 settings,
                 own,
                 servicer,
+                dialled,
                 revocations,
                 hub,
                 [*tracing.around_agent_calls(), count_agent_calls(instruments)],

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from culvert_service.gateways.config import GatewayConfig
+from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.health import NOT_CONNECTED_YET
 from culvert_service.gateways.link import GatewayEvents, Link, Owner
 from culvert_service.gateways.program import Program
@@ -43,9 +44,10 @@ class Elsewhere:
 class Fleet:
     """Runs a link for each owned gateway, and stops them together. Each connection uses the newest certificate."""
 
-    def __init__(self, program: Program, own: OwnCertificates) -> None:
+    def __init__(self, program: Program, own: OwnCertificates, dialled: Dialled) -> None:
         self._program = program
         self._own = own
+        self._dialled = dialled
         self._links: dict[str, Link] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._standings: dict[str, Standing] = {}
@@ -64,7 +66,7 @@ class Fleet:
             return
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(
-            config, epoch, self._program.at(config.kind), self._own, events, owner
+            config, epoch, self._program.at(config.kind), self._own, self._dialled, events, owner
         )
         self._tasks[config.name] = asyncio.create_task(_after(before, link), name=f"gateway {config.name}")
 

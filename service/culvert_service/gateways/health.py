@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, field
+
+from culvert_proto import CulvertError, Reason
 
 NOT_CONNECTED_YET = "not connected yet"
 """The reason of a gateway that is offline because its owner has yet to reach it for the first time."""
+
+
+def not_connected(gateway: str, since: datetime.datetime) -> str:
+    """The reason of a gateway that connects to the controllers itself, and does not."""
+    shown = since.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    error = CulvertError(Reason.GATEWAY_NOT_CONNECTED, gateway=gateway, since=shown)
+    return f"{error.message} {error.remedy}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """A gateway over P4Runtime: keeps a session, writes with undo, reads entries, passes digests on.
 
-          connect, arbitrate, push the pipeline          reconciled
+  connect, or take the gateway's connection,
+          arbitrate, push the pipeline                   reconciled
 OFFLINE ─────────────────────────────────────► PREPARING ──────────► ONLINE
    ▲                                               │                    │ stream ends, probe or write unanswered,
    └── wait 0.5 s, reason kept ◄───────────────────┴────────────────────┘ another controller takes over
@@ -23,6 +24,7 @@ from opentelemetry.trace import SpanKind
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.config import GatewayConfig
+from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update
 from culvert_service.gateways.guard import Guard
@@ -59,6 +61,8 @@ _RECONCILE_SECONDS = 30.0
 # Rest 10 × the last reconciliation's duration: with 10,000 tunnels it takes seconds, in which set-ups are slower.
 _RESTS = 10
 _RETRY_SECONDS = 0.5
+# A gateway that connects itself comes back within this time, unless it is gone.
+_DIALLED_SECONDS = 1.0
 _PROBE_EVERY_SECONDS = 0.5
 _PROBE_SECONDS = 1.0
 _SHOW_DIGESTS_SECONDS = 5.0
@@ -112,6 +116,7 @@ class Link:
         epoch: int,
         program: Program,
         own: OwnCertificates,
+        dialled: Dialled,
         events: GatewayEvents,
         owner: Owner,
     ) -> None:
@@ -136,6 +141,7 @@ class Link:
         self._program = program
         self._encoding = Encoding.of(program.p4info)
         self._own = own
+        self._dialled = dialled
         self._events = events
         self._owner = owner
         self._tables: Tables | None = None
@@ -377,16 +383,18 @@ class Link:
             self._over.set_result(reason)
 
     async def _hold_session(self) -> None:
-        if self.config.p4runtime is None:
-            raise _LostError("the gateway has not connected to this controller")
+        address = self.config.p4runtime
+        if address is None:
+            address = await self._take_dialled()
         ids = [self._encoding.digest(name) for name in DIGESTS]
         session = Session(
             self.name,
-            self.config.p4runtime,
+            address,
             self.config.device_id,
             self.epoch,
             self._program,
-            Credentials.of(self._own),
+            # Over a Unix socket: the agent port has ended TLS.
+            None if self.config.p4runtime is None else Credentials.of(self._own),
             ids,
         )
         over = self._over = asyncio.get_running_loop().create_future()
@@ -413,6 +421,15 @@ class Link:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await session.close()
+
+    async def _take_dialled(self) -> str:
+        """Wait for the gateway's own connection. Returns its address."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DIALLED_SECONDS):
+                    return await self._dialled.take(self.name)
+            if (why := self._dialled.why(self.name)) is not None:
+                self._set_offline(why)
 
     async def _open(self, session: Session) -> None:
         try:

@@ -1,8 +1,12 @@
 """Ownership: decides which gateways this controller programs, and shares their standing among the controllers.
 
  every third of a lease, and at each notice of a change:
-   raise epochs that are too low for their gateway ─► give one gateway away, if another controller has fewer ─► renew
-   own leases, and claim a share of the free gateways ─► report the state of the own gateways ─► read all gateways
+   raise epochs that are too low for their gateway ─► give one gateway away, if another controller has fewer ─► release
+   gateways whose own connection is lost ─► renew own leases, and claim a share of the free gateways ─► report the state
+   of the own gateways ─► read all gateways
+
+A gateway that connects itself is claimed only by a controller that it is connected to. It may exceed the share when no
+other controller could have it.
 
 A controller that dies, or cannot reach the database, loses its gateways when their leases end. If it still writes, the
 gateway refuses: the epoch is the election id, and the next owner's is higher.
@@ -24,6 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways import repository
 from culvert_service.gateways.config import GatewayConfig, config_of
+from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.fleet import Fleet, Standing
 from culvert_service.gateways.health import Report
 from culvert_service.gateways.link import GatewayEvents, Link
@@ -59,6 +64,7 @@ class Ownership:
         self,
         database: Database,
         fleet: Fleet,
+        dialled: Dialled,
         events: GatewayEvents,
         me: ControllerId,
         master_key: MasterKey,
@@ -67,6 +73,7 @@ class Ownership:
     ) -> None:
         self._database = database
         self._fleet = fleet
+        self._dialled = dialled
         self._events = events
         self._me = me
         self._master_key = master_key
@@ -80,6 +87,7 @@ class Ownership:
         self._gives_again = 0.0
         self.looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
+        dialled.tell(self.looks.wake)
 
     async def start(self) -> None:
         """Returns with links to all owned gateways. Raises database errors."""
@@ -112,12 +120,22 @@ class Ownership:
                 for gateway_id, highest in self._higher_ids.items():
                     await repository.raise_epoch(session, gateway_id, self._me.holder, highest)
                 await repository.renew_controller(session, self._me, self._seconds)
+                connected, lost = self._dialled.connected(), self._dialled.lost()
+                await repository.record_connections(session, self._me.holder, connected)
                 await self._share(session)
-                leases = await repository.claim_gateways(session, self._me, self._seconds)
+                await repository.release_lost(session, self._me.holder, lost)
+                leases = await repository.claim_gateways(session, self._me, self._seconds, connected, lost)
             self._higher_ids.clear()
             await self._report(leases)
             async with self._database() as session:
                 seen = await repository.gateway_rows(session)
+            self._dialled.register(
+                {
+                    it.gateway.name: int(it.gateway.created_at.timestamp())
+                    for it in seen
+                    if it.gateway.p4runtime_address is None
+                }
+            )
             await self._settle(leases, seen)
         self._tell_if_changed()
 
@@ -159,7 +177,12 @@ class Ownership:
         ours = {name for name, standing in standings.items() if standing.config.id in leases}
         for link in list(self._fleet):
             if link.name not in ours:
-                why = "another controller's" if link.name in standings else "not registered any more"
+                standing = standings.get(link.name)
+                why = (
+                    "not registered any more"
+                    if standing is None
+                    else standing.reason or "another controller's"
+                )
                 _log.warning(
                     "this controller does not own the gateway", extra={"gateway": link.name, "why": why}
                 )

@@ -45,6 +45,10 @@ _OPTIONS = (
     # Proxies of the environment lead to the Internet, not to gateways.
     ("grpc.enable_http_proxy", 0),
 )
+_SOCKET_OPTIONS = (
+    # A closed channel's connection is not kept for the next channel.
+    ("grpc.use_local_subchannel_pool", 1),
+)
 # Section 5.3 defines no status code for a taken election id.
 _ELECTION_ID_TAKEN = re.compile(r"election id .*\b(?:used|exists)\b", re.IGNORECASE)
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -143,10 +147,13 @@ class Session:
         device_id: int,
         election_id: int,
         program: Program,
-        credentials: Credentials,
+        credentials: Credentials | None,
         digests: Collection[int] = (),
     ) -> None:
-        """`gateway`: the name in the switch's certificate. `digests`: the ids of the digests that the caller takes."""
+        """`gateway`: the name in the switch's certificate. `digests`: the ids of the digests that the caller takes.
+
+        Without credentials `address` is a Unix socket of this process, good for one connection, at which TLS has ended.
+        """
         self.election_id = election_id
         # Done when the session has ended.
         self.ended: asyncio.Future[P4RuntimeError] = asyncio.get_running_loop().create_future()
@@ -155,8 +162,12 @@ class Session:
         self.digests = {one: asyncio.Queue[p4r.DigestList](_DIGESTS) for one in digests}
         self._device_id = device_id
         self._program = program
-        options = [*_OPTIONS, ("grpc.ssl_target_name_override", gateway)]
-        self._channel = grpc.aio.secure_channel(address, credentials.channel(), options)
+        if credentials is None:
+            options = [*_OPTIONS, *_SOCKET_OPTIONS, ("grpc.default_authority", gateway)]
+            self._channel = grpc.aio.insecure_channel(address, options)
+        else:
+            options = [*_OPTIONS, ("grpc.ssl_target_name_override", gateway)]
+            self._channel = grpc.aio.secure_channel(address, credentials.channel(), options)
         # grpcio has no types.
         self._stub: Any = p4r_grpc.P4RuntimeStub(self._channel)
         self._stream: Any = None

@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from culvert_service.controllers.identity import ControllerId
-from culvert_service.gateways.health import NOT_CONNECTED_YET, Report
+from culvert_service.gateways.health import NOT_CONNECTED_YET, Report, not_connected
 from culvert_service.rest.page import Cut
 
 # The most samples that are shown of a gateway.
@@ -42,17 +42,29 @@ _DELETE_ENDED_CONTROLLERS = text("""
 DELETE FROM controllers WHERE holder IN
     (SELECT holder FROM controllers WHERE ends_at <= now() FOR UPDATE SKIP LOCKED)
 """)
-# Renew own leases, and claim free gateways up to this controller's share.
+# Renew own leases, and claim free gateways up to this controller's share. A gateway that connects itself must be connected
+# to this controller. Beyond the share, such a gateway is claimed if no other controller is connected to it, or if none has
+# claimed it for the time of a lease.
 _CLAIM = text("""
 INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, ends_at)
 SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways
-WHERE id IN (SELECT gateway_id FROM gateway_leases WHERE holder = :holder) OR id IN (
+WHERE id IN (SELECT gateway_id FROM gateway_leases WHERE holder = :holder)
+    AND (p4runtime_address IS NOT NULL OR name <> ALL (CAST(:lost AS text[])))
+OR id IN (
     SELECT gateways.id FROM gateways LEFT JOIN gateway_leases AS held ON held.gateway_id = gateways.id
-    WHERE held.holder IS NULL OR held.holder <> :holder AND held.ends_at <= now()
+    WHERE (held.holder IS NULL OR held.holder <> :holder AND held.ends_at <= now())
+        AND (p4runtime_address IS NOT NULL OR gateways.name = ANY (CAST(:connected AS text[])))
     ORDER BY gateways.id
     LIMIT greatest(0, ceil((SELECT count(*) FROM gateways)
         / (SELECT count(*) FROM controllers WHERE ends_at > now())::numeric)::bigint
         - (SELECT count(*) FROM gateway_leases WHERE holder = :holder)))
+OR id IN (
+    SELECT gateways.id FROM gateways LEFT JOIN gateway_leases AS held ON held.gateway_id = gateways.id
+    WHERE (held.holder IS NULL OR held.ends_at <= now())
+        AND p4runtime_address IS NULL AND gateways.name = ANY (CAST(:connected AS text[]))
+        AND (coalesce(held.ends_at, created_at) <= now() - make_interval(secs => :seconds)
+            OR NOT EXISTS (SELECT FROM gateway_connections AS other JOIN controllers ON controllers.holder = other.holder
+                WHERE other.gateway_id = gateways.id AND other.holder <> :holder AND controllers.ends_at > now())))
 ORDER BY id
 ON CONFLICT (gateway_id) DO UPDATE SET holder = excluded.holder, holder_name = excluded.holder_name,
     ends_at = excluded.ends_at,
@@ -60,7 +72,8 @@ ON CONFLICT (gateway_id) DO UPDATE SET holder = excluded.holder, holder_name = e
 WHERE lease.holder = excluded.holder OR lease.ends_at <= now()
 RETURNING gateway_id, epoch
 """)
-# Move a gateway from this controller to one that has at least two fewer, in one statement: it always has an owner.
+# Move a gateway from this controller to one that has at least two fewer, in one statement: it always has an owner. A
+# gateway that connects itself goes only to a controller that it is connected to.
 _GIVE = text("""
 WITH load AS (
     SELECT live.holder, live.name, count(lease.gateway_id) AS held
@@ -71,7 +84,10 @@ least AS (SELECT * FROM load ORDER BY held, holder LIMIT 1)
 UPDATE gateway_leases AS lease SET holder = least.holder, holder_name = least.name,
     epoch = lease.epoch + 1, ends_at = now() + make_interval(secs => :seconds)
 FROM least
-WHERE lease.gateway_id = (SELECT max(gateway_id) FROM gateway_leases WHERE holder = :holder)
+WHERE lease.gateway_id = (
+        SELECT max(gateway_id) FROM gateway_leases JOIN gateways ON gateways.id = gateway_id
+        WHERE gateway_leases.holder = :holder AND (p4runtime_address IS NOT NULL OR EXISTS (
+            SELECT FROM gateway_connections AS own WHERE own.gateway_id = gateways.id AND own.holder = least.holder)))
     AND lease.holder = :holder AND (SELECT held FROM load WHERE holder = :holder) > least.held + 1
 RETURNING lease.gateway_id
 """)
@@ -82,6 +98,21 @@ UPDATE gateway_leases SET epoch = :highest + 1
 WHERE gateway_id = :gateway AND holder = :holder AND epoch <= :highest
 """)
 _RELEASE = text("UPDATE gateway_leases SET ends_at = now() WHERE holder = :holder AND ends_at > now()")
+_RELEASE_LOST = text("""
+UPDATE gateway_leases SET ends_at = now() FROM gateways
+WHERE gateways.id = gateway_id AND holder = :holder AND ends_at > now()
+    AND p4runtime_address IS NULL AND name = ANY (CAST(:lost AS text[]))
+RETURNING gateway_id
+""")
+_ADD_CONNECTIONS = text("""
+INSERT INTO gateway_connections (gateway_id, holder)
+SELECT id, :holder FROM gateways WHERE p4runtime_address IS NULL AND name = ANY (CAST(:connected AS text[]))
+ON CONFLICT DO NOTHING
+""")
+_DELETE_CONNECTIONS = text("""
+DELETE FROM gateway_connections USING gateways WHERE gateways.id = gateway_id AND holder = :holder
+    AND (p4runtime_address IS NOT NULL OR name <> ALL (CAST(:connected AS text[])))
+""")
 _DELETE_CONTROLLER = text("DELETE FROM controllers WHERE holder = :holder")
 # Only the lease's present epoch may write; the counters continue across owners.
 _RECORD = text("""
@@ -220,9 +251,37 @@ async def give_gateway(session: AsyncSession, me: ControllerId, seconds: float) 
     return given
 
 
-async def claim_gateways(session: AsyncSession, me: ControllerId, seconds: float) -> dict[int, int]:
-    """Renew own leases and claim a share of the free gateways, for `seconds`. Returns epochs by gateway id."""
-    asked = {"holder": me.holder, "name": me.name, "seconds": seconds}
+async def record_connections(session: AsyncSession, holder: str, connected: Collection[str]) -> None:
+    """Record the names of the gateways that are connected to this controller by themselves."""
+    asked = {"holder": holder, "connected": sorted(connected)}
+    await session.execute(_DELETE_CONNECTIONS, asked)
+    await session.execute(_ADD_CONNECTIONS, asked)
+
+
+async def release_lost(session: AsyncSession, holder: str, lost: Collection[str]) -> None:
+    """End the leases of gateways that connect themselves and have these names."""
+    if lost and (await session.execute(_RELEASE_LOST, {"holder": holder, "lost": sorted(lost)})).all():
+        await notify(session, GATEWAYS_CHANNEL)
+
+
+async def claim_gateways(
+    session: AsyncSession,
+    me: ControllerId,
+    seconds: float,
+    connected: Collection[str] = (),
+    lost: Collection[str] = (),
+) -> dict[int, int]:
+    """Renew own leases and claim a share of the free gateways, for `seconds`. Returns epochs by gateway id.
+
+    Of gateways that connect themselves, `connected` are those that may be claimed, and `lost` are not renewed.
+    """
+    asked = {
+        "holder": me.holder,
+        "name": me.name,
+        "seconds": seconds,
+        "connected": sorted(connected),
+        "lost": sorted(lost),
+    }
     return {row.gateway_id: row.epoch for row in await session.execute(_CLAIM, asked)}
 
 
@@ -284,7 +343,11 @@ def _gateway_row(
     gateway: Gateway, lease: GatewayLease | None, health: GatewayHealth | None, held: bool | None
 ) -> GatewayRow:
     if lease is None or not held:
-        return GatewayRow(gateway, "", "", lease.epoch if lease else 0, False, "no controller has it", health)
+        reason = "no controller has it"
+        if gateway.p4runtime_address is None:
+            ended = health.since if health is not None and not health.online else lease and lease.ends_at
+            reason = not_connected(gateway.name, ended or gateway.created_at)
+        return GatewayRow(gateway, "", "", lease.epoch if lease else 0, False, reason, health)
     if health is None or health.epoch != lease.epoch:
         return GatewayRow(
             gateway, lease.holder_name, lease.holder, lease.epoch, False, NOT_CONNECTED_YET, health

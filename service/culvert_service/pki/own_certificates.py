@@ -68,6 +68,11 @@ class OwnCertificates:
         """
         return self._gateways.trusted_pem + self._infrastructure.trusted_pem
 
+    @property
+    def dialling_pem(self) -> bytes:
+        """The CAs that may have signed the certificate of a gateway that connects itself: only those for gateways."""
+        return self._gateways.trusted_pem
+
     def tell(self, hear: Callable[[], None]) -> None:
         """`hear` is called after each change of the certificates or CAs."""
         self._told.append(hear)

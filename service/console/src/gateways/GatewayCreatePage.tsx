@@ -17,6 +17,11 @@ const KINDS = [
   { value: "crypto-host", label: "Tofino with a crypto host for ESP" },
 ];
 
+const CONNECTIONS = [
+  { value: "gateway", label: "The gateway connects to the controller (recommended)" },
+  { value: "controller", label: "The controller connects to the gateway" },
+];
+
 const CREATED: Created<GatewayForm> = { initial: NEW, fieldsOf: () => FIELDS, validate: VALIDATE };
 
 /** Registers a gateway, then offers the bundle with which it starts. */
@@ -46,13 +51,26 @@ export function GatewayCreatePage() {
                 {...fieldOf(form, "address")}
               />
               <TextInput label="Public IPv6 address" description="Optional" {...fieldOf(form, "address6")} />
-              <TextInput
-                label="P4Runtime"
-                description="The controller connects to this address"
-                placeholder="10.255.0.2:9559"
-                required
-                {...fieldOf(form, "p4runtime")}
+              <Select
+                label="Connection"
+                description={
+                  form.values.connects === "gateway"
+                    ? "For sluice: no port of the gateway is open for it"
+                    : "For switches that cannot connect themselves"
+                }
+                data={CONNECTIONS}
+                allowDeselect={false}
+                {...form.getInputProps("connects")}
               />
+              {form.values.connects === "controller" && (
+                <TextInput
+                  label="P4Runtime"
+                  description="The controller connects to this address"
+                  placeholder="10.255.0.2:9559"
+                  required
+                  {...fieldOf(form, "p4runtime")}
+                />
+              )}
               <TextInput
                 label="Addresses of devices"
                 description="Your network routes them to this gateway"

@@ -64,7 +64,11 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     ["Only gateway of", gateway.alone_for.length === 0 ? "no resource" : gateway.alone_for.join(", ")],
     [
       "P4Runtime",
-      <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>,
+      gateway.p4runtime === null ? (
+        ["The gateway connects", gateway.version].filter(Boolean).join(", version ")
+      ) : (
+        <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>
+      ),
     ],
     ["Round trip", gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
   ];

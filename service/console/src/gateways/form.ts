@@ -6,6 +6,8 @@ export const NEW = {
   kind: "sluice",
   address: "",
   address6: "",
+  /** The end that connects: only with the controller the gateway has a P4Runtime address. */
+  connects: "gateway",
   p4runtime: "",
   pool: "",
   pool6: "",
@@ -26,12 +28,22 @@ export const VALIDATE = {
   },
 };
 
-export function gatewayOf({ lan, wan, address6, pool6, kind, ...rest }: GatewayForm): Schemas["GatewayIn"] {
+export function gatewayOf({
+  lan,
+  wan,
+  address6,
+  pool6,
+  kind,
+  connects,
+  p4runtime,
+  ...rest
+}: GatewayForm): Schemas["GatewayIn"] {
   const { neighbours, ...port } = lan;
   const pairs = linesOf(neighbours).map((line) => NEIGHBOUR.exec(line)?.slice(1, 3) ?? []);
   return {
     ...rest,
     kind: kind as NonNullable<Schemas["GatewayIn"]["kind"]>,
+    p4runtime: connects === "gateway" ? null : p4runtime,
     ...(address6 !== "" && { address6 }),
     ...(pool6 !== "" && { pool6 }),
     wan,

@@ -54,6 +54,11 @@ test("a gateway's form makes a valid body and names a bad neighbour line", () =>
     "10.20.0.11": "02:00:00:00:02:11",
   });
   expect(made).not.toHaveProperty("address6");
+  expect(made.p4runtime).toBeNull();
+  const direct = { ...NEW, connects: "controller", p4runtime: "10.255.0.2:9559" };
+  expect(gatewayOf(direct).p4runtime).toBe("10.255.0.2:9559");
+  // An address that was typed before the choice changed is not sent.
+  expect(gatewayOf({ ...direct, connects: "gateway" }).p4runtime).toBeNull();
   expect(VALIDATE.lan.neighbours("10.20.0.10")).toContain("10.20.0.10");
   expect(VALIDATE.lan.neighbours("")).toBeNull();
 });

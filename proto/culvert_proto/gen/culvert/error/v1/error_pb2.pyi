@@ -118,6 +118,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_GATEWAY_NAME_RESERVED: _Reason.ValueType  # 120
     """Faults of a gateway's name or keys."""
     REASON_GATEWAY_KEY_UNKNOWN: _Reason.ValueType  # 121
+    REASON_GATEWAY_NOT_CONNECTED: _Reason.ValueType  # 122
+    """A gateway that connects to the controllers itself has no connection."""
     REASON_GATEWAY_REPLACED: _Reason.ValueType  # 90
     """Why a tunnel moves, further."""
     REASON_PROOF_NEEDED: _Reason.ValueType  # 100
@@ -286,6 +288,8 @@ REASON_CONSENT_NEEDED: Reason.ValueType  # 86
 REASON_GATEWAY_NAME_RESERVED: Reason.ValueType  # 120
 """Faults of a gateway's name or keys."""
 REASON_GATEWAY_KEY_UNKNOWN: Reason.ValueType  # 121
+REASON_GATEWAY_NOT_CONNECTED: Reason.ValueType  # 122
+"""A gateway that connects to the controllers itself has no connection."""
 REASON_GATEWAY_REPLACED: Reason.ValueType  # 90
 """Why a tunnel moves, further."""
 REASON_PROOF_NEEDED: Reason.ValueType  # 100
