@@ -24,8 +24,11 @@ from pydantic_settings import (
 # Written by `culvert-controller setup`; commands without settings of their own use it.
 INSTALLED = Path("/etc/culvert/controller.toml")
 _LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
-_ARTIFACTS = Path(__file__).resolve().parents[2] / "p4" / "build"
-_CONSOLE = Path(__file__).resolve().parents[1] / "console" / "dist"
+# Console and program: a Debian package has them beside the code that they fit, a checkout where they are built.
+_SHIPPED = Path(__file__).resolve().parent / "shipped"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_ARTIFACTS = _SHIPPED / "p4" if _SHIPPED.is_dir() else _CHECKOUT / "p4/build"
+_CONSOLE = _SHIPPED / "console" if _SHIPPED.is_dir() else _CHECKOUT / "service/console/dist"
 
 
 class ConfigurationError(Exception):
