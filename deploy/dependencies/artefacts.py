@@ -20,27 +20,28 @@ from package import Package
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """`parts`: Python packages of ours. `crates`: Rust crates of ours that are linked into a program or module."""
+    """`parts`: Python packages of ours. `crates`: Rust crates of ours that are linked into a program or module.
+
+    `beside`: parts of another artefact that is always installed with this one, and has its packages of others.
+    """
 
     name: str
     licence: str
     parts: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     crates: tuple[str, ...] = ()
     has_console: bool = False
 
     def find_packages(self) -> list[Package]:
         """The packages of others. Raises CalledProcessError, LookupError."""
         console = npm.find_packages() if self.has_console else []
-        return [*wheels.find_packages(self.parts), *crates.find_packages(self.crates), *console]
+        return [*wheels.find_packages(self.parts, self.beside), *crates.find_packages(self.crates), *console]
 
 
+_CLIENT = ("culvert-proto", "culvert-ipsec", "culvert-client")
 ARTEFACTS = (
-    Artefact(
-        "culvert-client",
-        "Apache-2.0 AND GPL-3.0-or-later",
-        parts=("culvert-proto", "culvert-ipsec", "culvert-client", "culvert-tray"),
-        crates=("culvert_ipsec",),
-    ),
+    Artefact("culvert-client", "Apache-2.0", parts=_CLIENT, crates=("culvert_ipsec",)),
+    Artefact("culvert-tray", "GPL-3.0-or-later", parts=("culvert-tray",), beside=_CLIENT),
     Artefact(
         "culvert-controller",
         "Apache-2.0",
@@ -54,6 +55,8 @@ ARTEFACTS = (
         crates=("culvert_agent_server",),
         has_console=True,
     ),
+    # Add the crate culvert-gateway when it is in the workspace.
+    Artefact("culvert-gateway", "Apache-2.0", crates=("sluice",)),
     Artefact("sluice", "Apache-2.0", crates=("sluice",)),
 )
 
@@ -67,4 +70,5 @@ def find_artefact(name: str) -> Artefact:
 
 
 if __name__ == "__main__":
-    print(wheels.cut_lock(find_artefact(sys.argv[1]).parts), end="")
+    asked = find_artefact(sys.argv[1])
+    print(wheels.cut_lock(asked.parts, asked.beside), end="")

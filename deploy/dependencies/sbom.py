@@ -1,4 +1,8 @@
-"""An SBOM for each artefact: build/sbom/ARTEFACT.cdx.json, CycloneDX 1.6. One commit gives the same bytes each time."""
+"""The SBOM of an artefact, CycloneDX 1.6. One commit gives the same bytes each time.
+
+sbom.py ARTEFACT     printed
+sbom.py              build/sbom/ARTEFACT.cdx.json for each
+"""
 
 # The library's classes are decorated, and basedpyright does not know the arguments of what the decorator returns.
 # pyright: reportCallIssue=false, reportArgumentType=false, reportAttributeAccessIssue=false
@@ -7,12 +11,13 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tomllib
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from artefacts import ARTEFACTS
+from artefacts import ARTEFACTS, Artefact, find_artefact
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentType
@@ -68,15 +73,22 @@ def _describe(package: Package) -> Component:
     )
 
 
-def main() -> None:
+def _read(artefact: Artefact) -> str:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     commit = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     when = datetime.fromtimestamp(int(subprocess.check_output(commit)), UTC)
+    return render_sbom(artefact.name, artefact.licence, artefact.find_packages(), version, when)
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        print(_read(find_artefact(sys.argv[1])))
+        return
     directory = ROOT / "build/sbom"
     directory.mkdir(parents=True, exist_ok=True)
     for artefact in ARTEFACTS:
         path = directory / f"{artefact.name}.cdx.json"
-        path.write_text(render_sbom(artefact.name, artefact.licence, artefact.find_packages(), version, when))
+        path.write_text(_read(artefact))
         print(path.relative_to(ROOT))
 
 

@@ -38,15 +38,15 @@ _LACKED = {
 }
 
 
-def find_packages(parts: Sequence[str]) -> list[Package]:
-    """The packages of others that these parts depend on. Raises LookupError."""
-    return [_describe(distribution(name)) for name in _collect_names(parts)]
+def find_packages(parts: Sequence[str], beside: Sequence[str] = ()) -> list[Package]:
+    """The packages of others that these parts depend on, and the parts beside them do not. Raises LookupError."""
+    return [_describe(distribution(name)) for name in _find_names(parts, beside)]
 
 
-def cut_lock(parts: Sequence[str]) -> str:
-    """The entries of the lock, with their hashes, for these parts. Raises LookupError."""
+def cut_lock(parts: Sequence[str], beside: Sequence[str] = ()) -> str:
+    """The entries of the lock, with their hashes, for the packages that find_packages gives. Raises LookupError."""
     entries = {name: text for name, _, text in read_lock()}
-    wanted = _collect_names(parts)
+    wanted = _find_names(parts, beside)
     if missing := [name for name in wanted if name not in entries]:
         raise LookupError(f"requirements.lock has no {', '.join(missing)}")
     return "".join(entries[name] for name in wanted)
@@ -63,6 +63,11 @@ def read_lock() -> Iterator[tuple[str, str, str]]:
             name, version, lines = canonicalize_name(stated), rest.split()[0], []
         lines.append(line)
     yield name, version, "".join(lines)
+
+
+def _find_names(parts: Sequence[str], beside: Sequence[str]) -> list[str]:
+    present = _collect_names(beside)
+    return [it for it in _collect_names(parts) if it not in present]
 
 
 def _collect_names(parts: Sequence[str]) -> list[str]:
