@@ -92,10 +92,10 @@ check: setup-test ## Lint, types, layers, generated code
 audit: setup-test ## Ask the advisory databases about the lock files (network; says what it could not reach)
 	deploy/setup/audit
 
-deb: setup-test ## Build the Debian package of the client, into build/
-	$(WITH_CARGO) $(VENV)/python deploy/deb/build.py
-test-deb: deb ## The package on a clean Debian 12 under systemd; each package built twice (network; 20 min; not in `make test`)
-	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow deploy/deb
+deb: setup-test ## Build every Debian package for each release, or for RELEASES="deb12 deb13 ubuntu24.04", into build/packages/ (network)
+	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py $(RELEASES)
+test-deb: deb ## The packages on clean releases under systemd; those of one built twice (network; 40 min; not in `make test`)
+	export $(WITH_CARGO); $(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow deploy/deb
 
 deb-sluice: setup ## Build the Debian package of the switch for P4 developers, into build/
 	$(WITH_CARGO) $(VENV)/python deploy/deb/sluice.py

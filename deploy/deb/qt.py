@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
+
+from environment import find_linked
 
 MODULES = ("QtCore", "QtDBus", "QtGui", "QtNetwork", "QtSvg", "QtWidgets", "sip")
 PLUGINS = (
@@ -26,7 +27,6 @@ PLUGINS = (
     "xcbglintegrations/*",
 )
 LANGUAGES = ("de", "en")
-_NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
 
 
 def prune(site_packages: Path) -> None:
@@ -47,23 +47,10 @@ def prune(site_packages: Path) -> None:
         plugin.unlink()
     for directory in [it for it in (qt / "plugins").iterdir() if not any(it.iterdir())]:
         directory.rmdir()
-    linked = _find_linked([*pyqt.glob("*.so"), *plugins], qt / "lib")
+    linked = find_linked([*pyqt.glob("*.so"), *plugins], qt / "lib")
     for library in (qt / "lib").iterdir():
         if library.name not in linked:
             library.unlink()
-
-
-def _find_linked(files: list[Path], libraries: Path) -> set[str]:
-    found: set[str] = set()
-    ahead = files
-    while ahead:
-        said = subprocess.run(
-            ["readelf", "--dynamic", ahead.pop()], capture_output=True, text=True, check=True
-        ).stdout
-        fresh = {it for it in _NEEDED.findall(said) if (libraries / it).exists()} - found
-        found |= fresh
-        ahead += [libraries / it for it in fresh]
-    return found
 
 
 def _remove(entry: Path) -> None:

@@ -49,4 +49,5 @@ def pack(stage: Path, package: Path) -> None:
     for entry in [stage, *stage.rglob("*")]:
         os.utime(entry, (when, when), follow_symlinks=False)
     command = ["dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", str(stage), str(package)]
-    subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": str(when)})
+    own = {"SOURCE_DATE_EPOCH": str(when)}
+    subprocess.run(command, check=True, env=os.environ | own, stdout=subprocess.DEVNULL)

@@ -43,7 +43,7 @@ def build() -> Path:
     _add(f"{DOCUMENTS}/copyright", f"{(FILES / 'sluice.copyright').read_text()}{notices}\n".encode())
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%cD")
-    control = (FILES / "sluice.control").read_text()
+    control = (FILES / "sluice/control").read_text()
     maintainer = re.findall(r"^Maintainer: (.*)$", control, re.MULTILINE)[0]
     entry = f"sluice ({version}) stable; urgency=medium\n\n  * See the project's history.\n\n -- {maintainer}  {when}\n"
     _add(f"{DOCUMENTS}/changelog.gz", gzip.compress(entry.encode(), mtime=0))

@@ -18,7 +18,7 @@ from .canned_daemon import CannedDaemon
 from .conftest import Start
 from .desktop import Desktop, wait_until
 
-PACKAGED = Path(__file__).parents[2] / "deploy/deb/files"
+PACKAGED = Path(__file__).parents[2] / "deploy/deb/files/tray"
 SCREENS = Path(__file__).parents[2] / "build" / "screens"
 LINK = f"culvert://enroll?controller=https://vpn.corp.example:8443&token=fresh&ca=sha256:{'5e' * 32}"
 TITLE = "Enrol this computer"

@@ -1,6 +1,6 @@
-"""A clean Debian made by debootstrap, booted with its own systemd in namespaces of its own.
+"""A clean Debian or Ubuntu made by debootstrap, booted with its own systemd in namespaces of its own.
 
-with Debian(directory, release) as debian:      LOWER is kept in the directory; what is written is gone afterwards
+with Debian(release) as debian:                 what is written is gone afterwards
     debian.prepare(...)                         before it runs: with this machine's network
     debian.boot()
     debian.run("systemctl", "status")           inside: no network but its own loopback
@@ -10,46 +10,48 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
+
+from releases import RELEASES, ROOT, Release, find_release, make_root
+
+# `make test-deb RELEASES=deb12` tries one.
+TESTED = [find_release(it) for it in os.environ.get("CULVERT_RELEASES", "").split()] or RELEASES
+INSTALL = ("apt-get", "install", "-y", "-q", "--no-install-recommends", "--allow-downgrades")
 
 _BOOT = Path(__file__).with_name("boot")
 _BOOT_SECONDS = 30.0
 # The last two are on every desktop, and know which program a link is for.
-_INCLUDE = "systemd-sysv,dbus,iproute2,libglib2.0-bin,desktop-file-utils"
+_PACKAGES = ("systemd-sysv", "dbus", "iproute2", "libglib2.0-bin", "desktop-file-utils")
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 # Files that change by themselves: logs, caches, package lists, and files that systemd writes at each start.
 _RESTLESS = (
     *("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/cache", "var/lib/apt", "var/lib/dpkg"),
     *("var/lib/systemd", "etc/machine-id", "etc/.updated", "var/.updated", "root"),
+    # The lists of users before their last change.
+    *("etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/subuid-", "etc/subgid-"),
 )
 
 
 class Debian:
     """Raises CalledProcessError where a step fails. Needs root, debootstrap, overlayfs and cgroup2."""
 
-    def __init__(self, directory: Path, release: str) -> None:
-        self._lower = directory / f"debian-{release}"
-        self._release = release
-        directory.mkdir(parents=True, exist_ok=True)
-        self._work = Path(tempfile.mkdtemp(prefix="run-", dir=directory))
+    def __init__(self, release: Release) -> None:
+        self._lower = make_root(release, "test", _PACKAGES)
+        self._work = Path(tempfile.mkdtemp(prefix="run-", dir=self._lower.parent))
         self._runs: subprocess.Popen[bytes] | None = None
         self._init = 0
 
     def __enter__(self) -> Debian:
         for name in ("upper", "work", "merged"):
             (self._work / name).mkdir()
-        made = self._lower.with_suffix(".made")
-        if not made.exists() or made.read_text() != _INCLUDE:
-            shutil.rmtree(self._lower, ignore_errors=True)
-            include = f"--include={_INCLUDE}"
-            _run("debootstrap", "--variant=minbase", include, self._release, str(self._lower))
-            made.write_text(_INCLUDE)
         return self
 
     def __exit__(
@@ -98,6 +100,13 @@ class Debian:
         clean = ("env", "-i", _PATH, "DEBIAN_FRONTEND=noninteractive", "LANG=C.UTF-8")
         return _run(*enter, *clean, *command, check=check)
 
+    def measure_exposure(self, unit: str) -> float:
+        """systemd's level for it, from 0 to 10; 10 is no protection at all."""
+        said = self.run("systemd-analyze", "security", "--no-pager", unit)
+        exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
+        assert exposure is not None, said
+        return float(exposure[1])
+
     def files(self) -> dict[str, str]:
         """Each file, link and directory, and what it is: as it would show that something was left behind."""
         root = Path(f"/proc/{self._init}/root")
@@ -117,6 +126,29 @@ class Debian:
                 elif entry.is_file():
                     found[name] = f"file {mode} {hashlib.sha256(entry.read_bytes()).hexdigest()}"
         return found
+
+
+def find_package(name: str, release: Release) -> Path:
+    """The package that `make deb` has built."""
+    found = list((ROOT / "build/packages").glob(f"{name}_*~{release.tag}_*.deb"))
+    assert len(found) == 1, f"make deb builds {name} for {release.tag}: {found}"
+    return found[0]
+
+
+def satisfy(packages: Iterable[Path]) -> str:
+    """A script that installs what the packages need of the release, which is no trace of the packages."""
+    depends = [
+        it.strip()
+        for package in packages
+        for it in subprocess.check_output(["dpkg-deb", "--field", package, "Depends"], text=True).split(",")
+    ]
+    others = ", ".join(it for it in depends if not it.startswith("culvert-"))
+    return f"apt-get update -q; apt-get satisfy -y -q --no-install-recommends '{others}'; apt-get clean"
+
+
+def find_difference(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    """Compare two results of Debian.files(): each entry that differs, as it is afterwards."""
+    return {it: after.get(it) for it in before.keys() | after.keys() if after.get(it) != before.get(it)}
 
 
 def _run(*command: str, check: bool = True) -> str:

@@ -1,13 +1,15 @@
-"""`culvert-controller setup` under a clean Debian's systemd: it starts the units, or leaves the host as it was."""
+"""`culvert-controller setup` under a clean release's systemd: it starts the units, or leaves the host as it was."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from releases import Release
 
-from .debian import Debian
-from .test_controller_units import debian as units  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from .debian import INSTALL, TESTED, Debian, find_difference, find_package, satisfy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -15,23 +17,27 @@ SETUP = "culvert-controller setup --yes --public-name vpn.corp.example --zone co
 _BROKEN = "/run/systemd/system/culvert-controller.service.d/broken.conf"
 
 
+@pytest.fixture(params=TESTED, ids=lambda it: it.tag)
+def release(request: pytest.FixtureRequest) -> Release:
+    return request.param
+
+
 @pytest.fixture
-def host(units: Debian) -> Debian:  # noqa: F811
-    """A host with a name and an address, and a controller's package that is not set up."""
-    units.run(
-        "sh",
-        "-c",
-        "systemctl stop culvert-controller culvert-dns-updater; rm -rf /etc/culvert /var/lib/culvert-controller",
-    )
-    units.run(
-        "sh", "-c", "ip addr replace 192.0.2.5/32 dev lo; echo 192.0.2.5 vpn.corp.example >> /etc/hosts"
-    )
-    units.run("sh", "-c", "echo 'precedence ::ffff:0:0/96 100' > /etc/gai.conf")
-    return units
+def package(release: Release) -> Path:
+    return find_package("culvert-controller", release)
 
 
-def _files(host: Debian) -> dict[str, str]:
-    return {name: what for name, what in host.files().items() if "__pycache__" not in name}
+@pytest.fixture
+def host(release: Release, package: Path) -> Iterator[Debian]:
+    """A host with a name and an address."""
+    with Debian(release) as host:
+        host.prepare(satisfy([package]), package)
+        host.boot()
+        host.run(
+            "sh", "-c", "ip addr replace 192.0.2.5/32 dev lo; echo 192.0.2.5 vpn.corp.example >> /etc/hosts"
+        )
+        host.run("sh", "-c", "echo 'precedence ::ffff:0:0/96 100' > /etc/gai.conf")
+        yield host
 
 
 def _break(host: Debian, setting: str) -> None:
@@ -44,15 +50,16 @@ def _said(host: Debian, command: str) -> str:
     return host.run("sh", "-c", f"{command} 2>&1 </dev/null; echo exit $?")
 
 
-def test_setup_starts_a_controller_or_leaves_the_host_as_it_was(host: Debian) -> None:
-    before = _files(host)
+def test_setup_starts_a_controller_or_leaves_the_host_as_it_was(host: Debian, package: Path) -> None:
+    bare = host.files()
+    host.run(*INSTALL, f"/srv/{package.name}")
+    before = host.files()
     # A unit that cannot run: keys, tables and settings are made by then.
     _break(host, "ExecStart=\nExecStart=/bin/false")
     said = _said(host, SETUP)
     assert "does not run" in said
     assert said.endswith("exit 1"), said
-    assert _files(host) == before
-    assert host.run("systemctl", "is-enabled", "culvert-controller", check=False) == "disabled"
+    assert find_difference(before, host.files()) == {}
     assert host.run("systemctl", "is-active", "culvert-controller", check=False) in ("inactive", "failed")
     host.run("sh", "-c", f"rm {_BROKEN}; systemctl daemon-reload; systemctl reset-failed")
 
@@ -81,3 +88,6 @@ def test_setup_starts_a_controller_or_leaves_the_host_as_it_was(host: Debian) ->
     assert said.endswith("exit 0"), said
     assert "lab.example" in host.run("cat", "/etc/culvert/controller.toml")
     assert _said(host, "culvert-controller doctor").endswith("exit 0")
+
+    host.run("apt-get", "purge", "-y", "-q", "culvert-controller")
+    assert find_difference(bare, host.files()) == {}

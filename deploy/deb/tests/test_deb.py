@@ -1,4 +1,4 @@
-"""The package on a clean Debian under its own systemd: installed, started, killed, upgraded, removed without a trace."""
+"""The client's packages on a clean release under its own systemd: they start, survive a kill, and leave no trace."""
 
 from __future__ import annotations
 
@@ -8,46 +8,71 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from releases import Release
 
-from .debian import Debian
+from .debian import INSTALL, TESTED, Debian, find_difference, find_package, satisfy
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-BUILD = Path(__file__).parents[3] / "build"
-RELEASE = "bookworm"
-MAX_EXPOSURE = 4.0
-INSTALL = ("apt-get", "install", "-y", "-q", "--no-install-recommends")
+MAX_EXPOSURE = 3.0
 
 
-def _package() -> Path:
-    [found] = BUILD.glob("culvert-client_*.deb")
-    return found
+@pytest.fixture(params=TESTED, ids=lambda it: it.tag, scope="module")
+def release(request: pytest.FixtureRequest) -> Release:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def debian() -> Iterator[Debian]:
-    """A Debian with the package's dependencies, which are no trace of the package."""
-    with Debian(BUILD / "test-deb", RELEASE) as debian:
-        depends = subprocess.check_output(["dpkg-deb", "--field", _package(), "Depends"], text=True).strip()
-        satisfy = f"apt-get satisfy -y -q --no-install-recommends '{depends}'"
-        debian.prepare(f"apt-get update -q; {satisfy}; apt-get clean", _package())
+def client(release: Release) -> Path:
+    return find_package("culvert-client", release)
+
+
+@pytest.fixture(scope="module")
+def tray(release: Release) -> Path:
+    return find_package("culvert-tray", release)
+
+
+@pytest.fixture(scope="module")
+def old(client: Path, tray: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of version 0.1.0, in which the tray was."""
+    folder = tmp_path_factory.mktemp("old")
+    root = folder / "root"
+    for package in (tray, client):
+        subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+        subprocess.run(["dpkg-deb", "--control", package, root / "DEBIAN"], check=True)
+        conffiles = (root / "DEBIAN/conffiles").read_text()
+        (folder / "conffiles").open("a").write(conffiles)
+    control = root / "DEBIAN/control"
+    control.write_text(re.sub("^Version:.*", "Version: 0.1.0", control.read_text(), flags=re.MULTILINE))
+    (root / "DEBIAN/conffiles").write_text((folder / "conffiles").read_text())
+    # There it was in /lib.
+    (root / "lib/systemd").mkdir(parents=True)
+    (root / "usr/lib/systemd/system").rename(root / "lib/systemd/system")
+    (root / "usr/lib/systemd").rmdir()
+    package = folder / "old.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", root, package], check=True)
+    return package
+
+
+@pytest.fixture(scope="module")
+def debian(release: Release, client: Path, tray: Path, old: Path) -> Iterator[Debian]:
+    with Debian(release) as debian:
+        debian.prepare(satisfy([client, tray]), client, tray, old)
         debian.boot()
         yield debian
 
 
-def test_the_package_installs_runs_and_leaves_no_trace(debian: Debian) -> None:
+def test_the_client_installs_runs_and_leaves_no_trace(debian: Debian, client: Path) -> None:
     before, resolver = debian.files(), debian.run("cat", "/etc/resolv.conf")
     links = debian.run("ip", "-brief", "link")
-    deb = f"/srv/{_package().name}"
+    deb = f"/srv/{client.name}"
 
     debian.run(*INSTALL, deb)
     assert debian.run("systemctl", "is-enabled", "culvertd") == "enabled"
     _answers(debian)
     assert "culvert0" in debian.run("ip", "-brief", "link")
-    said = debian.run("systemd-analyze", "security", "--no-pager", "culvertd.service")
-    exposure = re.search(r"Overall exposure level for .*: ([0-9.]+)", said)
-    assert exposure is not None, said
-    assert float(exposure[1]) <= MAX_EXPOSURE
+    assert debian.measure_exposure("culvertd.service") <= MAX_EXPOSURE
+    assert debian.run("find", "/usr/lib/culvert", "-iname", "*qt*") == ""
 
     # A crash: the service manager starts it anew, and it knows what the name service was before.
     debian.run("systemctl", "kill", "--signal=KILL", "culvertd")
@@ -68,20 +93,50 @@ def test_the_package_installs_runs_and_leaves_no_trace(debian: Debian) -> None:
     assert debian.run("cat", "/etc/resolv.conf") == resolver
     assert debian.run("ip", "-brief", "link") == links
     assert debian.run("pgrep", "-f", "culvert", check=False) == ""
-    after = debian.files()
-    assert {it: after.get(it) for it in before.keys() | after.keys() if after.get(it) != before.get(it)} == {}
+    assert find_difference(before, debian.files()) == {}
 
 
-def test_links_are_for_the_tray(debian: Debian) -> None:
-    debian.run(*INSTALL, f"/srv/{_package().name}")
+def test_the_old_package_becomes_two(debian: Debian, client: Path, tray: Path, old: Path) -> None:
+    before = debian.files()
+    debian.run(*INSTALL, f"/srv/{old.name}")
+    _answers(debian)
+    debian.run("sh", "-c", "echo 'udp_port = 4501' >> /etc/culvert/culvertd.toml")
+    debian.run(*INSTALL, f"/srv/{client.name}", f"/srv/{tray.name}")
+    _answers(debian)
+    assert "4501" in debian.run("cat", "/etc/culvert/culvertd.toml")
+    # dpkg knows one owner of each file.
+    for place, owner in [
+        ("/usr/bin/culvert-tray", "culvert-tray"),
+        ("/etc/xdg/autostart/culvert-tray.desktop", "culvert-tray"),
+        ("/usr/bin/culvert", "culvert-client"),
+    ]:
+        assert debian.run("dpkg", "-S", place) == f"{owner}: {place}"
+    assert debian.run("dpkg", "--verify", "culvert-tray") == ""
+    assert debian.run("systemctl", "is-enabled", "culvertd") == "enabled"
+    debian.run("apt-get", "purge", "-y", "-q", "culvert-client", "culvert-tray")
+    assert find_difference(before, debian.files()) == {}
+
+
+def test_the_old_package_becomes_the_client_alone(debian: Debian, client: Path, old: Path) -> None:
+    before = debian.files()
+    debian.run(*INSTALL, f"/srv/{old.name}")
+    debian.run(*INSTALL, f"/srv/{client.name}")
+    _answers(debian)
+    assert debian.run("find", "/usr/lib/culvert", "-iname", "*qt*") == ""
+    debian.run("apt-get", "purge", "-y", "-q", "culvert-client")
+    assert find_difference(before, debian.files()) == {}
+
+
+def test_links_are_for_the_tray(debian: Debian, client: Path, tray: Path) -> None:
+    debian.run(*INSTALL, f"/srv/{client.name}", f"/srv/{tray.name}")
     said = debian.run("gio", "mime", "x-scheme-handler/culvert")
     assert "org.culvert.Tray.desktop" in said.splitlines()[0]
     debian.run("desktop-file-validate", "/usr/share/applications/org.culvert.Tray.desktop")
     debian.run("desktop-file-validate", "/etc/xdg/autostart/culvert-tray.desktop")
 
 
-def test_every_library_that_the_tray_loads_is_there(debian: Debian) -> None:
-    debian.run(*INSTALL, f"/srv/{_package().name}")
+def test_every_library_that_the_tray_loads_is_there(debian: Debian, client: Path, tray: Path) -> None:
+    debian.run(*INSTALL, f"/srv/{client.name}", f"/srv/{tray.name}")
     said = debian.run("sh", "-c", "find /usr/lib/culvert -name '*.so*' | xargs ldd 2>/dev/null")
     missing = {line.strip() for line in said.splitlines() if "not found" in line}
     # GTK is only recommended: a desktop with GTK's settings has it.
