@@ -24,11 +24,17 @@ def _mac(value: str) -> str:
 
 
 def _ipv4(value: str) -> str:
-    return str(ipaddress.IPv4Address(value))
+    try:
+        return str(ipaddress.IPv4Address(value))
+    except ValueError:
+        raise ValueError("must be an IPv4 address such as 192.0.2.7") from None
 
 
 def _ipv6(value: str) -> str:
-    address = ipaddress.IPv6Address(value)
+    try:
+        address = ipaddress.IPv6Address(value)
+    except ValueError:
+        raise ValueError("must be an IPv6 address such as 2001:db8::7") from None
     if address.ipv4_mapped or address.is_unspecified or address.is_multicast or address.scope_id:
         raise ValueError("must be an IPv6 address of one interface, without a scope")
     return str(address)
@@ -39,11 +45,24 @@ def _address(value: str) -> str:
 
 
 def _prefix(value: str) -> str:
-    return str(ipaddress.IPv4Network(value))
+    try:
+        return str(ipaddress.IPv4Network(value))
+    except ValueError as error:
+        raise _prefix_error(error, "192.0.2.7 or 192.0.2.0/24") from None
+
+
+def _prefix_error(error: ValueError, examples: str) -> ValueError:
+    """The error of `ipaddress` in words for a person."""
+    if "host bits" in str(error):
+        return ValueError("must begin with the network's first address, as 192.0.2.0/24 does")
+    return ValueError(f"must be an address or a prefix such as {examples}")
 
 
 def _prefix6(value: str) -> str:
-    network = ipaddress.IPv6Network(value)
+    try:
+        network = ipaddress.IPv6Network(value)
+    except ValueError as error:
+        raise _prefix_error(error, "2001:db8::7 or 2001:db8::/64") from None
     if network.network_address.scope_id or network.overlaps(_MAPPED):
         raise ValueError("must be an IPv6 prefix without a scope; IPv4 is written as IPv4")
     return str(network)

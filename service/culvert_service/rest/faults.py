@@ -3,7 +3,7 @@
 pydantic tries each alternative of a union and reports the faults of all, under names of its own: for `Mac | list[Mac]`,
 
     ("body", "wan", "next_hop_mac", "function-after[_mac(), str]")   must be a MAC address
-    ("body", "wan", "next_hop_mac", "list[...]")                     Input should be a valid list
+    ("body", "wan", "next_hop_mac", "list[...]")                     must be a list
 
 The caller wrote one value, so such names leave the place, and an alternative that only wants a value of another type
 says nothing as long as another alternative says more.
@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
+
+from culvert_service.rest.fault_words import say
 
 # pydantic's mark for a fault of an object's key instead of its value.
 _KEY = "[key]"
@@ -75,7 +77,7 @@ def _locate(error: Mapping[str, Any], body: object) -> _Found:
         and place == alternative.union
         and error["type"].endswith(("_type", "_parsing"))
     )
-    return _Found(place, error["msg"], alternative, of_other_type)
+    return _Found(place, say(error), alternative, of_other_type)
 
 
 def _holds(value: object, part: str | int) -> bool:
@@ -85,7 +87,7 @@ def _holds(value: object, part: str | int) -> bool:
 
 
 def _join(whys: Sequence[str]) -> str:
-    """Join alternatives: "Input should be a valid string" and "… list" to "Input should be a valid string or list"."""
+    """Join alternatives: "must be a text" and "must be a list" to "must be a text or list"."""
     words = [why.split(" ") for why in whys]
     differing = (number for number, column in enumerate(zip(*words, strict=False)) if len(set(column)) > 1)
     shared = next(differing, 0)

@@ -1,0 +1,85 @@
+"""Words for the causes of faults: pydantic's own quote regular expressions and name types of Python. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from culvert_proto.contract import NAME_PATTERN
+
+_NETWORK = "must be a prefix such as 203.0.113.0/24 or 2001:db8::/32"
+_ADDRESS = "must be an address such as 203.0.113.7 or 2001:db8::7"
+_TEXT = "must be a text"
+_NUMBER = "must be a whole number"
+_LIST = "must be a list"
+_WORDS = {
+    "missing": "must be given",
+    "extra_forbidden": "is not a known field",
+    "string_type": _TEXT,
+    "int_type": _NUMBER,
+    "int_parsing": _NUMBER,
+    "int_from_float": _NUMBER,
+    "int_parsing_size": "is too large",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "ip_v4_network": _NETWORK,
+    "ip_v6_network": _NETWORK,
+    "ip_v4_address": _ADDRESS,
+    "ip_v6_address": _ADDRESS,
+}
+_BOUNDS = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be greater than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "string_too_short": "must have at least {min_length} {character}",
+    "string_too_long": "must have at most {max_length} {character}",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+}
+_PATTERNS = {
+    NAME_PATTERN: "must have 1 to 63 lower-case letters, digits and hyphens, and neither begin nor end with a hyphen",
+    r"^[a-z0-9][a-z0-9._-]{0,62}$": "must have 1 to 63 lower-case letters, digits, dots, hyphens and underscores, and "
+    "begin with a letter or a digit",
+    r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$": "must be an e-mail address such as alice@example.com",
+    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day such as 08:30",
+    r"^\S+:\d{1,5}$": "must be an address and a port, such as 192.0.2.7:9559",
+}
+_OTHER_PATTERN = "is empty, too long, or has a character that is not permitted here"
+
+
+def say(error: Mapping[str, Any]) -> str:
+    """The cause of one of pydantic's errors. Never the value, which may be a token."""
+    kind: str = error["type"]
+    context: Mapping[str, Any] = error.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(context["pattern"], _OTHER_PATTERN)
+    if kind in ("too_short", "too_long"):
+        return _count(kind, context)
+    if kind in _BOUNDS:
+        most = context.get("min_length", context.get("max_length"))
+        return _BOUNDS[kind].format(**context, character=_counted(most, "character"))
+    return _WORDS.get(kind, str(error["msg"]))
+
+
+def _count(kind: str, context: Mapping[str, Any]) -> str:
+    """`field_type` is "Value" for a secret, whose length is in characters."""
+    noun = "character" if context["field_type"] == "Value" else "entry"
+    if kind == "too_short":
+        limit = context["min_length"]
+        return f"must have at least {limit} {_counted(limit, noun)}"
+    limit = context["max_length"]
+    return f"must have at most {limit} {_counted(limit, noun)}"
+
+
+def _counted(number: int | None, noun: str) -> str:
+    if number == 1:
+        return noun
+    return "entries" if noun == "entry" else f"{noun}s"
