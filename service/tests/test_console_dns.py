@@ -53,14 +53,16 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
             for name, state in (("wiki", DnsState.LIVE), ("git", DnsState.FOREIGN)):
                 record = DnsRecord(name=f"{name}.corp.example", zone="corp", type="A", state=state)
                 if state is DnsState.FOREIGN:
-                    record.reason, record.message = "DNS_FOREIGN", "The name is somebody else's."
-                    record.remedy = "Remove it there."
+                    foreign = {"name": "git.corp.example", "zone": "corp.example", "types": "A"}
+                    why = CulvertError(Reason.DNS_RECORD_FOREIGN, **foreign)
+                    record.reason, record.message, record.remedy = why.reason.name, why.message, why.remedy
                     record.wanted, record.found = ["10.20.0.11"], ["192.0.2.9", "10.20.0.11"]
                 session.add(record)
             old = DnsRecord(name="mail.corp.example", zone="corp", type="A", state=DnsState.PENDING)
             old.wanted, old.found = ["10.20.0.26", "10.20.0.27"], ["10.20.0.25", "10.20.0.27"]
             lost = DnsRecord(name="nas.corp.example", zone="corp", type="TXT", state=DnsState.UNREACHABLE)
-            lost.message, lost.remedy = "The name server does not answer.", "Culvert tries again by itself."
+            why = CulvertError(Reason.DNS_UPDATE_UNREACHABLE, server="192.0.2.53", why="timeout")
+            lost.reason, lost.message, lost.remedy = why.reason.name, why.message, why.remedy
             lost.wanted = ['"ipsec-tunneling:yes"']
             below = DnsRecord(name=BOOKS, zone="corp", type="A", state=DnsState.OCCLUDED)
             cut = {"name": BOOKS, "zone": "corp.example", "cut": "dev.corp.example", "why": "delegated"}
@@ -77,7 +79,9 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         )
         await expect(books).to_contain_text("Leave the records of dev.corp.example as they are.")
         await expect(books.get_by_role("listitem")).to_have_count(0)
-        await expect(records).to_contain_text("The name is somebody else's. Remove it there.")
+        await expect(records).to_contain_text(
+            "git.corp.example has records in corp.example that Culvert does not own: A. Delete these in the zone"
+        )
         mail = records.get_by_role("row").filter(has_text="mail.corp.example")
         await expect(mail.get_by_role("listitem")).to_have_text(
             ["10.20.0.25 will be removed", "10.20.0.26 is missing", "10.20.0.27 is correct"]

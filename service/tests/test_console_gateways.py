@@ -127,7 +127,7 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("heading", name="gw-berlin")).to_be_visible()
         await expect(page.get_by_text("of the newest bundle")).to_be_visible()
-        await page.get_by_role("button", name="Bundle").click()
+        await page.get_by_role("button", name="Make a bundle").click()
         await expect(page.get_by_text("gw-berlin has had a bundle before")).to_be_visible()
         await shown.picture("gateway-next-bundle")
         async with page.expect_download():

@@ -36,7 +36,7 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await dialog.get_by_role("textbox", name="Name").fill("Bob")
         await dialog.get_by_role("textbox", name="E-mail").fill("bob@corp.example")
         await dialog.get_by_role("button", name="Add and invite").click()
-        await expect(dialog.get_by_text("String should match pattern")).to_be_visible()
+        await expect(dialog.get_by_text("Must have 1 to 63 lower-case letters")).to_be_visible()
         await dialog.get_by_role("textbox", name="Name").fill("bob")
         await dialog.get_by_role("button", name="Add and invite").click()
         await dialog.get_by_role("button", name="Make a link").click()

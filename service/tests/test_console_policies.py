@@ -67,7 +67,7 @@ async def test_a_policy_from_its_effect_to_its_end_and_back(
         await page.keyboard.press("Enter")
         await page.get_by_role("button", name="Add it").click()
         # The message stands at the field with the error.
-        await expect(page.get_by_text("not a valid IPv4 network")).to_be_visible()
+        await expect(page.get_by_text("Must be a prefix such as 203.0.113.0/24")).to_be_visible()
         await expect(sources).to_have_attribute("aria-invalid", "true")
         computer = page.get_by_role("group", name="Facts about the computer")
         await computer.get_by_role("button", name="Ask for a fact").click()

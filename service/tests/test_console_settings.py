@@ -61,11 +61,11 @@ async def test_an_administrator_changes_their_own_account(world: World, running:
 
         await page.get_by_role("button", name="Make new codes").click()
         await prove(dialog, "000000")
-        await dialog.get_by_role("button", name="Make them").click()
+        await dialog.get_by_role("button", name="Make new codes").click()
         await expect(dialog.get_by_role("alert")).to_be_visible()
         await shown.picture("settings-codes-refused")
         await prove(dialog, first[1])
-        await dialog.get_by_role("button", name="Make them").click()
+        await dialog.get_by_role("button", name="Make new codes").click()
         await expect(dialog.locator("[data-codes] code")).to_have_count(10)
         codes = await dialog.locator("[data-codes] code").all_inner_texts()
         assert len(set(codes)) == 10
@@ -73,13 +73,13 @@ async def test_an_administrator_changes_their_own_account(world: World, running:
 
         await expect(page.get_by_role("region", name="Recovery codes")).to_contain_text("10 are left")
         # Each stands in for a code once.
-        await page.get_by_role("button", name="New authenticator").click()
+        await page.get_by_role("button", name="Set up a new authenticator").click()
         await prove(dialog, codes[0])
         await dialog.get_by_role("button", name="Continue").click()
         secret = await dialog.locator("[data-secret]").inner_text()
         await shown.picture("settings-authenticator")
-        await dialog.get_by_role("textbox", name="Its first code").fill(TOTP(secret).now())
-        await dialog.get_by_role("button", name="Use it").click()
+        await dialog.get_by_role("textbox", name="A code that it shows").fill(TOTP(secret).now())
+        await dialog.get_by_role("button", name="Use this authenticator").click()
         await expect(dialog).to_have_count(0)
 
         # The recovery codes ended with the old authenticator.
@@ -89,11 +89,11 @@ async def test_an_administrator_changes_their_own_account(world: World, running:
         await page.get_by_role("button", name="Change password").click()
         await prove(dialog, await code_of(world, secret))
         await dialog.get_by_label("New password").fill("short")
-        await dialog.get_by_role("button", name="Change it").click()
-        await expect(dialog.get_by_text("Value should have at least 12")).to_be_visible()
+        await dialog.get_by_role("button", name="Change password").click()
+        await expect(dialog.get_by_text("Must have at least 12 characters")).to_be_visible()
         await shown.picture("settings-password")
         await dialog.get_by_label("New password").fill(NEW_PASSWORD)
-        await dialog.get_by_role("button", name="Change it").click()
+        await dialog.get_by_role("button", name="Change password").click()
         await expect(page.get_by_text("Your password is changed")).to_be_visible()
         assert (await olga.sign_in(NEW_PASSWORD, codes[1])).status_code == 401
         assert (await olga.sign_in(PASSWORD, await code_of(world, secret))).status_code == 401
@@ -128,7 +128,7 @@ async def test_an_owner_invites_promotes_and_deletes_administrators(world: World
             await expect(dialog).to_contain_text("From auditor to admin")
             await shown.picture("settings-administrators")
             await dialog.get_by_role("button", name="Change the role").click()
-            await expect(page.get_by_text("adam is admin from now on")).to_be_visible()
+            await expect(page.get_by_text("adam is an admin now")).to_be_visible()
             assert (await adam.client.get("/api/v1/session")).json()["role"] == "admin"
             await page.get_by_role("button", name="Delete adam").click()
             await dialog.get_by_role("button", name="Delete").click()
@@ -190,11 +190,11 @@ async def test_a_token_is_shown_once_and_does_what_its_scopes_say(world: World, 
         await dialog.get_by_role("combobox", name="Scopes").or_(dialog.get_by_label("Scopes")).first.click()
         await page.get_by_role("option", name="users:read").click()
         await page.keyboard.press("Escape")
-        await dialog.get_by_role("button", name="Make it").click()
-        await expect(dialog.get_by_text("String should match pattern")).to_be_visible()
+        await dialog.get_by_role("button", name="Make the token").click()
+        await expect(dialog.get_by_text("Must have 1 to 63 lower-case letters")).to_be_visible()
         await shown.picture("settings-token-fault")
         await dialog.get_by_role("textbox", name="Name").fill("ci")
-        await dialog.get_by_role("button", name="Make it").click()
+        await dialog.get_by_role("button", name="Make the token").click()
         token = await dialog.get_by_role("textbox", name="Token").input_value()
         await shown.picture("settings-token")
         bearer = {"Authorization": f"Bearer {token}"}
@@ -222,7 +222,7 @@ async def test_a_proof_is_asked_for_and_the_call_is_repeated(world: World, runni
         await dialog.get_by_role("combobox", name="Scopes").or_(dialog.get_by_label("Scopes")).first.click()
         await page.get_by_role("option", name="users:read").click()
         await page.keyboard.press("Escape")
-        await dialog.get_by_role("button", name="Make it").click()
+        await dialog.get_by_role("button", name="Make the token").click()
         asked = page.get_by_role("dialog", name="Confirm your identity")
         await prove(asked, "000000")
         await asked.get_by_role("button", name="Continue").click()
@@ -231,7 +231,7 @@ async def test_a_proof_is_asked_for_and_the_call_is_repeated(world: World, runni
         # After a cancelled proof, the form keeps its values.
         await asked.get_by_role("button", name="Cancel").click()
         await expect(dialog.get_by_role("alert")).to_contain_text("needs a proof")
-        await dialog.get_by_role("button", name="Make it").click()
+        await dialog.get_by_role("button", name="Make the token").click()
         await prove(asked, olga.code())
         await asked.get_by_role("button", name="Continue").click()
         await expect(dialog.get_by_role("textbox", name="Token")).to_be_visible()

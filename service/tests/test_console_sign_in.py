@@ -101,7 +101,7 @@ async def test_a_passkey_is_added_signs_in_and_is_removed(world: World, chrome: 
         await dialog.get_by_role("combobox", name="Scopes").or_(dialog.get_by_label("Scopes")).first.click()
         await page.get_by_role("option", name="users:read").click()
         await page.keyboard.press("Escape")
-        await dialog.get_by_role("button", name="Make it").click()
+        await dialog.get_by_role("button", name="Make the token").click()
         proof = page.get_by_role("dialog", name="Confirm your identity")
         await proof.get_by_role("button", name="Use a passkey").click()
         await expect(dialog.get_by_role("textbox", name="Token")).to_be_visible()

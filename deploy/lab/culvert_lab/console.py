@@ -37,6 +37,22 @@ SETTLED = """() => Promise.allSettled(
 # A dialog gets its name a moment after it has opened.
 NAMED = """() => [...document.querySelectorAll('[role=dialog]')].every(one =>
   one.ariaLabel || document.getElementById(one.getAttribute('aria-labelledby'))?.textContent)"""
+# Texts that their boxes cut; a name in full is in the title. Typed values scroll.
+CUT = """() => {
+  const pen = document.createElement('canvas').getContext('2d');
+  const cut = one => {
+    const style = getComputedStyle(one), shown = one.checkVisibility({visibilityProperty: true, opacityProperty: true});
+    if (!shown || one.closest('[title], [aria-hidden=true]')) return false;
+    if (one.matches('input')) {
+      pen.font = style.font;
+      const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+      return one.value === '' && pen.measureText(one.placeholder).width > room + 1;
+    }
+    const text = [...one.childNodes].some(it => it.nodeType === Node.TEXT_NODE && it.textContent.trim());
+    return text && style.overflowX !== 'visible' && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1;
+  };
+  return [...document.querySelectorAll('body *')].filter(cut).map(it => it.placeholder || it.textContent);
+}"""
 # Long enough for a busy computer; a step that must be quick has a limit of its own.
 _PATIENCE_MS = 20_000
 expect.set_options(timeout=_PATIENCE_MS)
@@ -77,7 +93,7 @@ class Console:
         await expect(self.page.get_by_role("heading", name="Overview")).to_be_visible()
 
     async def picture(self, name: str) -> None:
-        """In both themes, each of which has to be readable by everybody (axe)."""
+        """In both themes, each of which has to be readable by everybody (axe). No text may be cut."""
         SCREENS.mkdir(parents=True, exist_ok=True)
         await self.page.wait_for_function(NAMED)
         for scheme in ("light", "dark"):
@@ -87,6 +103,7 @@ class Console:
             )
             await self.page.evaluate(SETTLED)
             self.faults += [f"{name} {scheme}: {fault}" for fault in await self._axe()]
+            self.faults += [f"{name} {scheme}: cut: {text}" for text in await self.page.evaluate(CUT)]
             await self.page.screenshot(path=SCREENS / f"console-{name}-{scheme}.png", animations="disabled")
         await self.page.emulate_media(color_scheme="light")
 

@@ -1,4 +1,10 @@
-import { createTheme, Notification, type CSSVariablesResolver, type MantineColorsTuple } from "@mantine/core";
+import {
+  Badge,
+  createTheme,
+  Notification,
+  type CSSVariablesResolver,
+  type MantineColorsTuple,
+} from "@mantine/core";
 
 // The tray's green, from light to dark.
 const culvert: MantineColorsTuple = [
@@ -25,6 +31,8 @@ export const theme = createTheme({
   headings: { fontWeight: "600" },
   respectReducedMotion: true,
   components: {
+    // A word that is cut says nothing.
+    Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),
     Notification: Notification.extend({ defaultProps: { closeButtonProps: { "aria-label": "Dismiss" } } }),
   },
 });

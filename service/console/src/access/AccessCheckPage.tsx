@@ -8,6 +8,7 @@ import { api, body, type Schemas } from "../api/client";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
+import { moment } from "../shared/words";
 
 type Trace = Schemas["TraceOut"];
 
@@ -28,7 +29,7 @@ export function AccessCheckPage() {
     <Stack maw={820}>
       <PageHead
         title="Access check"
-        about="The decision if a person's device opened a name now, with every step."
+        about="Whether each of a person’s devices may open a name now, and why."
       />
       <form
         onSubmit={form.onSubmit((values) => {
@@ -38,14 +39,14 @@ export function AccessCheckPage() {
       >
         <Group align="flex-end">
           <TextInput
-            label="Can"
+            label="Person"
             placeholder="alice"
             required
             spellCheck={false}
             {...form.getInputProps("user")}
           />
           <TextInput
-            label="open"
+            label="Name"
             placeholder="git.corp.example"
             required
             spellCheck={false}
@@ -54,7 +55,7 @@ export function AccessCheckPage() {
             {...form.getInputProps("name")}
           />
           <Button type="submit" loading={traces.isFetching}>
-            Ask
+            Check
           </Button>
         </Group>
       </form>
@@ -84,7 +85,7 @@ function Answer({ trace }: { trace: Trace }) {
           </Text>
           <Text size="sm" c="dimmed">
             {permits
-              ? trace.permitted_until !== null && `until ${new Date(trace.permitted_until).toLocaleString()}`
+              ? trace.permitted_until !== null && `until ${moment(trace.permitted_until)}`
               : trace.remedy}
           </Text>
         </Stack>

@@ -17,9 +17,9 @@ import { asked, linesQuery, type Filter, type Line } from "./queries";
 const PAUSE_MS = 250;
 const TEXTS = [
   ["actor", "Actor"],
-  ["action", "Action, as tunnel.open"],
-  ["object", "Object, as resource/wiki"],
-  ["reason", "Reason, as CODE_NEEDED"],
+  ["action", "Action, e.g. tunnel.open"],
+  ["object", "Object, e.g. resource/wiki"],
+  ["reason", "Reason, e.g. NO_POLICY"],
 ] as const;
 
 export function ActivityPage() {
@@ -53,7 +53,7 @@ export function ActivityPage() {
             aria-label={label}
             placeholder={label}
             maxLength={DNS_NAME_MAX}
-            w={{ base: "100%", xs: 190 }}
+            w={{ base: "100%", xs: 215 }}
             value={typed[field] ?? ""}
             onChange={({ currentTarget: { value } }) => {
               setTyped((before) => ({ ...before, [field]: value }));

@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
-import { age, counted } from "../shared/words";
+import { age, counted, day } from "../shared/words";
 
 /** The verification of the log's chains. A long log takes a while, so it is verified on request. */
 export function ChainVerification() {
@@ -57,7 +57,7 @@ export function ChainVerification() {
       )}
       {retention.data?.kept_since != null && (
         <Text size="sm" c="dimmed">
-          kept since {new Date(retention.data.kept_since).toLocaleDateString()}
+          kept since {day(retention.data.kept_since)}
           {retention.data.keep_days !== null && `, for ${counted(retention.data.keep_days, "day")}`}
         </Text>
       )}

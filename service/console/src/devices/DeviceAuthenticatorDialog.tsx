@@ -55,7 +55,7 @@ export function DeviceAuthenticatorDialog({
           <Text size="sm">Recovery codes; each works once:</Text>
           <Code block>{replace.data.recovery_codes.join("\n")}</Code>
           <Text size="sm" c="dimmed">
-            Both are shown this once.
+            Both are shown only once.
           </Text>
           <Group justify="flex-end">
             <Button onClick={onClose}>Done</Button>

@@ -15,7 +15,7 @@ import { ListPage } from "../shared/ListPage";
 import { notifyProblem } from "../shared/ProblemNote";
 import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
-import { closes, counted } from "../shared/words";
+import { closes, counted, moment } from "../shared/words";
 import { DeviceAuthenticatorDialog } from "./DeviceAuthenticatorDialog";
 import { devicesQuery, type Device, type DeviceOrder } from "./queries";
 
@@ -106,11 +106,7 @@ const COLUMNS: Column<Device>[] = [
     title: "Code",
     from: "sm",
     cell: ({ code_valid_until }) => (
-      <Text size="sm">
-        {code_valid_until === null
-          ? "none yet"
-          : `until ${new Date(code_valid_until).toLocaleString([], { dateStyle: "short", timeStyle: "short" })}`}
-      </Text>
+      <Text size="sm">{code_valid_until === null ? "none yet" : `until ${moment(code_valid_until)}`}</Text>
     ),
   },
 ];
@@ -120,7 +116,7 @@ function doColumn(mayWrite: boolean, onDo: (what: Doing, device: Device) => void
     title: "Actions",
     align: "right",
     cell: (device) => (
-      <Group gap="xs" justify="flex-end" wrap="nowrap">
+      <Group gap="xs" justify="flex-end">
         {mayWrite && device.state === "pending" && <Approve device={device} />}
         {mayWrite && device.state !== "revoked" && (
           <Button
@@ -163,7 +159,7 @@ function More({
         </Menu.Item>
         {mayWrite && device.state !== "revoked" && (
           <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator", device)}>
-            New authenticator
+            Make a new authenticator
           </Menu.Item>
         )}
       </Menu.Dropdown>
@@ -207,7 +203,7 @@ function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClo
     <ConfirmDialog onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
-        <List.Item>The computer loses access for good; it can enrol again with a new invitation</List.Item>
+        <List.Item>The computer loses access until it enrols again with a new invitation</List.Item>
       </List>
     </ConfirmDialog>
   );

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Paper, SegmentedControl, Stack, Table, Text } from "@mantine/core";
+import { Badge, Button, Group, Paper, SegmentedControl, Select, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconPlus, IconSearchOff, IconWorldWww } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
@@ -15,12 +15,14 @@ import { PageHead } from "../shared/PageHead";
 import { notifyProblem } from "../shared/ProblemNote";
 import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
+import { counted } from "../shared/words";
 import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
 import { chosen, COLOURS, STATES } from "./records";
 import { RecordValues } from "./RecordValues";
 
 const SHOWN_MAX = 200;
+const SHOWN_STATES = [{ value: "", label: "all" }, ...STATES.map((value) => ({ value, label: value }))];
 
 export function DnsPage() {
   const filter = useSearch({ from: "/frame/dns" });
@@ -60,15 +62,25 @@ export function DnsPage() {
             <SearchField label="Search records" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
             <SegmentedControl
               aria-label="State"
-              maw="100%"
-              style={{ overflowX: "auto" }}
-              data={[{ value: "", label: "all" }, ...STATES]}
+              visibleFrom="sm"
+              data={SHOWN_STATES}
               value={filter.state ?? ""}
               onChange={(state) => show({ state })}
             />
+            <Select
+              aria-label="State"
+              hiddenFrom="sm"
+              allowDeselect={false}
+              data={SHOWN_STATES}
+              value={filter.state ?? ""}
+              onChange={(state) => show({ state: state ?? "" })}
+            />
           </Group>
           {records.length === 0 ? (
-            <EmptyList icon={<IconSearchOff />} title="No matching records">
+            <EmptyList
+              icon={<IconSearchOff />}
+              title={filter.q || filter.state ? "No matching records" : "No records yet"}
+            >
               Records show here as resources are published.
             </EmptyList>
           ) : (
@@ -158,9 +170,10 @@ function ZoneCard({ zone }: { zone: Zone }) {
           <Encoded name={zone.origin} display_name={zone.display_name} />
           <Text size="sm" c="dimmed" component="div">
             at <span className="mono">{zone.server}</span>
-            {zone.serial !== null && `, serial ${zone.serial}`}, checked <TimeSince at={zone.checked_at} />
-            {zone.lag_seconds > 0 && `, ${Math.round(zone.lag_seconds)} s behind`}
-            {zone.keeper === null && ", maintained by no dns-updater"}
+            {zone.serial !== null && `, serial ${zone.serial}`}, checked: <TimeSince at={zone.checked_at} />
+            {zone.lag_seconds > 0 &&
+              `, ${counted(Math.ceil(zone.lag_seconds), "second")} behind the controller’s records`}
+            {zone.keeper === null && ", no DNS updater serves this zone"}
           </Text>
           {zone.message !== null && (
             <Text size="sm">

@@ -6,6 +6,7 @@ import { Link } from "@tanstack/react-router";
 import { api } from "../api/client";
 import { sessionQuery, type Session } from "../session/session";
 import { AccountButton } from "./AccountButton";
+import { timeOfDay } from "../shared/words";
 
 export function AccountMenuItems({ session }: { session: Session }) {
   const queries = useQueryClient();
@@ -27,8 +28,7 @@ export function AccountMenuItems({ session }: { session: Session }) {
           <Text size="sm" fw={600} c="bright" className="name">
             {session.name}
           </Text>
-          {session.role}, signed in until{" "}
-          {new Date(session.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
+          {session.role}, signed in until {timeOfDay(session.expires_at)}
         </Menu.Label>
         <Menu.Item
           renderRoot={(props) => <Link {...props} to="/settings" />}

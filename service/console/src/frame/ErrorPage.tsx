@@ -24,7 +24,7 @@ export function NotFoundPage() {
   return (
     <Stack align="flex-start" p="xl">
       <Title order={2}>There is nothing at this address</Title>
-      <ButtonLink to="/">To the overview</ButtonLink>
+      <ButtonLink to="/">Open Overview</ButtonLink>
     </Stack>
   );
 }

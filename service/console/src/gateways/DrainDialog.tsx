@@ -32,13 +32,13 @@ export function DrainDialog({
         <List.Item>
           {tunnels === 0
             ? "No open tunnels will be moved"
-            : `${counted(tunnels, "tunnel")} will move, if another gateway can carry them`}
+            : `${counted(tunnels, "tunnel")} will move, if another gateway serves the same resource`}
         </List.Item>
         {anyway && (
           <List.Item>
             <Text span inherit c="var(--mantine-color-error)">
-              No other gateway serves {alone_for.join(", ")}: their open tunnels stay, and no new tunnel can
-              be opened
+              No other gateway serves {alone_for.join(", ")}: open tunnels stay, and no new tunnel can be
+              opened
             </Text>
           </List.Item>
         )}

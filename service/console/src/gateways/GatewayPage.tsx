@@ -10,6 +10,7 @@ import { ButtonLink } from "../shared/links";
 import { Loading } from "../shared/Loading";
 import { PageHead } from "../shared/PageHead";
 import { TimeSince } from "../shared/TimeSince";
+import { counted } from "../shared/words";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { BundleDialog } from "./BundleDialog";
 import { DrainDialog, UndrainButton } from "./DrainDialog";
@@ -32,7 +33,7 @@ export function GatewayPage() {
         title="There is no such gateway"
         action={
           <ButtonLink to="/gateways" variant="default">
-            To the gateways
+            Open Gateways
           </ButtonLink>
         }
       >
@@ -57,7 +58,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
-    ["Owner", gateway.owner === "" ? "no controller" : gateway.owner],
+    ["Controller", gateway.owner === "" ? "none" : gateway.owner],
     ["Last reconciled", <TimeSince key="r" at={gateway.reconciled_at} />],
     ["Drift", driftOf(gateway)],
     ["Keys", keysOf(gateway)],
@@ -87,7 +88,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
       >
         {mayWrite && (
           <Button variant="default" onClick={() => setBundling({ replaces: gateway.keys.state !== "new" })}>
-            Bundle
+            Make a bundle
           </Button>
         )}
         {mayWrite &&
@@ -113,7 +114,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
       </SimpleGrid>
       <section aria-label="Tunnels through this gateway">
         <Text fw={600} mb="xs">
-          {tunnels.length === 0 ? "No tunnel is open" : `${tunnels.length} open`}
+          {tunnels.length === 0 ? "No tunnel is open" : counted(tunnels.length, "open tunnel")}
         </Text>
         {tunnels.length > 0 && (
           <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />

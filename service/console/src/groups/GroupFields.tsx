@@ -9,7 +9,7 @@ export function GroupFields({ form }: { form: UseFormReturnType<GroupForm> }) {
     <Stack gap="lg">
       <TextInput
         label="Name"
-        description="Lower-case letters, digits and dashes"
+        description="Lower-case letters, digits and hyphens"
         placeholder="writers"
         required
         spellCheck={false}

@@ -6,6 +6,7 @@
  */
 import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
+import { counted } from "../shared/words";
 import { lossOf, lossWords } from "./losses";
 
 export type Column = "device" | "gateway" | "resource";
@@ -92,7 +93,14 @@ function gatewaySpot(gateway: Gateway, all: readonly Tunnel[]): Omit<Spot, "y" |
   const { name, state, reason, draining_since, tunnels } = gateway;
   const draining = draining_since !== null;
   const loss = lossWords(lossOf(name, all));
-  const about = state === "offline" ? loss || reason : draining ? loss || "draining" : `${tunnels} open`;
+  const about =
+    state === "offline"
+      ? loss || reason
+      : draining
+        ? loss || "draining"
+        : tunnels === 0
+          ? "no open tunnel"
+          : counted(tunnels, "open tunnel");
   return {
     id: `gateway/${name}`,
     title: name,

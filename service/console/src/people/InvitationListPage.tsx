@@ -12,6 +12,7 @@ import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
+import { moment } from "../shared/words";
 import { invitationsQuery, type Invitation } from "./queries";
 
 export function InvitationListPage() {
@@ -65,11 +66,7 @@ const COLUMNS: Column<Invitation>[] = [
   { title: "Sent", from: "sm", cell: ({ created_at }) => <TimeSince at={created_at} /> },
   {
     title: "Valid until",
-    cell: ({ expires_at }) => (
-      <Text size="sm">
-        {new Date(expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
-      </Text>
-    ),
+    cell: ({ expires_at }) => <Text size="sm">{moment(expires_at)}</Text>,
   },
 ];
 

@@ -6,6 +6,7 @@ import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
 import { SecretPanel } from "../shared/SecretPanel";
+import { moment } from "../shared/words";
 
 /** The link is made on request, because each one enrols a computer. */
 export function InviteDialog({ name, onClose }: { name: string; onClose: () => void }) {
@@ -36,7 +37,7 @@ export function InviteDialog({ name, onClose }: { name: string; onClose: () => v
           <SecretPanel
             label="Invitation"
             value={invite.data.link}
-            about={`Valid until ${new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`}
+            about={`Valid until ${moment(invite.data.expires_at)}.`}
             onClose={onClose}
           />
         </Stack>

@@ -27,7 +27,7 @@ export function PersonCreateDialog({
         <>
           <TextInput
             label="Name"
-            description="Lower-case letters, digits, dots and dashes; it cannot be changed later"
+            description="Lower-case letters, digits, dots and hyphens; it cannot be changed later"
             placeholder="alice"
             required
             spellCheck={false}

@@ -22,7 +22,7 @@ export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: (
     <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <List size="sm" spacing={4}>
         <List.Item>{closes(open)}</List.Item>
-        <List.Item>Revokes each of their devices, for good</List.Item>
+        <List.Item>Revokes each of their devices</List.Item>
         <List.Item>Deletes policies that apply to them alone</List.Item>
       </List>
     </ConfirmDialog>

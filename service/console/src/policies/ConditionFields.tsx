@@ -102,21 +102,23 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
                 ))}
               </Group>
             </Chip.Group>
-            <TextInput
-              type="time"
-              required
-              aria-label={`From ${at + 1}`}
-              w={150}
-              {...form.getInputProps(`windows.${at}.opens`)}
-            />
-            <Text size="sm">to</Text>
-            <TextInput
-              type="time"
-              required
-              aria-label={`To ${at + 1}`}
-              w={150}
-              {...form.getInputProps(`windows.${at}.closes`)}
-            />
+            <Group gap="xs" wrap="nowrap">
+              <TextInput
+                type="time"
+                required
+                aria-label={`From ${at + 1}`}
+                w={140}
+                {...form.getInputProps(`windows.${at}.opens`)}
+              />
+              <Text size="sm">to</Text>
+              <TextInput
+                type="time"
+                required
+                aria-label={`To ${at + 1}`}
+                w={140}
+                {...form.getInputProps(`windows.${at}.closes`)}
+              />
+            </Group>
           </>
         )}
       </FormRows>

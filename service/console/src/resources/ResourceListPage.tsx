@@ -90,7 +90,15 @@ function columns(
       cell: ({ gateways: names }) => (
         <Group gap={6}>
           {names.map((name) => (
-            <Badge key={name} variant="light" tt="none" fw={500} color={colourOf(gateways?.get(name))}>
+            <Badge
+              key={name}
+              miw={0}
+              title={name}
+              variant="light"
+              tt="none"
+              fw={500}
+              color={colourOf(gateways?.get(name))}
+            >
               {name}
             </Badge>
           ))}

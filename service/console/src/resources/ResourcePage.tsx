@@ -12,6 +12,7 @@ import { EditForm, type Edited } from "../shared/EditForm";
 import { encoded } from "../shared/encoded";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
+import { counted } from "../shared/words";
 import { ResourceDeleteDialog } from "./ResourceDeleteDialog";
 import { ResourceFields } from "./ResourceFields";
 import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
@@ -53,7 +54,7 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
       </PageHead>
       <section aria-label="Open tunnels">
         <Text fw={600} mb="xs">
-          {tunnels.length === 0 ? "No tunnel is open" : `${tunnels.length} open`}
+          {tunnels.length === 0 ? "No tunnel is open" : counted(tunnels.length, "open tunnel")}
         </Text>
         {tunnels.length > 0 && <TunnelTable tunnels={tunnels} />}
       </section>

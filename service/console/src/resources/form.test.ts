@@ -75,3 +75,12 @@ test("two versions' differences leave out the server's own fields", () => {
     { field: "owner", theirs: "bob@corp.example", mine: "eve@corp.example" },
   ]);
 });
+
+test("of a field with parts, only the differing parts are shown", () => {
+  const mine = { enabled: true, conditions: { code_max_age_seconds: 600, sources: ["10.0.0.0/8"] } };
+  const theirs = { enabled: false, conditions: { code_max_age_seconds: null, sources: ["10.0.0.0/8"] } };
+  expect(differences(mine, theirs)).toEqual([
+    { field: "enabled", theirs: "no", mine: "yes" },
+    { field: "conditions: code max age seconds", theirs: "—", mine: "600" },
+  ]);
+});

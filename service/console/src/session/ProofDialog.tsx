@@ -26,7 +26,7 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
     onError: () => form.setFieldValue("code", ""),
   });
   const byPasskey = useMutation({ mutationFn: proveByPasskey, onSuccess: renew });
-  const error = byPasskey.error ?? byCode.error;
+  const passkeyError = byPasskey.error;
   return (
     <Dialog opened onClose={() => onEnd(false)} title="Confirm your identity" above>
       <Stack>
@@ -42,6 +42,7 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
           >
             <Stack>
               <ProofFields form={form} />
+              {byCode.error && <ProblemNote error={byCode.error} />}
               <Group justify="flex-end">
                 <Button variant="default" onClick={() => onEnd(false)}>
                   Cancel
@@ -53,7 +54,6 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
             </Stack>
           </form>
         )}
-        {error && !isBrokenOff(error) && <ProblemNote error={error} />}
         {session.has_password && canUsePasskeys() && <Divider label="or" />}
         {canUsePasskeys() && (
           <Button
@@ -65,6 +65,7 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
             Use a passkey
           </Button>
         )}
+        {passkeyError && !isBrokenOff(passkeyError) && <ProblemNote error={passkeyError} />}
         {!session.has_password && (
           <Text size="sm" c="dimmed">
             Without a passkey, sign out and in again instead.

@@ -37,7 +37,7 @@ export function SetUpPage() {
           )}
           <TextInput
             label="Name"
-            description="Lower-case letters, digits, dots and dashes"
+            description="Lower-case letters, digits, dots and hyphens"
             autoComplete="username"
             autoCapitalize="none"
             spellCheck={false}

@@ -9,6 +9,7 @@ import { sessionQuery } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
+import { day, timeOfDay } from "../shared/words";
 import { browserOf } from "./browser";
 import { SettingsCard } from "./SettingsCard";
 import { OwnAuthenticatorDialog } from "./OwnAuthenticatorDialog";
@@ -35,7 +36,7 @@ export function AccountTab() {
         <>
           <SettingsCard
             title="Password"
-            about="A new one ends your other sessions, recovery codes, open invitations, and the passkeys that you do not choose to keep."
+            about="A new password ends your other sessions, recovery codes and open invitations, and removes the passkeys that you do not keep."
             action={
               <Group gap="xs">
                 <Button variant="default" onClick={() => setDoing("password")}>
@@ -43,7 +44,7 @@ export function AccountTab() {
                 </Button>
                 {credentials && credentials.passkeys.length + credentials.identities.length > 0 && (
                   <Button variant="subtle" color="gray" onClick={() => setDoing("without-password")}>
-                    Remove it
+                    Remove password
                   </Button>
                 )}
               </Group>
@@ -51,10 +52,10 @@ export function AccountTab() {
           />
           <SettingsCard
             title="Authenticator"
-            about="The app that shows your codes. A new one ends the same sessions and codes as a new password, and the old authenticator’s codes."
+            about="The app that shows your codes. A new authenticator replaces the old one, and has the effects of a new password."
             action={
               <Button variant="default" onClick={() => setDoing("authenticator")}>
-                New authenticator
+                Set up a new authenticator
               </Button>
             }
           />
@@ -68,7 +69,7 @@ export function AccountTab() {
                 </Button>
                 {credentials && credentials.recovery_codes > 0 && (
                   <Button variant="subtle" color="gray" onClick={() => setDoing("without-codes")}>
-                    Remove them
+                    Remove codes
                   </Button>
                 )}
               </Group>
@@ -218,7 +219,7 @@ function MadeByYou() {
               </Table.Td>
               <Table.Td ta="right">
                 <Text size="sm" c="dimmed">
-                  until {new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}
+                  until {day(expires_at)}
                 </Text>
               </Table.Td>
             </Table.Tr>
@@ -270,7 +271,7 @@ function Sessions() {
                   <TimeSince at={times.last_used_at} />
                 </Group>
                 <Text size="xs" c="dimmed">
-                  until {new Date(times.expires_at).toLocaleTimeString([], { timeStyle: "short" })}
+                  until {timeOfDay(times.expires_at)}
                 </Text>
               </Table.Td>
               <Table.Td ta="right">

@@ -7,6 +7,7 @@ import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { invitationsQuery, ROLES, type Role } from "./queries";
 import { SecretPanel } from "../shared/SecretPanel";
+import { moment } from "../shared/words";
 
 export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
@@ -21,7 +22,7 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
         <SecretPanel
           label="Invitation"
           value={`${window.location.origin}/console/setup#token=${invite.data.token}`}
-          about={`Makes one account, ${role}, until ${new Date(invite.data.expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`}
+          about={`Makes one account, ${role}, until ${moment(invite.data.expires_at)}.`}
           onClose={onClose}
         />
       ) : (

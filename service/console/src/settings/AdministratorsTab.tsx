@@ -11,6 +11,7 @@ import { ConflictDialog } from "../shared/ConflictDialog";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { RowList, type Column } from "../shared/RowList";
+import { moment } from "../shared/words";
 import { SettingsCard } from "./SettingsCard";
 import { AdministratorInviteDialog } from "./AdministratorInviteDialog";
 import {
@@ -129,7 +130,7 @@ function ChangeRole({
     },
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["admins"] });
-      notifications.show({ message: `${name} is ${role} from now on` });
+      notifications.show({ message: `${name} is an ${role} now` });
       onClose();
     },
     onError: (error) => {
@@ -150,7 +151,12 @@ function ChangeRole({
       />
     );
   return (
-    <ConfirmDialog onClose={onClose} title={`Make ${name} ${role}?`} act="Change the role" mutation={change}>
+    <ConfirmDialog
+      onClose={onClose}
+      title={`Make ${name} an ${role}?`}
+      act="Change the role"
+      mutation={change}
+    >
       {found.error && <ProblemNote error={found.error} />}
       <Text size="sm">
         From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It applies from their
@@ -218,7 +224,7 @@ function OpenInvitations() {
               </Table.Td>
               <Table.Td>
                 <Text size="sm" c="dimmed">
-                  until {new Date(expires_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}
+                  until {moment(expires_at)}
                 </Text>
               </Table.Td>
               <Table.Td ta="right">
@@ -251,7 +257,7 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     mutationFn: () =>
       api.DELETE("/api/v1/admins/{name}", { params: { path: { name }, query: { keep_tokens: keeps } } }),
     onSuccess: async () => {
-      notifications.show({ message: `${name} is no administrator any more` });
+      notifications.show({ message: `${name} is no longer an administrator` });
       if (session?.name === name) queries.setQueryData(sessionQuery.queryKey, null);
       await queries.invalidateQueries({ queryKey: ["admins"] });
       onClose();
@@ -261,8 +267,8 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
       <Text size="sm">
         {session?.name === name ? "That is you. " : ""}
-        Ends their sessions, their passkeys and the invitations that they made. This cannot be undone: they
-        can be invited again.
+        Ends their sessions, their passkeys and the invitations that they made. This cannot be undone, but
+        they can be invited again.
       </Text>
       <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />
     </ConfirmDialog>

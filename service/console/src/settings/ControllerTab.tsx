@@ -6,6 +6,7 @@ import { ProblemError } from "../api/problem";
 import { TimeSince } from "../shared/TimeSince";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
+import { day } from "../shared/words";
 import { SettingsCard } from "./SettingsCard";
 import { controllerQuery } from "./queries";
 
@@ -75,7 +76,7 @@ export function ControllerTab() {
       </SettingsCard>
       <SettingsCard
         title="Certificates"
-        about="The controller renews its own when a third of their lifetime is left. A CA is replaced by “culvert-controller rotate-device-ca” and “rotate-infrastructure-ca”."
+        about="The controller renews its own when a third of their lifetime is left. To replace a CA, run culvert-controller rotate-device-ca, rotate-infrastructure-ca or rotate-gateway-ca."
       >
         <Table aria-label="Certificates">
           <Table.Tbody>
@@ -111,7 +112,7 @@ function Ends({ at, now }: { at: string; now: string }) {
   const days = Math.floor((Date.parse(at) - Date.parse(now)) / DAY_MS);
   return (
     <Group gap="xs">
-      <Text size="sm">until {new Date(at).toLocaleDateString([], { dateStyle: "medium" })}</Text>
+      <Text size="sm">until {day(at)}</Text>
       <Badge size="sm" variant="light" color={days < SOON_DAYS ? "red" : "culvert"} tt="none">
         {days.toLocaleString("en")} days
       </Badge>

@@ -51,7 +51,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
   return (
     <FormDialog
       title="Scan this with the new authenticator"
-      act="Use it"
+      act="Use this authenticator"
       initial={NO_CODE}
       mutation={confirm}
       onClose={onClose}
@@ -60,7 +60,7 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
         <>
           <QrSecret value={begun.totp_uri} title="QR code for an authenticator" typed />
           <TextInput
-            label="Its first code"
+            label="A code that it shows"
             autoComplete="one-time-code"
             required
             {...form.getInputProps("code")}

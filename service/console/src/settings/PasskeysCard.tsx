@@ -25,7 +25,7 @@ export function PasskeysCard() {
       about={
         canUsePasskeys()
           ? "A passkey of this computer, of a phone or of a security key signs you in without password and code."
-          : "Passkeys need a controller that is opened by a name; this page was opened by an address."
+          : "Passkeys need the console to be opened by its name; this page was opened by an IP address."
       }
       action={
         canUsePasskeys() && (

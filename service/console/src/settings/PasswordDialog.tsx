@@ -27,7 +27,7 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
   return (
     <FormDialog
       title="Change your password"
-      act="Change it"
+      act="Change password"
       initial={NOTHING}
       mutation={change}
       onClose={onClose}

@@ -15,14 +15,14 @@ export function RecoveryCodesDialog({ onClose }: { onClose: () => void }) {
     return (
       <FormDialog
         title="New recovery codes"
-        act="Make them"
+        act="Make new codes"
         initial={NO_PROOF}
         mutation={make}
         onClose={onClose}
       >
         {(form) => (
           <>
-            <Text size="sm">They replace all existing recovery codes.</Text>
+            <Text size="sm">The new codes replace all existing recovery codes.</Text>
             <ProofFields form={form} />
           </>
         )}
@@ -33,7 +33,7 @@ export function RecoveryCodesDialog({ onClose }: { onClose: () => void }) {
     <Dialog opened onClose={onClose} title="Your recovery codes">
       <Stack>
         <Text size="sm">
-          Each works once. Keep them apart from your authenticator. They are shown only now.
+          Each works once. Keep them apart from your authenticator. They are shown only once.
         </Text>
         <SimpleGrid cols={2} spacing="xs" data-codes>
           {codes.map((code) => (

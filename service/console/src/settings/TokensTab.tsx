@@ -15,6 +15,7 @@ import { RowList, type Column } from "../shared/RowList";
 import { SettingsCard } from "./SettingsCard";
 import { scopesQuery, tokensQuery, type Token } from "./queries";
 import { SecretPanel } from "../shared/SecretPanel";
+import { day } from "../shared/words";
 
 const NEW: { name: string; scopes: string[]; days: number } = { name: "", scopes: [], days: 90 };
 
@@ -93,9 +94,7 @@ const COLUMNS: Column<Token>[] = [
   {
     title: "Ends",
     from: "sm",
-    cell: ({ expires_at }) => (
-      <Text size="sm">{new Date(expires_at).toLocaleDateString([], { dateStyle: "medium" })}</Text>
-    ),
+    cell: ({ expires_at }) => <Text size="sm">{day(expires_at)}</Text>,
   },
 ];
 
@@ -118,12 +117,12 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
       </Dialog>
     );
   return (
-    <FormDialog title="Make a token" act="Make it" initial={NEW} mutation={make} onClose={onClose}>
+    <FormDialog title="Make a token" act="Make the token" initial={NEW} mutation={make} onClose={onClose}>
       {(form) => (
         <>
           <TextInput
             label="Name"
-            description="Lower-case letters, digits, dots and dashes"
+            description="Lower-case letters, digits, dots and hyphens"
             placeholder="prometheus"
             required
             data-autofocus

@@ -6,6 +6,13 @@ import { ProblemNote } from "./ProblemNote";
 import { Loading } from "./Loading";
 import { ButtonLink } from "./links";
 
+const TITLES = {
+  "/groups": "Groups",
+  "/policies": "Policies",
+  "/resources": "Resources",
+  "/site-tunnels": "Site tunnels",
+} as const;
+
 /** A page of one row, also while the row is loading and if it cannot be loaded. */
 export function LoadedPage<Row>({
   query,
@@ -16,7 +23,7 @@ export function LoadedPage<Row>({
   query: UseQueryResult<Row>;
   name: string;
   /** The address of the list page of such rows. */
-  list: "/groups" | "/policies" | "/resources" | "/site-tunnels";
+  list: keyof typeof TITLES;
   children: (found: Row) => ReactNode;
 }) {
   if (query.isPending) return <Loading forWhat={name} />;
@@ -25,7 +32,7 @@ export function LoadedPage<Row>({
       <Stack align="flex-start">
         <ProblemNote error={query.error} />
         <ButtonLink to={list} variant="default">
-          To the {list.slice(1).replace("-", " ")}
+          Open {TITLES[list]}
         </ButtonLink>
       </Stack>
     );

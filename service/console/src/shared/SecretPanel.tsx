@@ -19,11 +19,11 @@ export function SecretPanel({
         label={label}
         readOnly
         value={value}
-        className="mono"
+        classNames={{ input: "mono" }}
         onFocus={(event) => event.target.select()}
       />
       <Text size="sm" c="dimmed">
-        {about} It is shown this once.
+        {about} It is shown only once.
       </Text>
       <Group justify="flex-end">
         <CopyButton value={value}>

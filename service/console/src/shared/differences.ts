@@ -8,19 +8,36 @@ export interface Difference {
 
 /** Compares the fields that both have; the form lacks fields that only the server writes. */
 export function differences(mine: object, theirs: object): Difference[] {
-  const there = theirs as Record<string, unknown>;
-  return Object.entries(mine)
-    .filter(([field, value]) => field in there && JSON.stringify(there[field]) !== JSON.stringify(value))
-    .map(([field, value]) => ({ field, theirs: words(there[field]), mine: words(value) }));
+  return Object.keys(mine)
+    .filter((field) => field in theirs)
+    .flatMap((field) => compared([field], valueAt(mine, field), valueAt(theirs, field)));
 }
+
+/** An object's differing parts, each with its path. */
+function compared(path: string[], mine: unknown, theirs: unknown): Difference[] {
+  if (JSON.stringify(mine) === JSON.stringify(theirs)) return [];
+  if (isObject(mine) && isObject(theirs))
+    return [...new Set([...Object.keys(mine), ...Object.keys(theirs)])].flatMap((part) =>
+      compared([...path, part], valueAt(mine, part), valueAt(theirs, part)),
+    );
+  return [{ field: path.map(spaced).join(": "), theirs: words(theirs), mine: words(mine) }];
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const valueAt = (of: object, field: string): unknown => (of as Record<string, unknown>)[field];
+
+const spaced = (field: string): string => field.replaceAll("_", " ");
 
 function words(value: unknown): string {
   if (value === null || value === undefined || value === "") return "—";
+  if (typeof value === "boolean") return value ? "yes" : "no";
   if (Array.isArray(value)) return value.length === 0 ? "—" : value.map(words).join(", ");
   if (typeof value === "string") return value;
   if (typeof value === "object")
     return Object.entries(value)
-      .map(([name, of]) => `${name} ${words(of)}`)
+      .map(([name, of]) => `${spaced(name)} ${words(of)}`)
       .join(", ");
   return JSON.stringify(value);
 }

@@ -1,4 +1,4 @@
-/** Numbers and times in words. Pure. */
+/** Numbers and times in words, in one format for all pages. Pure. */
 
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
@@ -30,3 +30,13 @@ export function rate(bytes: number): string {
   const value = (8 * bytes) / 1000 ** power;
   return `${value.toLocaleString("en", { maximumSignificantDigits: value < 100 ? 2 : 3 })} ${UNITS[power]}`;
 }
+
+/** "3 Dec 2026", in local time and in the browser's language. */
+export const day = (at: string): string => new Date(at).toLocaleDateString([], { dateStyle: "medium" });
+
+/** "3 Dec 2026, 23:49". */
+export const moment = (at: string): string =>
+  new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+
+/** "23:49". */
+export const timeOfDay = (at: string): string => new Date(at).toLocaleTimeString([], { timeStyle: "short" });

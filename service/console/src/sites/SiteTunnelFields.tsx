@@ -22,7 +22,7 @@ export function SiteTunnelFields({
       {isNew && (
         <TextInput
           label="Name"
-          description="Lower-case letters, digits and dashes; it cannot be changed later"
+          description="Lower-case letters, digits and hyphens; it cannot be changed later"
           placeholder="berlin-paris"
           required
           spellCheck={false}

@@ -24,7 +24,7 @@ export const STEPS: readonly Step[] = [
     what: "gateway",
     title: "A gateway is connected",
     how: "Add the gateway of a site, and start it with its bundle.",
-    act: "To the gateways",
+    act: "Open Gateways",
     to: "/gateways",
   },
   {
@@ -38,14 +38,14 @@ export const STEPS: readonly Step[] = [
     what: "record",
     title: "The resource’s DNS record is live",
     how: "Culvert writes it into your zone; the DNS page shows its state.",
-    act: "To DNS",
+    act: "Open DNS",
     to: "/dns",
   },
   {
     what: "invited",
     title: "A person is invited",
     how: "Send a person the link that enrols their computer.",
-    act: "To the people",
+    act: "Open People",
     to: "/people",
   },
   {
