@@ -225,7 +225,7 @@ async def test_no_controller_takes_the_internet_or_everybodys_names(
         said = await daemon.until(lambda status: status.HasField("last_error"))
         assert said.last_error.reason == Reason.CONTROLLER_INVALID
         assert blocked(daemon) == before == {"10.20.0.0/16"}
-        assert "is no name of the intranet" not in why(await daemon.ask("www.example.org"))
+        assert "is not a name of the intranet" not in why(await daemon.ask("www.example.org"))
 
 
 @pytest.mark.parametrize(

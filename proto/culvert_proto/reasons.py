@@ -569,7 +569,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CERTIFICATE_EXPIRED: Entry(
         "This computer's certificate has expired.",
-        "Type the six digits that your authenticator shows into the tray, or run culvert code: that renews it.",
+        "To renew it, type the six digits that your authenticator shows into the tray, or run: culvert code",
         _G.UNAUTHENTICATED,
         _H.UNAUTHORIZED,
     ),
@@ -944,7 +944,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.DNS_PORT_UNUSABLE: Entry(
-        "Culvert cannot answer names at port {port} of {host}: {why}. Names of the intranet may not be found.",
+        "Culvert cannot answer DNS queries at port {port} of {host}: {why}. Names of the intranet may not be found.",
         "Free the port (sudo ss -lnp sport = :{port} shows what has it), or set dns_listen in "
         "/etc/culvert/culvertd.toml to another address of this computer. Culvert tries again by itself.",
         _G.FAILED_PRECONDITION,
@@ -965,7 +965,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.CONFLICT,
     ),
     Reason.DNS_REBINDING: Entry(
-        "The name server leads {name}, which is no name of the intranet, to the protected address {address}.",
+        "The name server answers the protected address {address} for {name}, which is not a name of the intranet.",
         "If {name} belongs to the intranet, ask your administrator to add its zone. "
         "If not, a web page may be trying to reach the intranet.",
         _G.PERMISSION_DENIED,

@@ -25,7 +25,7 @@ def router(api: Api, tunnels: Tunnels) -> APIRouter:
 
     @routes.delete("/{tunnel_id}", status_code=status.HTTP_204_NO_CONTENT, summary="Close a tunnel")
     async def close(by: By, tunnel_id: uuid.UUID) -> None:
-        why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("closed in the administration"))
+        why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("closed in the console"))
         if not await tunnels.close(by, why, tunnel_id):
             raise CulvertError(Reason.NOT_FOUND, what=f"The tunnel {tunnel_id}")
 
