@@ -111,11 +111,11 @@ def serves_on(word, ends, *settings):
 taken = [socket.socket(socket.AF_INET, it) for it in (socket.SOCK_DGRAM, socket.SOCK_STREAM)]
 for it in taken:
     it.bind(("127.0.0.1", 53))
-serves_on("cannot answer names at port 53 of 127.0.0.1: python", lambda: [it.close() for it in taken])
+serves_on("cannot answer DNS queries at port 53 of 127.0.0.1: python", lambda: [it.close() for it in taken])
 # Both are needed: where one is taken, the other one is not kept.
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
     taken.bind(("127.0.0.1", 53))
-    serves_on("cannot answer names at port 53 of 127.0.0.1: python", taken.close)
+    serves_on("cannot answer DNS queries at port 53 of 127.0.0.1: python", taken.close)
 state = str(here / "state")
 subprocess.run(["mount", "--bind", state, state], check=True)
 subprocess.run(["mount", "-o", "remount,bind,ro", state], check=True)

@@ -244,7 +244,7 @@ BROKEN: list[tuple[Hop, Callable[[Case], None], str]] = [
     ("controller", _offline_and_unreadable, "c.example"),
     ("controller", _dead_connection, "c.example"),
     ("pause", _paused, "paused"),
-    ("clock", _slow_clock, "3600 s behind"),
+    ("clock", _slow_clock, "1 h behind"),
     ("certificate", _unrenewed, "was not renewed"),
     ("certificate", _expired, "has expired"),
     ("code", _no_code, "No valid code"),

@@ -28,7 +28,7 @@ def judged(*verdicts: Verdict) -> list[bool]:
         (0, True, "Within 1 s"),
         (-60, True, "Within 60 s"),
         (61, False, "61 s behind"),
-        (-86_400, False, "86400 s ahead of"),
+        (-86_400, False, "24 h ahead of"),
         (None, False, "did not say"),
     ],
 )

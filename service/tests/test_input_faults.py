@@ -180,7 +180,7 @@ def stands_in(body: object, fault: InputFault) -> bool:
     value = cast("Any", body)
     for part in fault.place[1:]:
         if isinstance(value, dict) and part not in value:
-            return fault.why == "Field required" and part == fault.place[-1]
+            return fault.why == "must be given" and part == fault.place[-1]
         value = cast("Any", value[part])
     return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable
-from culvert_proto.screens.units import decimal, drops
+from culvert_proto.screens.units import drops, size
 
 from culvert_tray.translation import later, plural, tr
 from culvert_tray.view import Status, duration
@@ -62,13 +62,3 @@ def state(tunnel: local_pb2.Tunnel) -> str:
 
 def _traffic(octets: int, packets: int) -> str:
     return plural("{size} in %n packet", "{size} in %n packets", packets, size=size(octets))
-
-
-def size(octets: int) -> str:
-    """A size with units of powers of 1000, as usual for networks."""
-    amount = float(octets)
-    for unit in ("", "kB", "MB", "GB"):
-        if amount < 1000 or unit == "GB":
-            break
-        amount /= 1000
-    return f"{decimal(amount, 1)} {unit}" if unit else plural("%n byte", "%n bytes", octets)

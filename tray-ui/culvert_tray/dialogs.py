@@ -18,6 +18,7 @@ from PyQt6.QtGui import (
     QColor,
     QFontDatabase,
     QGuiApplication,
+    QIcon,
     QImage,
     QPixmap,
     QRegularExpressionValidator,
@@ -63,9 +64,15 @@ class _Problem(QLabel):
     def tell(self, refusal: Refusal) -> None:
         self.setText(f"⚠ {make_readable(refusal.message)}\n{refusal.remedy}")
         self.show()
-        # The wrapped text may need a higher dialog.
         if (window := self.window()) is not None:
-            window.adjustSize()
+            _fit(window)
+
+
+def _fit(window: QWidget) -> None:
+    """Make a window as high as its wrapped texts need; `adjustSize` alone stops at two thirds of the screen."""
+    window.adjustSize()
+    if (layout := window.layout()) is not None and layout.hasHeightForWidth():
+        window.resize(window.width(), max(window.height(), layout.totalHeightForWidth(window.width())))
 
 
 class CodeForm(QWidget):
@@ -257,7 +264,7 @@ class EnrolDialog(QDialog):
         form = CodeForm(self._daemon, self, self._taken, answer.organisation)
         self._pages.addWidget(_authenticator_page(answer, form))
         self._pages.setCurrentIndex(1)
-        self.adjustSize()
+        _fit(self)
         form.set_default()
 
 
@@ -275,7 +282,7 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     secret.setTextFormat(Qt.TextFormat.PlainText)
     secret.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     secret.setWordWrap(True)
-    welcome = QLabel(tr("Enrolled as {user}. Scan this with your authenticator:", user=enrolled.user))
+    welcome = QLabel(tr("Enrolled as {user}.", user=enrolled.user))
     welcome.setTextFormat(Qt.TextFormat.PlainText)
     # Side by side, to fit on a low screen.
     beside = QVBoxLayout()
@@ -288,12 +295,17 @@ def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> Q
     layout.addWidget(welcome)
     if enrolled.zones:
         names, networks = ", ".join(enrolled.zones), ", ".join(enrolled.prefixes)
+        told = tr("Addresses in {networks} are reached through tunnels alone.", networks=networks)
+        protected = told if networks else ""
         carried = QLabel(
-            tr("It carries names under {names} and traffic to {networks}.", names=names, networks=networks)
+            " ".join(
+                filter(None, (tr("Culvert opens tunnels for names under {names}.", names=names), protected))
+            )
         )
         carried.setTextFormat(Qt.TextFormat.PlainText)
         carried.setWordWrap(True)
         layout.addWidget(carried)
+    layout.addWidget(QLabel(tr("Scan this with your authenticator:")))
     layout.addLayout(row)
     layout.addWidget(form)
     page.setMinimumWidth(560)
@@ -308,7 +320,9 @@ def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
         tr("Keep these recovery codes in case you lose your authenticator. Each works once, as a code:")
     )
     told.setWordWrap(True)
-    shown = QLabel("\n".join(codes))
+    # Two columns fit on a low screen.
+    rows = (codes[at : at + 2] for at in range(0, len(codes), 2))
+    shown = QLabel("\n".join("   ".join(row) for row in rows))
     shown.setTextFormat(Qt.TextFormat.PlainText)
     shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
     shown.setTextInteractionFlags(
@@ -338,6 +352,14 @@ def _group_secret(totp_uri: str) -> str:
     return " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))
 
 
+def close_button() -> QDialogButtonBox:
+    """Without Qt's own icon, which is black and cannot be seen on a dark desktop."""
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+    if (button := buttons.button(QDialogButtonBox.StandardButton.Close)) is not None:
+        button.setIcon(QIcon())
+    return buttons
+
+
 class DetailsDialog(QDialog):
     """Follows its tunnel while it is open."""
 
@@ -347,7 +369,7 @@ class DetailsDialog(QDialog):
         self.setMinimumWidth(420)
         self._values: dict[str, QLabel] = {}
         self._form = QFormLayout()
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = close_button()
         connect(buttons.rejected, self.reject)
         layout = QVBoxLayout(self)
         layout.addLayout(self._form)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from culvert_proto.language import choose
-from PyQt6.QtWidgets import QDialog, QDialogButtonBox, QTextBrowser, QVBoxLayout
+from PyQt6.QtWidgets import QDialog, QTextBrowser, QVBoxLayout
 
+from culvert_tray.dialogs import close_button
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
 
@@ -18,7 +19,7 @@ class DocumentationDialog(QDialog):
         text = QTextBrowser()
         text.setAccessibleName(self.windowTitle())
         text.setMarkdown(documentation(choose()))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = close_button()
         connect(buttons.rejected, self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(text)

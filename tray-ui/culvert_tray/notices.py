@@ -97,7 +97,7 @@ def observe(memory: Memory, view: View, now: float) -> tuple[Memory, tuple[Notic
     notices = [
         Notice(
             tr("{name} is open", name=make_readable(name)),
-            tr("Through {gateway}, end to end encrypted to the gateway.", gateway=up[name]),
+            tr("Through {gateway}, encrypted from this computer to the gateway.", gateway=up[name]),
             kind=NoticeKind.OPENED,
             cause=TunnelUp(name, up[name]),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from culvert_proto import local_pb2
-from culvert_proto.screens.organisations import split_status
+from culvert_proto.screens.organisations import is_enrolled, split_status
 from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
 from PyQt6.QtWidgets import (
@@ -45,7 +45,7 @@ from culvert_tray.rows import (
 from culvert_tray.signals import connect
 from culvert_tray.table import Table
 from culvert_tray.translation import later, plural, tr
-from culvert_tray.view import Status, is_up
+from culvert_tray.view import Down, Status, View, is_redacted, is_up, status_of
 
 Dispatch = Callable[[Command], None]
 
@@ -62,17 +62,16 @@ class ResourcesPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
         self._dispatch = dispatch
-        self._status, self._preferences = Status(), Preferences()
+        self._status, self._preferences, self._nothing = Status(), Preferences(), ""
         self._search = QLineEdit()
         self._search.setPlaceholderText(tr("Search resources"))
         self._search.setAccessibleName(tr("Search resources"))
         self._search.setClearButtonEnabled(True)
         self._table = Table(tr("Resources"), RESOURCE_COLUMNS, 2, lambda fqdn: dispatch(OpenPage(fqdn)))
-        self._empty = _empty(tr("No resource is known. Your administrator can give you access to some."))
+        self._empty = _empty("")
         self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
         self._copy = _button(tr("&Copy address"), self._copy_address)
-        self._favourite = _button(tr("&Favourite"), self._toggle)
-        self._favourite.setCheckable(True)
+        self._favourite = _button(tr("Add to &favourites"), self._toggle)
         _fill(self, self._search, self._table, self._empty, _row(self._open, self._copy, self._favourite))
         connect(self._search.textChanged, self._draw)
         connect(self._search.returnPressed, lambda: self._with(OpenPage))
@@ -80,8 +79,9 @@ class ResourcesPage(QWidget):
         for keys in ("/", "Ctrl+F"):
             connect(QShortcut(QKeySequence(keys), self).activated, self._search.setFocus)
 
-    def show_view(self, status: Status, preferences: Preferences) -> None:
-        self._status, self._preferences = status, preferences
+    def show_view(self, view: View, preferences: Preferences) -> None:
+        self._status, self._preferences = status_of(view), preferences
+        self._nothing = _without_resources(view)
         self._draw()
 
     def _draw(self) -> None:
@@ -91,8 +91,8 @@ class ResourcesPage(QWidget):
         self._table.setVisible(bool(rows))
         self._empty.setVisible(not rows)
         typed = self._search.text()
-        if self._status.resources:
-            self._empty.setText(tr("No row contains “{text}”.", text=typed) if typed else "")
+        found_none = tr("No row contains “{text}”.", text=typed) if typed else ""
+        self._empty.setText(found_none if self._status.resources else self._nothing)
         if rows and typed and self._table.selected_key() is None:
             self._table.setCurrentCell(0, 0)
         self._offer()
@@ -101,7 +101,8 @@ class ResourcesPage(QWidget):
         chosen = self._table.selected_key()
         for button in (self._open, self._copy, self._favourite):
             button.setEnabled(chosen is not None)
-        self._favourite.setChecked(chosen in self._preferences.favourites)
+        is_favourite = chosen in self._preferences.favourites
+        self._favourite.setText(tr("Remove from &favourites") if is_favourite else tr("Add to &favourites"))
 
     def _with(self, command: Callable[[str], Command]) -> None:
         if (chosen := self._table.selected_key()) is not None:
@@ -128,7 +129,7 @@ class TunnelsPage(QWidget):
         )
         self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
         self._details = _button(tr("&Details…"), self._details_of)
-        self._close = _button(tr("C&lose"), lambda: self._with(CloseTunnel))
+        self._close = _button(tr("C&lose tunnel"), lambda: self._with(CloseTunnel))
         _fill(self, self._table, self._empty, _row(self._open, self._details, self._close))
         connect(self._table.itemSelectionChanged, self._offer)
 
@@ -220,8 +221,8 @@ class DiagnosticsPage(QWidget):
         else:
             wrong = sum(not it.good for it in told)
             found = plural(
-                "%n of {all} checks found something.",
-                "%n of {all} checks found something.",
+                "%n of {all} checks failed.",
+                "%n of {all} checks failed.",
                 wrong,
                 all=len(told),
             )
@@ -258,6 +259,17 @@ def _enrolment(status: Status) -> tuple[str, ...]:
         tr("Controller {name}", name=status.controller) if status.controller else "",
         enrolled if status.user else "",
     )
+
+
+def _without_resources(view: View) -> str:
+    """The text in place of the list, which says what to do."""
+    if isinstance(view, Down):
+        return tr("Resources are shown while the Culvert daemon runs.")
+    if not is_enrolled(view):
+        return tr("Enrol this computer to see the resources that you may open.")
+    if is_redacted(view):
+        return tr("Only the user who enrolled this computer sees its resources.")
+    return tr("You have no access to a resource yet. Ask your administrator.")
 
 
 def _empty(text: str) -> QLabel:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable, normalise_search
 from culvert_proto.screens.activity import describe
-from culvert_proto.screens.units import clock
+from culvert_proto.screens.units import clock, size
 
-from culvert_tray.details import size, state
+from culvert_tray.details import state
 from culvert_tray.preferences import Preferences
 from culvert_tray.translation import later, tr
 from culvert_tray.view import Status, duration

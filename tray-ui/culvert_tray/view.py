@@ -45,6 +45,11 @@ def not_running() -> Down:
     )
 
 
+def status_of(view: View) -> Status:
+    """The daemon's status; an empty one without the daemon."""
+    return Status() if isinstance(view, Down) else view
+
+
 def is_up(tunnel: Tunnel) -> bool:
     """Whether packets flow through the tunnel."""
     return tunnel.state in _CARRYING

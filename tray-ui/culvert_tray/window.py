@@ -20,7 +20,7 @@ from culvert_tray.preferences import Preferences
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import Down, Status, View
+from culvert_tray.view import Down, View, status_of
 
 Dispatch = Callable[[Command], None]
 
@@ -61,9 +61,9 @@ class StatusWindow(QWidget):
     def show_view(
         self, view: View, activities: Iterable[local_pb2.Activity], preferences: Preferences, now: float
     ) -> None:
-        status = Status() if isinstance(view, Down) else view
+        status = status_of(view)
         self._head.show_view(view, now)
-        self._resources.show_view(status, preferences)
+        self._resources.show_view(view, preferences)
         self._tunnels.show_view(status, now)
         self._activity.show_view(activities, preferences, now)
         self._about.show_view(status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.phrases import Phrase
 
@@ -21,6 +23,8 @@ def status(
         user="alice",
         device_name="laptop",
         controller="192.0.2.10:8444",
+        version=version("culvert-client"),
+        datapath="kernel",
         code_valid_until=int(now + code_seconds) if code_seconds else 0,
         gateways=[
             local_pb2.Gateway(name="gw-berlin", address="198.51.100.2", online=True, rtt_us=12_400),
@@ -44,7 +48,7 @@ def tunnel(name: str, state: local_pb2.TunnelState.ValueType, *, now: float = NO
 def wrong_clock(*, now: float = NOW) -> local_pb2.Status:
     """No connection, because this computer's clock is two hours ahead."""
     found = status(local_pb2.STATE_OFFLINE, now=now)
-    found.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, apart="2 h 0 min").to_proto())
+    found.last_error.CopyFrom(CulvertError(Reason.CLOCK_WRONG, apart="2 h").to_proto())
     return found
 
 

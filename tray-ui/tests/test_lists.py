@@ -61,7 +61,7 @@ def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
     assert rows[0].cells == (
         "wiki.corp.example", "gw-berlin", "up", "10.99.0.7", "1.2 MB", "88.1 kB", "1 h 6 min",
     )  # fmt: skip
-    assert rows[2].cells == ("mail.corp.example", "", "opening", "", "0 bytes", "0 bytes", "")
+    assert rows[2].cells == ("mail.corp.example", "", "opening", "", "0 B", "0 B", "")
 
 
 def test_activities_are_listed_newest_first_with_remedies() -> None:

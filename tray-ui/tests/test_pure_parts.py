@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.screens.units import clock
+from culvert_proto.screens.units import clock, size
 from culvert_tray.commands import (
     AnswerClaims,
     CloseTunnel,
@@ -24,7 +24,8 @@ from culvert_tray.commands import (
     ShowWindow,
 )
 from culvert_tray.daemon import retry_wait
-from culvert_tray.details import details, size
+from culvert_tray.details import details
+from culvert_tray.documentation import documentation
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, fold, menu
 from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
@@ -488,8 +489,8 @@ def test_details_of_a_tunnel_and_of_one_that_is_gone() -> None:
     assert rows["Dropped"] == "2 replayed"
     assert details(statuses.connected(), "t-gone", NOW) == ()
     assert [size(n) for n in (0, 999, 1000, 5_000_000_000_000)] == [
-        "0 bytes",
-        "999 bytes",
+        "0 B",
+        "999 B",
         "1.0 kB",
         "5000.0 GB",
     ]
@@ -573,3 +574,9 @@ def test_each_state_has_its_own_icon() -> None:
         statuses.blocked(),
     ]
     assert [icon_kind(seen, NOW) for seen in views] == list(IconKind)
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_documentation_tells_the_meaning_of_each_icon(language: str) -> None:
+    first_table = documentation(language).split("\n\n")[3].splitlines()
+    assert len(first_table[2:]) == len(IconKind)

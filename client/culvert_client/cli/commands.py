@@ -64,7 +64,7 @@ Whose = Annotated[
     str,
     typer.Option(
         "--organisation",
-        help=_("The organisation, if there are several: as in culvert status."),
+        help=_("The organisation, as culvert status names it; needed only if there are several."),
         autocompletion=completion.organisation,
     ),
 ]
@@ -115,13 +115,16 @@ def gateways(context: typer.Context, json: Json = False) -> None:
 def enroll(
     context: typer.Context,
     link: Annotated[
-        str | None, typer.Argument(help=_("The invitation link; asked for when left out."))
+        str | None,
+        typer.Argument(help=_("The invitation link; if it is left out, the command asks for it.")),
     ] = None,
-    name: Annotated[str, typer.Option(help=_("This computer's name; its host name when left out."))] = "",
+    name: Annotated[str, typer.Option(help=_("This computer's name; without it, the host name."))] = "",
     totp_uri_file: Annotated[
         Path | None,
         typer.Option(
-            help=_("Write the authenticator's URI and the recovery codes there (0600), a line each.")
+            help=_(
+                "Write the authenticator's URI and the recovery codes to this new file (mode 0600), one per line."
+            )
         ),
     ] = None,
     json: Json = False,
@@ -160,11 +163,12 @@ def enroll(
         _submit(context, None, answer.organisation, json=False)
 
 
-@app.command(help=_("Prove a code of your authenticator, so that tunnels can be opened."))
+@app.command(help=_("Enter a code from your authenticator, so that tunnels can be opened."))
 def code(
     context: typer.Context,
     digits: Annotated[
-        str | None, typer.Argument(help=_("Six digits, or a recovery code; asked for when left out."))
+        str | None,
+        typer.Argument(help=_("Six digits, or a recovery code; if it is left out, the command asks for it.")),
     ] = None,
     organisation: Whose = "",
     json: Json = False,
@@ -172,7 +176,7 @@ def code(
     _submit(context, digits, organisation or _which_needs_a_code(status_of(context)), json)
 
 
-@app.command("open", help=_("Bring the tunnel for a name up, and wait until packets can flow."))
+@app.command("open", help=_("Open the tunnel for a name, and wait until packets can flow."))
 def open_name(
     context: typer.Context,
     name: Annotated[
@@ -251,7 +255,9 @@ def report(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help=_("A zip that does not exist yet; culvert-report-DATE-TIME.zip, here, when left out."),
+            help=_(
+                "A zip that does not exist yet; without it, culvert-report-DATE-TIME.zip in the current directory."
+            ),
             readable=False,
         ),
     ] = None,
@@ -293,7 +299,7 @@ def _verdicts(context: typer.Context) -> list[tuple[str, Verdict]]:
 
 @app.command(
     help=_(
-        "Forget an organisation: close its tunnels, and remove its key and all that is kept of it. For root."
+        "Leave an organisation: close its tunnels, and delete its key and its data from this computer. Needs root."
     )
 )
 def leave(
@@ -301,7 +307,7 @@ def leave(
     name: Annotated[
         str,
         typer.Argument(
-            help=_("As in culvert status; may be left out where there is one alone."),
+            help=_("The organisation, as culvert status names it; may be left out if there is only one."),
             autocompletion=completion.organisation,
         ),
     ] = "",
@@ -320,7 +326,7 @@ def leave(
 
 @app.command(
     help=_(
-        "Show the activity: tunnels up and closed, denials with their reasons. With --json, an object a line."
+        "Show the activity: tunnels opened and closed, denials with their reasons. With --json, one object per line."
     )
 )
 def log(

@@ -9,7 +9,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.screens.organisations import is_enrolled
-from culvert_proto.screens.units import drops
+from culvert_proto.screens.units import drops, duration
 
 from culvert_client.cli import hops
 from culvert_client.cli.language import _
@@ -58,6 +58,10 @@ _TOLD = frozenset(
 _UNANSWERED = 10
 
 
+def name_datapath(datapath: str) -> str:
+    return {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own IPsec")}.get(datapath, datapath)
+
+
 def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdict]:
     """`now`: Unix seconds. Hops that the caller may not see are left out."""
     yield _daemon(status, seen.version)
@@ -81,7 +85,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             "enrolment",
             False,
             _("This computer is not enrolled."),
-            _("Open your invitation: culvert enroll."),
+            _("Open your invitation link, or run: culvert enroll"),
         )
     if not is_enrolled(status):
         return
@@ -99,10 +103,10 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
         yield Verdict(
             "code",
             True,
-            _("Valid for {minutes} min.").format(minutes=round((status.code_valid_until - now) / 60)),
+            _("Valid for {time}.").format(time=duration(status.code_valid_until - now)),
         )
     else:
-        yield Verdict("code", False, _("No valid code."), _("Enter one: culvert code."))
+        yield Verdict("code", False, _("No valid code."), _("Enter one in the tray, or run: culvert code"))
     yield from _gateways(status)
     if examined is not None:
         yield from hops.mtu(examined)
@@ -114,7 +118,7 @@ def verdicts(status: local_pb2.Status, seen: Seen, now: float) -> Iterator[Verdi
             "public networks",
             False,
             waiting.format(prefixes=", ".join(status.awaiting_prefixes)),
-            _("Look at them and decide: culvert agree."),
+            _("Look at them and decide, in the tray or with: culvert agree"),
         )
     yield from _drops(status)
     if error is not None and status.state != local_pb2.STATE_OFFLINE and error.reason not in _TOLD:
@@ -135,8 +139,8 @@ def _daemon(status: local_pb2.Status, version: str) -> Verdict:
     return Verdict(
         "daemon",
         True,
-        _("culvertd {version} runs; packets go the {datapath} way.").format(
-            version=status.version, datapath=status.datapath
+        _("culvertd {version} runs. Packets go through {datapath}.").format(
+            version=status.version, datapath=name_datapath(status.datapath)
         ),
     )
 
@@ -174,9 +178,9 @@ def _last_refusal(error: CulvertError, at: int, now: float) -> Verdict:
     """`at`: Unix seconds, 0 if unknown."""
     if not at:
         return Verdict("last refusal", False, error.message, error.remedy)
-    said = _("{message} That was {minutes} min ago.")
-    minutes = max(0, int(now - at) // 60)
-    return Verdict("last refusal", False, said.format(message=error.message, minutes=minutes), error.remedy)
+    said = _("{message} That was {time} ago.")
+    told = said.format(message=error.message, time=duration(now - at))
+    return Verdict("last refusal", False, told, error.remedy)
 
 
 def _gateways(status: local_pb2.Status) -> Iterator[Verdict]:
@@ -258,5 +262,7 @@ def _drops(status: local_pb2.Status) -> Iterator[Verdict]:
                 "packets",
                 False,
                 _("{name} dropped {causes}.").format(name=tunnel.fqdn, causes=causes),
-                _("Close the tunnel; it opens again on use: culvert close {name}.").format(name=tunnel.fqdn),
+                _("Close the tunnel; it opens again when it is used: culvert close {name}").format(
+                    name=tunnel.fqdn
+                ),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.screens.units import duration
 
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
@@ -30,11 +31,13 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
             "clock", True, _("Within {seconds} s of the controller's.").format(seconds=max(wrong, 1))
         )
     said = (
-        _("This computer's clock is {seconds} s behind the controller's.")
+        _("This computer's clock is {time} behind the controller's.")
         if seen.clock_ahead > 0
-        else _("This computer's clock is {seconds} s ahead of the controller's.")
+        else _("This computer's clock is {time} ahead of the controller's.")
     )
-    return Verdict("clock", False, said.format(seconds=wrong), _("Set the clock: timedatectl set-ntp true."))
+    return Verdict(
+        "clock", False, said.format(time=duration(wrong)), _("Set the clock: timedatectl set-ntp true")
+    )
 
 
 def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
@@ -55,7 +58,7 @@ def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
         return Verdict(
             "certificate",
             False,
-            _("This computer's certificate ends in {shown} and was not renewed.").format(shown=shown),
+            _("This computer's certificate expires in {shown} and was not renewed.").format(shown=shown),
             _("Culvert renews it when the controller can be reached."),
         )
     return Verdict("certificate", True, _("Valid for {shown}; it is renewed by itself.").format(shown=shown))
@@ -69,9 +72,9 @@ def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
         wide = outside.get(path.gateway, 0)
         if 0 < wide < path.outer:
             narrow = True
-            said = _("{gateway} is reached by up to {wide} bytes at once; {name} needs up to {needed}.")
+            said = _("Packets of up to {wide} bytes reach {gateway}; {name} needs up to {needed}.")
             remedy = _(
-                "Large pages may hang. Ask your administrator for an MTU of {wide} at {gateway}'s outer port."
+                "Large pages may hang. Ask your administrator to set the MTU of {gateway}'s outer port to {wide}."
             )
             yield Verdict(
                 "MTU",
@@ -81,7 +84,7 @@ def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
             )
         elif 0 < path.answered < path.mtu:
             narrow = True
-            said = _("{name} answers packets of up to {answered} bytes, and its tunnel takes {mtu}.")
+            said = _("{name} answers packets of up to {answered} bytes, but its tunnel carries {mtu}.")
             remedy = _(
                 "Large pages may hang. Tell your administrator: the limit is behind {gateway}, or on the way to it."
             )
@@ -93,7 +96,7 @@ def mtu(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
             )
     if outside and not narrow:
         reached = ", ".join(f"{name} {size}" for name, size in outside.items())
-        yield Verdict("MTU", True, _("Bytes in one packet: {reached}.").format(reached=reached))
+        yield Verdict("MTU", True, _("Largest packets, in bytes: {reached}.").format(reached=reached))
 
 
 def txt(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
@@ -116,11 +119,12 @@ def txt(seen: local_pb2.ExamineResponse) -> Iterator[Verdict]:
                 names=", ".join(bare)
             ),
             _(
-                "The tunnel opens all the same. Tell your administrator: the zone, or a resolver on the way, lacks TXT."
+                "The tunnel opens anyway. Tell your administrator: the zone lacks the TXT record, or a resolver on the "
+                "way removes it."
             ),
         )
     if seen.names and not silent and not failed and not bare:
-        yield Verdict("TXT", True, _("The name server marks every name that was asked for."))
+        yield Verdict("TXT", True, _("The name server says for each name that a tunnel is needed."))
 
 
 def watch_mode(canary: bool | None) -> Verdict:

@@ -17,7 +17,8 @@ from culvert_client.cli.terminal import confirm, say_json
 
 @app.command(
     help=_(
-        "Decide whether an organisation may carry your traffic to public networks. Without a network, to all that wait."
+        "Decide whether an organisation may carry your traffic to public networks. If no network is given, the answer "
+        "is for all that wait."
     )
 )
 def agree(
@@ -25,7 +26,9 @@ def agree(
     prefixes: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NETWORK", help=_("As in culvert status."), autocompletion=completion.complete_awaiting
+            metavar="NETWORK",
+            help=_("A network, as culvert status shows it."),
+            autocompletion=completion.complete_awaiting,
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help=_("Agree without being asked."))] = False,

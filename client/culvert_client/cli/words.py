@@ -9,10 +9,11 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.organisations import is_enrolled, split_status
-from culvert_proto.screens.units import clock, decimal, drops, round_trip
+from culvert_proto.screens.units import clock, decimal, drops, duration, round_trip, size
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
+from culvert_client.cli.diagnosis import name_datapath
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
 
@@ -34,7 +35,7 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
 _TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
     local_pb2.TUNNEL_STATE_OPENING: _("opening"),
     local_pb2.TUNNEL_STATE_UP: _("up"),
-    local_pb2.TUNNEL_STATE_REKEYING: _("up, new keys"),
+    local_pb2.TUNNEL_STATE_REKEYING: _("up, changing keys"),
     local_pb2.TUNNEL_STATE_CLOSING: _("closing"),
     local_pb2.TUNNEL_STATE_SILENT: _("no answer"),
     local_pb2.TUNNEL_STATE_NARROW: _("small packets only"),
@@ -47,7 +48,6 @@ _ACTIVITY_COLOURS = {
     local_pb2.ACTIVITY_KIND_FAILED_OVER: "yellow",
     local_pb2.ACTIVITY_KIND_CONTROLLER_LOST: "red",
 }
-_DATAPATHS = {"kernel": _("the kernel's IPsec"), "userspace": _("Culvert's own IPsec")}
 
 
 def say_error(what: str, remedy: str) -> None:
@@ -78,12 +78,12 @@ def _say_one(status: local_pb2.Status) -> None:
         told = _("Signed in as {user} on {device}; {code}")
         out.print(told.format(user=status.user, device=status.device_name, code=_code(status)), markup=False)
     elif is_enrolled(status):
-        out.print(_("Another user enrolled this computer; only that user and root see more."))
+        out.print(_("Another user enrolled this computer. Only that user and root see more."))
     if status.controller:
         out.print(_("Controller {name}").format(name=status.controller), markup=False)
     if status.datapath:
-        way = _DATAPATHS.get(status.datapath, status.datapath)
-        out.print(_("Packets go through {way}").format(way=way), markup=False)
+        told = _("Packets go through {way}")
+        out.print(told.format(way=name_datapath(status.datapath)), markup=False)
     near = [f"{it.name} {trip}" for it in status.gateways if (trip := round_trip(it))]
     if near:
         out.print(_("Round trips: {gateways}").format(gateways=", ".join(near)), markup=False)
@@ -147,8 +147,8 @@ def say_tunnels(status: local_pb2.Status) -> None:
             _TUNNEL_STATES.get(tunnel.state, _("unknown")),
             _heard(tunnel, time.time()),
             tunnel.inner_address,
-            _bytes(tunnel.bytes_in),
-            _bytes(tunnel.bytes_out),
+            size(tunnel.bytes_in),
+            size(tunnel.bytes_out),
             drops(tunnel.drops) or "-",
         )
         for tunnel in status.tunnels
@@ -158,7 +158,7 @@ def say_tunnels(status: local_pb2.Status) -> None:
 
 def say_resources(status: local_pb2.Status) -> None:
     if not status.resources:
-        out.print(_("No resource is known. Your administrator can give you access to some."))
+        out.print(_("You have no access to a resource yet. Ask your administrator."))
         return
     columns = (_("RESOURCE"), _("NAME"), _("ADDRESSES"), *_whose(status.resources))
     rows = [
@@ -225,7 +225,7 @@ def _code(status: local_pb2.Status) -> str:
     left = status.code_valid_until - int(time.time())
     if left <= 0:
         return _("no valid code")
-    return _("code valid for {hours} h {minutes} min").format(hours=left // 3600, minutes=left % 3600 // 60)
+    return _("code valid for {time}").format(time=duration(left))
 
 
 def _whose(ones: Iterable[local_pb2.Resource | local_pb2.Gateway]) -> list[str]:
@@ -257,16 +257,4 @@ def _heard(tunnel: local_pb2.Tunnel, now: float) -> str:
 
 
 def _ago(time_since: float) -> str:
-    seconds = max(0, round(time_since))
-    if seconds < 120:
-        return _("{n} s ago").format(n=seconds)
-    return _("{n} min ago").format(n=seconds // 60)
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{decimal(size, 0 if unit == 'B' else 1)} {unit}"
-        size /= 1024
-    return f"{decimal(size, 1)} GiB"
+    return _("{time} ago").format(time=duration(time_since))

@@ -124,12 +124,12 @@ async def _wrong_clock(controller: str, ca_pem: bytes, reach: Callable[[str], st
 
 
 def _span(seconds: float) -> str:
-    """A duration as '3 d', '5 h 12 min' or '4 min': international symbols."""
+    """A duration as '3 d', '5 h 12 min', '2 h' or '4 min': international symbols."""
     minutes = round(seconds / 60)
     if minutes >= 48 * 60:
         return f"{round(minutes / 1440)} d"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
 
 
 def _connect(identity: Identity, process: Process, reach: Callable[[str], str]) -> None:

@@ -1,4 +1,4 @@
-"""Times, round trips and dropped packets in words for people: the same in the tray and on the command line."""
+"""Times, durations, sizes, round trips and dropped packets in words: the same in the tray and on the command line."""
 
 from __future__ import annotations
 
@@ -21,6 +21,17 @@ def clock(unix: float, now: float, *, seconds: bool = False) -> str:
         return time
     day, month = DAYS[at.weekday()].localise(), MONTHS[at.month - 1].localise()
     return _("{day:.3} {number} {month:.3}, {time}").format(day=day, number=at.day, month=month, time=time)
+
+
+def duration(seconds: float) -> str:
+    """'3 d', '5 h 12 min', '12 min', '40 s': international symbols."""
+    if seconds < 120:
+        return f"{max(0, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes >= 48 * 60:
+        return f"{round(minutes / 1440)} d"
+    hours, minutes = divmod(minutes, 60)
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
 
 
 def tomorrow(now: datetime) -> datetime:
@@ -51,6 +62,16 @@ def drops(counted: Mapping[str, int]) -> str:
         "send_failed": _("refused by the system"),
     }
     return ", ".join(f"{count} {causes.get(it, it)}" for it, count in sorted(counted.items()) if count)
+
+
+def size(octets: int) -> str:
+    """'812 B', '88.1 kB', '1.2 MB': powers of 1000, as usual for networks."""
+    amount = float(octets)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{decimal(amount, 0 if unit == 'B' else 1)} {unit}"
+        amount /= 1000
+    return f"{decimal(amount, 1)} GB"
 
 
 def decimal(number: float, digits: int) -> str:

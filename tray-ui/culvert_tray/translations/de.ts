@@ -58,13 +58,6 @@
             <numerusform>{size} in %n Paketen</numerusform>
         </translation>
     </message>
-    <message numerus="yes">
-        <source>%n bytes</source>
-        <translation>
-            <numerusform>%n Byte</numerusform>
-            <numerusform>%n Byte</numerusform>
-        </translation>
-    </message>
     <message>
         <source>Resource</source>
         <translation>Ressource</translation>
@@ -122,8 +115,8 @@
         <translation>Scannen geht nicht? Diesen Schlüssel eingeben: {key}</translation>
     </message>
     <message>
-        <source>Enrolled as {user}. Scan this with your authenticator:</source>
-        <translation>Registriert als {user}. Mit der Authenticator-App scannen:</translation>
+        <source>Enrolled as {user}.</source>
+        <translation>Registriert als {user}.</translation>
     </message>
     <message>
         <source>Code</source>
@@ -421,8 +414,8 @@
         <translation>{name} ist geöffnet</translation>
     </message>
     <message>
-        <source>Through {gateway}, end to end encrypted to the gateway.</source>
-        <translation>Über {gateway}, bis zum Gateway durchgehend verschlüsselt.</translation>
+        <source>Through {gateway}, encrypted from this computer to the gateway.</source>
+        <translation>Über {gateway}, verschlüsselt von diesem Computer bis zum Gateway.</translation>
     </message>
     <message>
         <source>{name} goes through {gateway} now</source>
@@ -496,8 +489,8 @@
         <translation>Ressourcen suchen</translation>
     </message>
     <message>
-        <source>No resource is known. Your administrator can give you access to some.</source>
-        <translation>Keine Ressource bekannt. Die Administration kann Zugriff auf welche geben.</translation>
+        <source>You have no access to a resource yet. Ask your administrator.</source>
+        <translation>Noch ist keine Ressource freigegeben. Bei der Administration nachfragen.</translation>
     </message>
     <message>
         <source>&amp;Open in the browser</source>
@@ -508,8 +501,8 @@
         <translation>Adresse &amp;kopieren</translation>
     </message>
     <message>
-        <source>&amp;Favourite</source>
-        <translation>&amp;Favorit</translation>
+        <source>Add to &amp;favourites</source>
+        <translation>Zu &amp;Favoriten hinzufügen</translation>
     </message>
     <message>
         <source>No tunnel is open. A tunnel opens by itself when you use a resource's name.</source>
@@ -520,8 +513,8 @@
         <translation>&amp;Details…</translation>
     </message>
     <message>
-        <source>C&amp;lose</source>
-        <translation>Sch&amp;ließen</translation>
+        <source>C&amp;lose tunnel</source>
+        <translation>Tunnel sch&amp;ließen</translation>
     </message>
     <message>
         <source>Nothing has happened since the daemon started.</source>
@@ -556,10 +549,10 @@
         <translation>Erneut &amp;starten</translation>
     </message>
     <message numerus="yes">
-        <source>%n of {all} checks found something.</source>
+        <source>%n of {all} checks failed.</source>
         <translation>
-            <numerusform>%n von {all} Prüfungen hat etwas gefunden.</numerusform>
-            <numerusform>%n von {all} Prüfungen haben etwas gefunden.</numerusform>
+            <numerusform>%n von {all} Prüfungen ist fehlgeschlagen.</numerusform>
+            <numerusform>%n von {all} Prüfungen sind fehlgeschlagen.</numerusform>
         </translation>
     </message>
     <message>
@@ -679,8 +672,32 @@
         <translation>&amp;Ablehnen</translation>
     </message>
     <message>
-        <source>It carries names under {names} and traffic to {networks}.</source>
-        <translation>Sie übernimmt Namen unter {names} und den Verkehr zu {networks}.</translation>
+        <source>Culvert opens tunnels for names under {names}.</source>
+        <translation>Culvert öffnet Tunnel für Namen unter {names}.</translation>
+    </message>
+    <message>
+        <source>Scan this with your authenticator:</source>
+        <translation>Mit der Authenticator-App scannen:</translation>
+    </message>
+    <message>
+        <source>Addresses in {networks} are reached through tunnels alone.</source>
+        <translation>Adressen in {networks} sind nur durch Tunnel erreichbar.</translation>
+    </message>
+    <message>
+        <source>Resources are shown while the Culvert daemon runs.</source>
+        <translation>Ressourcen werden gezeigt, wenn der Culvert-Dienst läuft.</translation>
+    </message>
+    <message>
+        <source>Enrol this computer to see the resources that you may open.</source>
+        <translation>Nach der Registrierung dieses Computers stehen hier die Ressourcen, die geöffnet werden dürfen.</translation>
+    </message>
+    <message>
+        <source>Only the user who enrolled this computer sees its resources.</source>
+        <translation>Die Ressourcen sieht nur das Konto, mit dem dieser Computer registriert wurde.</translation>
+    </message>
+    <message>
+        <source>Remove from &amp;favourites</source>
+        <translation>Aus &amp;Favoriten entfernen</translation>
     </message>
 </context>
 </TS>
