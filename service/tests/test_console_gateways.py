@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
 import tarfile
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
+from cryptography.hazmat.primitives import serialization
+from culvert_db import GatewayEnrolment
 from culvert_lab.free_port import free_port
+from finsy.proto import p4r_grpc
 from playwright.async_api import Browser, expect
+from sqlalchemy import update
 
+from . import log_watch
 from .conftest import World, serving
 from .console_page import BUILT, administrator, chromium_running, console
 from .switch import Switch
+from .test_joining import Computer, join
 
 pytestmark = [
     pytest.mark.slow,
@@ -92,6 +103,7 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await shown.open("gateways")
         await shown.sign_in(olga)
         await page.get_by_role("link", name="Add a gateway").click()
+        await page.get_by_role("link", name="describe the gateway by hand").click()
         connection = page.get_by_role("combobox", name="Connection")
         await expect(connection).to_have_value("The gateway connects to the controller (recommended)")
         await expect(page.get_by_role("textbox", name="P4Runtime", exact=True)).to_have_count(0)
@@ -138,3 +150,77 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await shown.picture("gateway-keys-waiting")
         found = (await world.rest("GET", "/gateways/gw-berlin"))["lan"]["neighbours"]
         assert found == {"10.20.0.10": "02:00:00:00:02:10"}
+
+
+async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(
+    world: World, running: Browser
+) -> None:
+    port, switch = free_port(), Switch()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("gateways")
+        await shown.sign_in(olga)
+        await page.get_by_role("link", name="Add a gateway").click()
+        await page.get_by_role("textbox", name="Name").fill("gw-berlin")
+        await page.get_by_role("textbox", name="Addresses of devices").fill("10.99.1.0/24")
+        await page.get_by_role("button", name="Make the link").click()
+        command = page.get_by_label("Command")
+        await expect(command).to_contain_text(
+            "apt install ./culvert-gateway_*.deb && culvert-gateway join 'https://"
+        )
+        await expect(page.get_by_text("for 60 more minutes")).to_be_visible()
+        await shown.picture("gateway-join-waiting")
+        token = (await command.inner_text()).partition("#")[2].partition(".")[0]
+        log_watch.met(token)
+        computer = Computer(port)
+        answer = await join(world, token, computer)
+        await expect(page.get_by_text("gw-berlin has joined")).to_be_visible()
+        await expect(page.get_by_text("Not yet: ")).to_be_visible()
+        await shown.picture("gateway-join-joined")
+        async with joined_switch(switch, computer, answer, port):
+            await expect(page.get_by_role("status").get_by_text("online")).to_be_visible()
+            await expect(page.get_by_text("The controller has written its tables")).to_be_visible()
+            await shown.picture("gateway-join-online")
+            await page.get_by_role("link", name="To gw-berlin").click()
+            await expect(page.get_by_role("heading", name="gw-berlin")).to_be_visible()
+
+
+async def test_an_expired_line_is_replaced_by_a_new_one(world: World, running: Browser) -> None:
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("gateways")
+        await shown.sign_in(olga)
+        await page.get_by_role("link", name="Add a gateway").click()
+        await page.get_by_role("textbox", name="Name").fill("gw-berlin")
+        await page.get_by_role("textbox", name="Addresses of devices").fill("10.99.1.0/24")
+        await page.get_by_role("button", name="Make the link").click()
+        first = await page.get_by_label("Command").inner_text()
+        async with world.database.begin() as session:
+            past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+            await session.execute(update(GatewayEnrolment).values(expires_at=past))
+        await expect(page.get_by_text("The link has expired")).to_be_visible()
+        await shown.picture("gateway-join-expired")
+        await page.get_by_role("button", name="Make a new link").click()
+        await expect(page.get_by_label("Command")).not_to_have_text(first)
+        await expect(page.get_by_text("more minutes")).to_be_visible()
+
+
+@asynccontextmanager
+async def joined_switch(
+    switch: Switch, computer: Computer, answer: dict[str, Any], port: int
+) -> AsyncGenerator[None]:
+    """The switch with the certificate that the computer has joined with."""
+    pem = computer.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    p4r_grpc.add_P4RuntimeServicer_to_server(switch, server)
+    credentials = grpc.ssl_server_credentials(
+        [(pem, answer["certificate_pem"].encode())], answer["ca_pem"].encode(), require_client_auth=True
+    )
+    server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0)

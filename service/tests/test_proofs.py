@@ -38,7 +38,10 @@ slow = pytest.mark.slow
 
 NEEDED = (403, "PROOF_NEEDED")
 # Writes to these paths change who can sign in, and for how long.
-SECURITY = ("/api/v1/admins", "/api/v1/tokens", "/api/v1/session/", "/api/v1/gateways/{name}/bundle")
+SECURITY = (
+    *("/api/v1/admins", "/api/v1/tokens", "/api/v1/session/"),
+    *("/api/v1/gateways/{name}/bundle", "/api/v1/gateway-enrolments"),
+)
 # These routes give the proof, sign in, or end a session, which signing in again repairs.
 WITHOUT = {
     ("POST", "/api/v1/session/passkey"),
@@ -46,6 +49,8 @@ WITHOUT = {
     ("POST", "/api/v1/session/proof/passkey"),
     ("DELETE", "/api/v1/session/sessions/{session_id}"),
     ("DELETE", "/api/v1/session/notices/{notice_id}"),
+    # A link that is withdrawn gives no right.
+    ("DELETE", "/api/v1/gateway-enrolments/{number}"),
     # This route only confirms a change that a proof has begun in the same session.
     ("PUT", "/api/v1/session/authenticator"),
 }

@@ -10,12 +10,15 @@ from reproducible import cargo_build
 from stage import Stage
 
 NAME = "culvert-gateway"
-# Crate and program have one name. Add "culvert-gateway" here when its crate is in the workspace.
-_PROGRAMS = ("sluice",)
+# Crate and program have one name.
+_PROGRAMS = ("sluice", NAME)
 _PLACES = {
     ROOT / "deploy/systemd/sluice@.service": "usr/lib/systemd/system/sluice@.service",
+    ROOT / f"deploy/systemd/{NAME}-renew.service": f"usr/lib/systemd/system/{NAME}-renew.service",
+    ROOT / f"deploy/systemd/{NAME}-renew.timer": f"usr/lib/systemd/system/{NAME}-renew.timer",
     ROOT / "deploy/systemd/sluice.sysusers": "usr/lib/sysusers.d/culvert-gateway.conf",
     ROOT / "deploy/systemd/sluice.env.example": f"usr/share/doc/{NAME}/sluice.env.example",
+    ROOT / "switch-targets/gateway/README.md": f"usr/share/doc/{NAME}/{NAME}.md",
     ROOT / "switch-targets/sluice/README.md": f"usr/share/doc/{NAME}/sluice.md",
 }
 

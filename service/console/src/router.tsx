@@ -64,6 +64,12 @@ const newGatewayRoute = createRoute({
   component: view(() => import("./gateways/GatewayCreatePage"), "GatewayCreatePage"),
 });
 
+const joinGatewayRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/gateways/join",
+  component: view(() => import("./gateways/GatewayJoinPage"), "GatewayJoinPage"),
+});
+
 const gatewayRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/gateways/of/$name",
@@ -194,6 +200,7 @@ const routes = rootRoute.addChildren([
     resourceRoute,
     gatewaysRoute,
     newGatewayRoute,
+    joinGatewayRoute,
     gatewayRoute,
     siteTunnelsRoute,
     newSiteTunnelRoute,

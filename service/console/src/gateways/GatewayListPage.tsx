@@ -15,7 +15,7 @@ import { driftOf, stateOf } from "./state";
 export function GatewayListPage() {
   const { rows } = useGateways();
   const add = useMayWrite("gateways") && (
-    <ButtonLink to="/gateways/new" leftSection={<IconPlus size={16} />}>
+    <ButtonLink to="/gateways/join" leftSection={<IconPlus size={16} />}>
       Add a gateway
     </ButtonLink>
   );

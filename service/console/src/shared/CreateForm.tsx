@@ -23,6 +23,7 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
   create,
   onCreated,
   list,
+  submit = "Add it",
   children,
 }: {
   label: string;
@@ -31,6 +32,8 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
   onCreated: (row: Row) => void | Promise<void>;
   /** The page to which “Cancel” leads. */
   list: "/gateways" | "/groups" | "/policies" | "/site-tunnels";
+  /** The button's text. */
+  submit?: string;
   children: (form: UseFormReturnType<Form>) => ReactNode;
 }) {
   const form = useForm<Form>({ initialValues: initial, ...(validate && { validate }) });
@@ -47,7 +50,7 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
         {save.error && placed(save.error).rest && <ProblemNote error={save.error} />}
         <Group>
           <Button type="submit" loading={save.isPending}>
-            Add it
+            {submit}
           </Button>
           <ButtonLink variant="default" to={list}>
             Cancel

@@ -23,9 +23,9 @@ export const STEPS: readonly Step[] = [
   {
     what: "gateway",
     title: "A gateway is connected",
-    how: "Add the gateway of a site, and start it with its bundle.",
-    act: "Open Gateways",
-    to: "/gateways",
+    how: "Add the gateway of a site: one line makes a computer join.",
+    act: "Add a gateway",
+    to: "/gateways/join",
   },
   {
     what: "resource",

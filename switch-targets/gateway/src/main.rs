@@ -1,0 +1,257 @@
+//! Joins this computer to a Culvert controller as a gateway, and keeps it one.
+//!
+//! ```text
+//!   main ─► join ─► plan (pure) ─► network, arp      what is here
+//!        │      └─► agreement, certificate           keys, made here
+//!        ├─► leave, renew, doctor                    afterwards
+//!        └── controller (TLS, JSON), host (files, units), link, clock, fault
+//! ```
+
+mod agreement;
+mod arp;
+mod certificate;
+mod clock;
+mod controller;
+mod doctor;
+mod fault;
+mod host;
+mod join;
+mod leave;
+mod link;
+mod network;
+mod plan;
+mod renew;
+
+use std::io::{BufRead as _, Write as _};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::fault::{Fault, Outcome};
+use crate::host::{Host, Joined};
+use crate::link::Link;
+use crate::network::Address;
+use crate::plan::Choice;
+
+#[derive(Parser)]
+#[command(
+    name = "culvert-gateway",
+    version,
+    about = "Makes this computer a gateway of a Culvert controller"
+)]
+struct Arguments {
+    /// The root of the file system to work in, for tests and images
+    #[arg(long, global = true, hide = true, default_value = "/")]
+    root: PathBuf,
+    /// The program that starts units
+    #[arg(long, global = true, hide = true, default_value = "systemctl")]
+    systemctl: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Join with a link from the console: finds interfaces and neighbours, shows its plan, asks, and then acts
+    Join(Box<JoinArguments>),
+    /// Show the gateway: its switch, the controller's view, certificate, ports
+    Status { gateway: Option<String> },
+    /// Check each part of the gateway, with the remedy of what is wrong
+    Doctor { gateway: Option<String> },
+    /// Renew the certificate when two thirds of its time are over
+    Renew {
+        gateway: Option<String>,
+        /// At once
+        #[arg(long)]
+        now: bool,
+    },
+    /// Stop the gateway, remove what join has made, and tell the controller
+    Leave {
+        gateway: Option<String>,
+        /// Ask nothing
+        #[arg(long)]
+        yes: bool,
+        /// Also when the controller cannot be told
+        #[arg(long)]
+        force: bool,
+    },
+    /// Take the ports from the kernel, at the start of the unit
+    #[command(hide = true)]
+    Ports { gateway: String },
+}
+
+#[derive(Args)]
+struct JoinArguments {
+    /// The link, in quotation marks
+    link: String,
+    /// The interface towards the Internet
+    #[arg(long, value_name = "INTERFACE")]
+    wan: Option<String>,
+    /// The interface towards the intranet
+    #[arg(long, value_name = "INTERFACE")]
+    lan: Option<String>,
+    /// The switch's address on the WAN; otherwise the one that the kernel has there
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address)]
+    wan_address: Option<Address>,
+    /// The switch's address on the LAN; otherwise the one that the kernel has there
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address)]
+    lan_address: Option<Address>,
+    /// The router towards the Internet; otherwise that of the kernel's default route
+    #[arg(long, value_name = "ADDRESS")]
+    next_hop: Option<Ipv4Addr>,
+    /// A host of the LAN to find (repeat it). In networks of up to 1,022 hosts all are looked for
+    #[arg(long = "neighbour", value_name = "ADDRESS")]
+    neighbours: Vec<Ipv4Addr>,
+    /// Address at which the switch serves P4Runtime, for a controller that connects to it
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    grpc: Option<String>,
+    /// Ask nothing
+    #[arg(long)]
+    yes: bool,
+    /// Seconds to wait for the controller to see the gateway online
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    Address::parse(text).ok_or_else(|| "must be ADDRESS/LENGTH, as 198.51.100.2/24".to_owned())
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let host = Host::new(&arguments.root, &arguments.systemctl);
+    match run(&host, arguments.command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(fault) => {
+            eprintln!("{fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether everything is well.
+fn run(host: &Host, command: Command) -> Outcome<bool> {
+    require_root()?;
+    match command {
+        Command::Join(asked) => {
+            let link = Link::parse(&asked.link)?;
+            let choice = Choice {
+                wan: asked.wan,
+                lan: asked.lan,
+                wan_address: asked.wan_address,
+                lan_address: asked.lan_address,
+                next_hop: asked.next_hop,
+                neighbours: asked.neighbours,
+            };
+            let patience = Duration::from_secs(asked.wait);
+            let settings = join::Settings {
+                choice,
+                grpc: asked.grpc,
+                yes: asked.yes,
+                patience,
+            };
+            join::join(host, &link, &settings).map(|()| true)
+        }
+        Command::Status { gateway } => Ok(chosen(host, gateway.as_deref())?
+            .iter()
+            .filter(|it| !doctor::status(host, it))
+            .count()
+            == 0),
+        Command::Doctor { gateway } => Ok(chosen(host, gateway.as_deref())?
+            .iter()
+            .filter(|it| !doctor::doctor(host, it))
+            .count()
+            == 0),
+        Command::Renew { gateway, now } => {
+            // The timer runs this on computers without a gateway, too.
+            let all = if gateway.is_none() {
+                host.joined()
+            } else {
+                chosen(host, gateway.as_deref())?
+            };
+            for joined in all {
+                let done = renew::renew(host, &joined, now)?;
+                let said = if done {
+                    "has a new certificate"
+                } else {
+                    "needs no new certificate yet"
+                };
+                println!("{} {said}.", joined.gateway);
+            }
+            Ok(true)
+        }
+        Command::Leave {
+            gateway,
+            yes,
+            force,
+        } => match chosen(host, gateway.as_deref())?.as_slice() {
+            [joined] => {
+                if yes || confirmed(&joined.gateway)? {
+                    leave::leave(host, joined, force)?;
+                }
+                Ok(true)
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|it| it.gateway.as_str()).collect();
+                Err(Fault::new(
+                    "This computer is several gateways.",
+                    format!("Name one of them: {}.", names.join(", ")),
+                ))
+            }
+        },
+        Command::Ports { gateway } => {
+            // A gateway that was set up by hand has no record, and keeps its interfaces as they are.
+            let found = host.joined().into_iter().find(|it| it.gateway == gateway);
+            found.map_or(Ok(true), |it| join::take_ports(&it).map(|()| true))
+        }
+    }
+}
+
+fn require_root() -> Outcome<()> {
+    match std::fs::metadata("/proc/self") {
+        Ok(it) if it.uid() != 0 => Err(Fault::new(
+            "Only root may manage a gateway.",
+            "Run the same command with sudo.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The gateway of this name, or all of this computer.
+fn chosen(host: &Host, name: Option<&str>) -> Outcome<Vec<Joined>> {
+    let found: Vec<Joined> = host
+        .joined()
+        .into_iter()
+        .filter(|it| name.is_none_or(|name| name == it.gateway))
+        .collect();
+    if found.is_empty() {
+        let what = name.map_or("no gateway".to_owned(), |name| {
+            format!("not the gateway {name}")
+        });
+        return Err(Fault::new(
+            format!("This computer is {what}."),
+            "Join with a link from the console: culvert-gateway join 'LINK'",
+        ));
+    }
+    Ok(found)
+}
+
+fn confirmed(gateway: &str) -> Outcome<bool> {
+    print!("Tunnels through {gateway} end. Leave? [y/N] ");
+    let failed = |cause| Fault::of_system("The answer cannot be read", &cause);
+    std::io::stdout().flush().map_err(failed)?;
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(failed)?;
+    Ok(matches!(
+        answer.trim().to_lowercase().as_str(),
+        "y" | "yes" | "j" | "ja"
+    ))
+}
