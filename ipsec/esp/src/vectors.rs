@@ -1,4 +1,4 @@
-//! The shared vectors, for tests of the parts and of the whole.
+//! The shared test vectors, which every language reads.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;

@@ -151,7 +151,7 @@ fn two_invalid_headers_are_equal_whatever_they_held() {
     assert_eq!(put_out(&program, &[Some(7), None, Some(8)]), [1; 3]);
 }
 
-/// A path that is left in the middle hands the values on to the interpreter, and no later packet sees them.
+/// A trace that exits in the middle hands the values on to the interpreter, and no later packet sees them.
 #[test]
 fn the_values_are_there_where_a_path_is_left() {
     let seen = || field("meta", "seen");

@@ -24,9 +24,9 @@ use values::nanos;
 /// Entities of one response message.
 const PER_RESPONSE: usize = 256;
 
-/// Entities after which a batch finds no more.
+/// The most entities that a batch finds.
 const MAX_FOUND: usize = 1 << 20;
-/// Bytes in memory for each of them, about.
+/// Bytes in memory for each entity, about.
 const ENTITY: usize = 768;
 
 pub type Response = Result<p4rt::ReadResponse, Status>;
@@ -47,7 +47,7 @@ pub async fn read(device: &Device, request: p4rt::ReadRequest) -> Result<Vec<Res
     let owners = &installed.schema.owners;
     let access = match access {
         Some(access) => access,
-        // The role has no client yet, and objects that are its own.
+        // The role has no client yet, but it owns objects.
         None if owners.values().any(|owner| *owner == request.role) => Access {
             role: request.role,
             ..Access::default()
@@ -94,7 +94,7 @@ fn too_much() -> Fault {
     Fault::new(Code::ResourceExhausted, text)
 }
 
-/// Bytes that answers hold, about.
+/// Bytes that the responses hold, about.
 pub fn size(responses: &[Response]) -> usize {
     let entities = responses.iter().flatten().map(|it| it.entities.len());
     ENTITY * entities.sum::<usize>()

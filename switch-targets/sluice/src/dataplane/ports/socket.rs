@@ -30,9 +30,9 @@ pub struct PacketSocket {
     _membership: Option<Membership>,
 }
 
-/// Super-frames, where they are wanted and the kernel knows them.
+/// The state for super-frames, if they are enabled and the kernel supports them.
 struct Offload {
-    /// Room for one that is too long for the ring, and for a tag before it.
+    /// Room for a super-frame that is too long for the ring, and for a tag before it.
     large: Box<[u8]>,
     may: Mergeable,
 }
@@ -287,7 +287,7 @@ impl PacketSocket {
 }
 
 impl Offload {
-    /// Before the ring is there.
+    /// Call this before the ring is opened: afterwards the kernel refuses PACKET_VNET_HDR with EBUSY.
     fn on(fd: BorrowedFd<'_>, mtu: usize) -> Option<Self> {
         set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1).ok()?;
         set(fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1).ok()?;

@@ -1,5 +1,5 @@
-//! Random batches on registers, value sets, idle timeouts and counts of misses: together they lead where the updates lead one by
-//! one, or nowhere.
+//! Random batches on registers, value sets, idle timeouts and counts of misses: a batch has the effect of its updates one by one,
+//! or none.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
