@@ -124,6 +124,10 @@ def setup(
         list[str] | None,
         typer.Option(help="Prefix of a reverse proxy whose X-Forwarded-For counts; may be repeated."),
     ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Certificate (PEM, with its chain) of the public name for browsers.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     elsewhere: Annotated[
         bool,
         typer.Option("--elsewhere", help="The name leads to a proxy, load balancer or NAT before this host."),
@@ -151,6 +155,8 @@ def setup(
                 port,
                 agent_port,
                 trusted_proxy or (),
+                certificate,
+                key,
                 elsewhere=elsewhere,
                 yes=yes,
                 change=change,

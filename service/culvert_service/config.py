@@ -169,11 +169,26 @@ class Settings(BaseSettings):
     log_json: bool = False
     # Reverse proxies in front of the REST API whose X-Forwarded-For is trusted.
     trusted_proxies: Prefixes = ()
+    # Load balancers in front of either port, whose connections all begin with the PROXY protocol.
+    proxy_protocol: Prefixes = ()
+    # The certificate (PEM, with its chain) and key of public_rest_url's name for browsers, instead of one of Culvert's CA.
+    # Replaced files are read within seconds.
+    public_certificate_file: Path | None = None
+    public_key_file: Path | None = None
+    # The address of enrolment and of late renewals, if public_rest_url leads to a proxy that ends TLS: devices trust
+    # Culvert's CA alone.
+    public_enrolment_url: Annotated[str, AfterValidator(_public_url)] | None = None
 
     @model_validator(mode="after")
     def _direct_beside_pooled(self) -> Self:
         if self.database_direct_url is not None and self.database_url is None:
             raise ValueError("database_direct_url goes with database_url")
+        return self
+
+    @model_validator(mode="after")
+    def _public_certificate_is_whole(self) -> Self:
+        if (self.public_certificate_file is None) != (self.public_key_file is None):
+            raise ValueError("public_certificate_file and public_key_file go together")
         return self
 
     @model_validator(mode="after")
@@ -206,13 +221,22 @@ class Settings(BaseSettings):
         return (self.public_rest_url or f"https://{self.rest_listen}").rstrip("/")
 
     @property
+    def enrolment_url(self) -> str:
+        return (self.public_enrolment_url or self.rest_url).rstrip("/")
+
+    @property
+    def public_name(self) -> str:
+        """The name by which browsers know this controller."""
+        return _host(urlsplit(self.rest_url).netloc)
+
+    @property
     def agent_address(self) -> str:
         return self.public_agent_address or self.agent_listen
 
     @property
     def certificate_names(self) -> tuple[str, ...]:
         """Every name or address under which a client may reach this controller."""
-        named = [*self.server_names, _host(urlsplit(self.rest_url).netloc)]
+        named = [*self.server_names, self.public_name, _host(urlsplit(self.enrolment_url).netloc)]
         named += [_host(address) for address in (self.agent_address, self.rest_listen, self.agent_listen)]
         return tuple(dict.fromkeys(name for name in named if name not in {"0.0.0.0", "::"}))  # noqa: S104
 

@@ -38,6 +38,7 @@ from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.gateways.dialled import Dialled
 from culvert_service.identity.revocations import Revocations
 from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.pki.public_certificate import CertificateFiles
 from culvert_service.rest.problem import problem
 from culvert_service.watch.hub import Hub
 
@@ -132,6 +133,7 @@ class AgentPort:
                 around=self._around,
                 to_gateways=to_gateways(),
                 sockets=self._dialled.directory,
+                balancers=self._settings.proxy_protocol,
             )
         except OSError as error:
             raise ConfigurationError(f"agent_listen: cannot listen on {listen}: {error}") from None
@@ -142,9 +144,12 @@ class AgentPort:
 class RestPort:
     """The administrators' port: a front in Rust, which hands each request to uvicorn."""
 
-    def __init__(self, app: FastAPI, settings: Settings, own: OwnCertificates) -> None:
+    def __init__(
+        self, app: FastAPI, settings: Settings, own: OwnCertificates, public: CertificateFiles | None
+    ) -> None:
         self._settings = settings
         self._own = own
+        self._public = public
         self._requests = _Requests(app)
         self._front: RestServer | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -187,11 +192,21 @@ class RestPort:
                     _FRONT_CALLS_PER_SECOND, 5 * settings.rest_strangers_calls_per_second
                 ),
                 trusted_proxies=settings.trusted_proxies,
+                balancers=settings.proxy_protocol,
             )
         except OSError as error:
             message = f"rest_listen: cannot listen on {settings.rest_listen}: {error}"
             raise ConfigurationError(message) from None
-        own.tell(lambda: front.show(own.chain(own.server), own.server.key_pem))
+
+        def show() -> None:
+            found = self._public.current if self._public is not None else None
+            pair = None if found is None else (found.chain, found.key)
+            front.show(own.chain(own.server), own.server.key_pem, pair)
+
+        show()
+        own.tell(show)
+        if self._public is not None:
+            self._public.tell(show)
         return front
 
 

@@ -15,6 +15,7 @@ from http.client import HTTPException
 from typing import Any, cast
 
 from culvert_proto import CulvertError, Reason, error_pb2
+from culvert_proto.own_ca import ask_for_own_ca
 from culvert_proto.phrases import Phrase
 
 TIMEOUT = 15.0
@@ -51,6 +52,7 @@ def context_from_ca(ca_pem: bytes) -> ssl.SSLContext:
     """A context that trusts only the controller's CA."""
     context = ssl.create_default_context(cadata=ca_pem.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    ask_for_own_ca(context)
     return context
 
 

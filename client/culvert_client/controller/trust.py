@@ -13,6 +13,7 @@ from typing import Any
 
 from culvert_proto import CulvertError, Reason
 from culvert_proto.invitation_link import Invitation
+from culvert_proto.own_ca import ask_for_own_ca
 
 CONNECT_TIMEOUT = 5.0
 """Seconds."""
@@ -30,6 +31,7 @@ async def trust(invitation: Invitation, reached: str) -> tuple[ssl.SSLContext, b
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.load_verify_locations(cadata=der)
+            ask_for_own_ca(context)
             return context, der
     raise untrusted_error(invitation)
 
@@ -43,6 +45,7 @@ async def _fetch_chain(invitation: Invitation, reached: str) -> list[bytes]:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    ask_for_own_ca(context)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, writer = await asyncio.open_connection(

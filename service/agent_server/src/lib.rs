@@ -15,6 +15,7 @@ use culvert_pages::Pages;
 mod call;
 mod devices;
 mod gateways;
+mod introduction;
 mod listener;
 mod news;
 mod port;

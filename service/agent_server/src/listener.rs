@@ -55,7 +55,14 @@ pub async fn serve(
             let shown = Arc::clone(&shown.borrow());
             let gateways = Arc::clone(&gateways);
             let device = (Arc::clone(&called), connections.watcher());
-            connection(shown, stream, peer, place, device, gateways)
+            async move {
+                let (mut stream, mut place) = (stream, place);
+                // Not in `connection`, whose future would have room for the stream twice.
+                let peer = place.introduced(&mut stream, peer, handshake_time).await;
+                if let Some(peer) = peer {
+                    connection(shown, stream, peer, place, device, gateways).await;
+                }
+            }
         },
     );
     let mut looks = tokio::time::interval(LOOK_EVERY);

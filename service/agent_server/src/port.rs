@@ -6,11 +6,13 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use culvert_admission::proxy_protocol::Introduced;
 use culvert_admission::{Admission, ConnectionLimits, Forwarded, Id, Log, Rate, Report};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
+use crate::introduction;
 use crate::news::{Board, Condition, Told};
 
 /// After the operating system refused a connection, most likely for want of file descriptors.
@@ -26,6 +28,8 @@ pub struct Port<N> {
     admission: Mutex<Admission<oneshot::Sender<()>>>,
     logs: Mutex<[Log; 4]>,
     forwarded: Forwarded,
+    /// The load balancers that begin each connection with the PROXY protocol.
+    balancers: Forwarded,
     board: Arc<Board<N>>,
 }
 
@@ -34,12 +38,14 @@ impl<N: From<Told> + Send + 'static> Port<N> {
         limits: ConnectionLimits,
         rate: Rate,
         forwarded: Forwarded,
+        balancers: Forwarded,
         board: Arc<Board<N>>,
     ) -> Self {
         Self {
             admission: Mutex::new(Admission::new(limits, rate)),
             logs: Mutex::default(),
             forwarded,
+            balancers,
             board,
         }
     }
@@ -80,7 +86,7 @@ impl<N: From<Told> + Send + 'static> Port<N> {
     ) -> Option<(Place<N>, oneshot::Receiver<()>)> {
         let (ends, ended) = oneshot::channel();
         let (address, now) = (peer.ip().to_canonical(), Instant::now());
-        let trusted = self.forwarded.trusts(address);
+        let trusted = self.forwarded.trusts(address) || self.balancers.trusts(address);
         let admitted = self
             .admission()
             .admit(address, trusted, ends, now, now + patience);
@@ -134,6 +140,45 @@ impl<N: From<Told> + Send + 'static> Place<N> {
 
     pub fn port(&self) -> &Port<N> {
         &self.port
+    }
+
+    /// The address of the client, which a load balancer tells first. From then on the connection counts for that address.
+    /// None for a connection that must end. The time for it is part of the handshake's.
+    pub async fn introduced(
+        &mut self,
+        stream: &mut TcpStream,
+        peer: SocketAddr,
+        patience: Duration,
+    ) -> Option<SocketAddr> {
+        if !self.port.balancers.trusts(peer.ip().to_canonical()) {
+            return Some(peer);
+        }
+        let Ok(introduced) = introduction::read(stream).await else {
+            self.port.met(Condition::Handshakes);
+            return None;
+        };
+        let Introduced::Client(address) = introduced else {
+            return Some(peer);
+        };
+        let now = Instant::now();
+        let trusted = self.port.forwarded.trusts(address);
+        let admitted =
+            self.port
+                .admission()
+                .introduce(self.id, address, trusted, now, now + patience);
+        match admitted {
+            Ok((id, gone)) => {
+                self.id = id;
+                if gone.is_some() {
+                    self.port.met(Condition::Connections);
+                }
+                Some((address, peer.port()).into())
+            }
+            Err(_) => {
+                self.port.met(Condition::Connections);
+                None
+            }
+        }
     }
 }
 

@@ -74,7 +74,9 @@ impl Server {
         to_devices: Credentials,
         to_gateways: Option<Credentials>,
         directory: PathBuf,
+        balancers: Vec<String>,
     ) -> PyResult<Self> {
+        let balancers = prefixes(&balancers)?;
         let handshake_time = seconds(handshake_seconds)?;
         let shares = shares(files);
         let devices = Arc::new(Devices::new(shares.devices, rate(calls_per_second)?));
@@ -93,6 +95,7 @@ impl Server {
             ConnectionLimits::of(shares.handshakes),
             CONNECTING,
             Forwarded::default(),
+            Forwarded::by(balancers),
             Arc::clone(&board),
         );
         let (port, telling) = (socket.local_addr()?.port(), Arc::clone(&board));
@@ -200,16 +203,13 @@ impl RestServer {
         files: usize,
         strangers_calls_per_second: f64,
         trusted_proxies: Vec<String>,
+        balancers: Vec<String>,
         problems: (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>),
         chain: &[u8],
         key: &[u8],
     ) -> PyResult<Self> {
-        let prefix = |text: &String| {
-            Prefix::parse(text)
-                .ok_or_else(|| PyValueError::new_err(format!("{text} is not a prefix")))
-        };
-        let trusted: PyResult<Vec<Prefix>> = trusted_proxies.iter().map(prefix).collect();
-        let config = tls::open(chain, key).map_err(PyValueError::new_err)?;
+        let (trusted, balancers) = (prefixes(&trusted_proxies)?, prefixes(&balancers)?);
+        let config = tls::open(chain, key, None, None).map_err(PyValueError::new_err)?;
         let socket = port::listening(host, port)?;
         let board = Arc::new(Board::new()?);
         let (shown, showing) = watch::channel(config);
@@ -229,7 +229,8 @@ impl RestServer {
         let connections = Port::new(
             ConnectionLimits::of(shares(files).rest),
             CONNECTING,
-            Forwarded::by(trusted?),
+            Forwarded::by(trusted),
+            Forwarded::by(balancers),
             Arc::clone(&board),
         );
         let (port, telling) = (socket.local_addr()?.port(), Arc::clone(&board));
@@ -254,8 +255,16 @@ impl RestServer {
         self.board.fd()
     }
 
-    fn show(&self, chain: &[u8], key: &[u8]) -> PyResult<()> {
-        let config = tls::open(chain, key).map_err(PyValueError::new_err)?;
+    #[pyo3(signature = (chain, key, public=None, challenge=None))]
+    fn show(
+        &self,
+        chain: &[u8],
+        key: &[u8],
+        public: Option<(Vec<u8>, Vec<u8>)>,
+        challenge: Option<(Vec<u8>, Vec<u8>)>,
+    ) -> PyResult<()> {
+        let config = tls::open(chain, key, public.as_ref(), challenge.as_ref())
+            .map_err(PyValueError::new_err)?;
         self.shown.send_replace(config);
         Ok(())
     }
@@ -281,6 +290,13 @@ impl RestServer {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.running.close(py)
     }
+}
+
+fn prefixes(texts: &[String]) -> PyResult<Vec<Prefix>> {
+    let prefix = |text: &String| {
+        Prefix::parse(text).ok_or_else(|| PyValueError::new_err(format!("{text} is not a prefix")))
+    };
+    texts.iter().map(prefix).collect()
 }
 
 /// A thread with its own runtime.

@@ -37,6 +37,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::news::{Board, Condition, Told};
 use crate::port::{self, Place, Port};
+use crate::tls;
 use crate::wire::{Inward, Wire};
 
 use callers::Callers;
@@ -141,16 +142,26 @@ pub async fn serve(
 
 async fn connection(
     acceptor: TlsAcceptor,
-    stream: TcpStream,
+    mut stream: TcpStream,
     peer: SocketAddr,
-    place: Place<RestNews>,
+    mut place: Place<RestNews>,
     front: Arc<Front>,
     watcher: Watcher,
 ) {
+    let Some(peer) = place
+        .introduced(&mut stream, peer, front.times.handshake)
+        .await
+    else {
+        return;
+    };
     let Ok(stream) = acceptor.accept(stream).await else {
         place.port().met(Condition::Handshakes);
         return;
     };
+    if stream.get_ref().1.alpn_protocol() == Some(tls::CHALLENGE) {
+        // The handshake alone is the answer (RFC 8737, section 3).
+        return;
+    }
     place.silent(front.times.request);
     let answering = Arc::new(AtomicBool::new(false));
     let wire = Wire::new(stream, Arc::clone(&answering), front.malformed.clone());

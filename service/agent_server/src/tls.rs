@@ -11,7 +11,11 @@ use rustls::pki_types::UnixTime;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
     SignatureScheme,
@@ -20,21 +24,75 @@ use rustls::{
 use crate::devices::{Devices, fingerprint};
 use crate::gateways::{self, Gateways};
 
+/// The protocol that Culvert's own programs offer beside HTTP/1.1: they trust the controller's CA alone, and get its
+/// certificate, also where browsers get another one. It is never chosen.
+const OWN_CA: &[u8] = b"culvert-ca";
+/// The protocol of a certification authority that validates the name (RFC 8737, section 6.2).
+pub const CHALLENGE: &[u8] = b"acme-tls/1";
+
+/// PEM of a certificate with what leads to its CA, and of its key.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
 /// Makes the REST API's configuration: TLS 1.2 or 1.3 without client certificates, and HTTP/1.1.
 ///
-/// `chain`, `key`: PEM of the server's certificate with what leads to its CA, and of its key.
+/// `chain`, `key`: PEM of the controller's own certificate with what leads to its CA, and of its key. `public`: for
+/// browsers instead. `challenge`: for a certification authority that validates the name.
 ///
 /// # Errors
 /// The fault of the certificate or key; no part of a key is in the text.
-pub fn open(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
+pub fn open(
+    chain: &[u8],
+    key: &[u8],
+    public: Option<&Pair>,
+    challenge: Option<&Pair>,
+) -> Result<Arc<ServerConfig>, String> {
+    let pair = |it: &Pair| certified(&it.0, &it.1);
+    let choice = Choice {
+        own: certified(chain, key)?,
+        public: public.map(pair).transpose()?,
+        challenge: challenge.map(pair).transpose()?,
+    };
+    let mut protocols = vec![b"http/1.1".to_vec()];
+    if choice.challenge.is_some() {
+        protocols.push(CHALLENGE.to_vec());
+    }
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(said)?
         .with_no_client_auth()
-        .with_single_cert(certificates(chain)?, private(key)?)
-        .map_err(said)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        .with_cert_resolver(Arc::new(choice));
+    config.alpn_protocols = protocols;
     Ok(Arc::new(config))
+}
+
+/// The certificates of the REST API's port. The client's protocols select one.
+#[derive(Debug)]
+struct Choice {
+    own: Arc<CertifiedKey>,
+    public: Option<Arc<CertifiedKey>>,
+    challenge: Option<Arc<CertifiedKey>>,
+}
+
+impl ResolvesServerCert for Choice {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let offers = |wanted: &[u8]| {
+            let mut offered = hello.alpn().into_iter().flatten();
+            offered.any(|protocol| protocol == wanted)
+        };
+        if offers(CHALLENGE) {
+            return self.challenge.clone();
+        }
+        match &self.public {
+            Some(public) if !offers(OWN_CA) => Some(Arc::clone(public)),
+            _ => Some(Arc::clone(&self.own)),
+        }
+    }
+}
+
+fn certified(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
+    let (chain, key) = (certificates(chain)?, private(key)?);
+    let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(said)?;
+    Ok(Arc::new(certified))
 }
 
 /// The configurations of the port of devices and gateways.

@@ -16,6 +16,7 @@ from culvert_service.dns.managed import ManagedZones
 from culvert_service.oidc.service import Oidc
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.pki.public_certificate import CertificateFiles, PublicCertificate
 from culvert_service.rest.problem import to_problem
 
 
@@ -25,6 +26,7 @@ class About:
         settings: Settings,
         managed_zones: ManagedZones,
         own: OwnCertificates,
+        public: CertificateFiles | None,
         authorities: dict[str, Authority],
         oidc: Oidc,
         now: Callable[[], datetime.datetime],
@@ -33,6 +35,7 @@ class About:
         self._oidc = oidc
         self._managed_zones = managed_zones
         self._own = own
+        self._public = public
         self._authorities = authorities
         self._now = now
         self._started_at = now()
@@ -54,6 +57,7 @@ class About:
             oidc_issuer=settings.oidc_issuer,
             oidc_fault=to_problem(fault) if (fault := self._oidc.fault) else None,
             certificates=list(self._certificates()),
+            public_certificate_fault=(self._public.fault or None) if self._public is not None else None,
         )
 
     def _certificates(self) -> Iterator[CertificateOut]:
@@ -68,6 +72,14 @@ class About:
                 fingerprint=own.certificate.fingerprint.hex(),
                 expires_at=own.certificate.expires_at,
             )
+        if self._public is not None and self._public.current is not None:
+            yield _public_out(self._public.current)
+
+
+def _public_out(found: PublicCertificate) -> CertificateOut:
+    return CertificateOut(
+        name="public", kind="server", fingerprint=found.fingerprint.hex(), expires_at=found.expires_at
+    )
 
 
 def _ca_out(name: str, kind: Literal["ca", "earlier-ca"], found: x509.Certificate) -> CertificateOut:

@@ -62,6 +62,7 @@ from culvert_service.oidc.service import Oidc, provider_from_settings
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.pki.public_certificate import CertificateFiles
 from culvert_service.policies import endpoints as policy_endpoints
 from culvert_service.resources import endpoints as resource_endpoints
 from culvert_service.resources.effect import ResourceEffects
@@ -119,6 +120,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     own = OwnCertificates(
         infrastructure, device_authority, gateway_authority, settings.certificate_names, now
     )
+    public = _public_certificate(settings, now)
     tracing, instruments = Tracing(settings, database), Instruments()
     direct = DirectConnections(settings, database)
     me = ControllerId(settings.controller_name)
@@ -201,7 +203,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         gateway_authority,
         infrastructure,
         master_key,
-        rest_url=settings.rest_url,
+        rest_url=settings.enrolment_url,
         agent_address=settings.agent_address,
         now=now,
     )
@@ -276,7 +278,8 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         ),
         Part(None, [resource_endpoints.router(api, resources, ResourceEffects(database, resources))]),
         Part(None, public=[oidc_endpoints.public_router(public_api, oidc)]),
-        Part(own, [about_endpoints.router(api, About(settings, zones, own, authorities, oidc, now))]),
+        Part(own, [about_endpoints.router(api, About(settings, zones, own, public, authorities, oidc, now))]),
+        Part(public),
         Part(presence),
         Part(
             AgentPort(
@@ -306,8 +309,15 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     app.add_middleware(RestCalls, instruments=instruments)
     tracing.add_to(app)
     # `watching` stops before RestPort: the server waits for open streams.
-    parts += [Part(RestPort(app, settings, own)), watching]
+    parts += [Part(RestPort(app, settings, own, public)), watching]
     return Built(app, gateways, [part.runs for part in parts if part.runs is not None])
+
+
+def _public_certificate(settings: Settings, now: Callable[[], datetime.datetime]) -> CertificateFiles | None:
+    certificate, key = settings.public_certificate_file, settings.public_key_file
+    if certificate is None or key is None:
+        return None
+    return CertificateFiles(certificate, key, settings.public_name, now)
 
 
 def _program(settings: Settings) -> Program:

@@ -27,6 +27,8 @@ from culvert_service.operation import repository
 from culvert_service.operation.rest_client import CallRefusedError, call
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey, MasterKeyError
+from culvert_service.pki.public_certificate import CertificateFaultError
+from culvert_service.pki.public_certificate import check as check_certificate
 
 _SECRETS = ("master.key", "infrastructure-ca.key", "gateway-ca.key", "device-ca.key", "admin-token")
 # A CA that expires sooner than this is a finding.
@@ -35,6 +37,8 @@ _SOON = datetime.timedelta(days=90)
 _BUNDLE_SOON = datetime.timedelta(days=30)
 # The tolerated clock difference: codes and certificates depend on the time.
 _CLOCK = datetime.timedelta(seconds=5)
+# The same for the public certificate, of which some are valid for a week.
+_PUBLIC_SOON = datetime.timedelta(days=3)
 _CERTIFICATE_SECONDS = 5.0
 # RFC 8305, section 8: after this time without an answer the name's next address is tried as well.
 _NEXT_ADDRESS_SECONDS = 0.25
@@ -66,6 +70,8 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         f"{settings.p4_artifacts} lacks {' and '.join(missing)}" if missing else "",
         "Set p4_artifacts to the directory of the compiled program.",
     )
+    if (certificate := _public_certificate(settings)) is not None:
+        yield certificate
     if settings.oidc_issuer is not None:
         yield await _provider(settings)
     try:
@@ -95,6 +101,24 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
             yield finding
     for zone in zones:
         yield _zone(zone)
+
+
+def _public_certificate(settings: Settings) -> Finding | None:
+    """None without such a certificate."""
+    what = "public certificate"
+    certificate, key = settings.public_certificate_file, settings.public_key_file
+    if certificate is None or key is None:
+        return None
+    try:
+        found = check_certificate(certificate.read_bytes(), key.read_bytes(), settings.public_name, now())
+    except OSError as error:
+        return Finding(what, f"{error.filename}: {error.strerror}", "Put it there, or change the settings.")
+    except CertificateFaultError as error:
+        wrong, _, remedy = str(error).partition(" Remedy: ")
+        return Finding(what, wrong, remedy)
+    left = found.expires_at - now()
+    wrong = f"it ends in {left.days} days" if left < _PUBLIC_SOON else ""
+    return Finding(what, wrong, "Renew it: the controller reads the replaced files by itself.")
 
 
 async def _provider(settings: Settings) -> Finding:

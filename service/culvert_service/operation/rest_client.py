@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import ipaddress
 import json
 import socket
 import ssl
 from typing import Any
 from urllib.parse import urlsplit
+
+from culvert_proto.own_ca import ask_for_own_ca
 
 from culvert_service.config import ConfigurationError, Settings, split_listen, system_words
 
@@ -58,9 +61,17 @@ class _Here(http.client.HTTPSConnection):
         host, port = split_listen(settings.rest_listen)
         self._address = _LOOPBACK.get(host, host), port
         self._trust = context
+        ask_for_own_ca(context)
+        # The port expects the PROXY protocol of this host, too, if a load balancer runs here.
+        self._introduces = any(
+            ipaddress.ip_address(self._address[0]) in ipaddress.ip_network(prefix)
+            for prefix in settings.proxy_protocol
+        )
 
     def connect(self) -> None:
         plain = socket.create_connection(self._address, self.timeout)
+        if self._introduces:
+            plain.sendall(b"PROXY UNKNOWN\r\n")
         self.sock = self._trust.wrap_socket(plain, server_hostname=self.host)
 
 

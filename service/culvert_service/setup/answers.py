@@ -41,6 +41,8 @@ class Answers:
     public_port: int = 8443
     agent_port: int = 8444
     trusted_proxies: tuple[str, ...] = ()
+    # Certificate and key of the public name for browsers, absolute paths; none: of the controller's own CA.
+    certificate: tuple[str, str] | None = None
 
     @property
     def database_is_secret(self) -> bool:
@@ -63,6 +65,8 @@ class Answers:
         }
         if self.trusted_proxies:
             found["trusted_proxies"] = list(self.trusted_proxies)
+        if self.certificate is not None:
+            found["public_certificate_file"], found["public_key_file"] = self.certificate
         if self.database is not None and not self.database_is_secret:
             found["database_url"] = self.database
         return found

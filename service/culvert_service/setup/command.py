@@ -58,6 +58,8 @@ class Flags:
     port: int | None = None
     agent_port: int | None = None
     trusted_proxies: Sequence[str] = ()
+    certificate: Path | None = None
+    key: Path | None = None
     elsewhere: bool = False
     yes: bool = False
     change: bool = False
@@ -209,6 +211,11 @@ def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
         elif asks:
             question = f"Database: {EMBEDDED}, or the URL of a Postgres from 14 on"
             database = _ask(question, answers.parse_database, default=EMBEDDED)
+        if (flags.certificate is None) != (flags.key is None):
+            raise AnswerError("--certificate and --key go together")
+        certificate = before.certificate
+        if flags.certificate is not None and flags.key is not None:
+            certificate = str(flags.certificate.absolute()), str(flags.key.absolute())
         port = flags.port or before.port
         proxies = (
             answers.parse_prefixes(flags.trusted_proxies) if flags.trusted_proxies else before.trusted_proxies
@@ -218,7 +225,8 @@ def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
     public_port = public_port or (before.public_port if flags.name is None and before.name else port)
     if flags.port is not None and flags.name is None and before.public_port == before.port:
         public_port = port
-    return Answers(name, zones, database, port, public_port, flags.agent_port or before.agent_port, proxies)
+    agent_port = flags.agent_port or before.agent_port
+    return Answers(name, zones, database, port, public_port, agent_port, proxies, certificate)
 
 
 def _ask(question: str, parse: Callable[[str], _Answer], default: str | None = None) -> _Answer:
@@ -234,6 +242,7 @@ def _present(settings: dict[str, Any], places: Places) -> Answers:
     name, agent_port = split_listen(settings["public_agent_address"])
     url: str | None = settings.get("database_url")
     public: str = settings["public_rest_url"]
+    certificate: str | None = settings.get("public_certificate_file")
     if places.database_url.exists():
         url = places.database_url.read_text().strip()
     return Answers(
@@ -244,6 +253,7 @@ def _present(settings: dict[str, Any], places: Places) -> Answers:
         public_port=urlsplit(public).port or 443,
         agent_port=agent_port,
         trusted_proxies=tuple(settings.get("trusted_proxies", ())),
+        certificate=None if certificate is None else (certificate, settings["public_key_file"]),
     )
 
 
@@ -252,6 +262,8 @@ def _examine(
 ) -> installation.Content | None:
     """Print each finding. Returns the content of a database that is not embedded. Raises NotSetUpError for a fault."""
     faults = [_show(it) for it in examination.host(found, places.state, elsewhere=elsewhere, serves=serves)]
+    if (finding := examination.certificate(found, places.service_user)) is not None:
+        faults.append(_show(finding))
     content = None
     if found.database is not None:
         finding, content = asyncio.run(examination.database(found.database, places.state))

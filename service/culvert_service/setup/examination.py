@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from culvert_service.config import ConfigurationError
 from culvert_service.controller.database import make_engine
 from culvert_service.operation.doctor import Finding
 from culvert_service.pki.master_key import MasterKey
+from culvert_service.pki.public_certificate import CertificateFaultError
+from culvert_service.pki.public_certificate import check as check_certificate
 from culvert_service.setup.answers import Answers
 
 # Needed by an embedded Postgres with its write-ahead log and a year's audit log; by keys and logs without one.
@@ -34,6 +38,31 @@ def host(answers: Answers, state_dir: Path, *, elsewhere: bool, serves: bool = F
     free = shutil.disk_usage(there).free
     few = f"{free >> 20} MiB are free at {there}, and {wanted >> 20} MiB are needed"
     yield Finding("disk", few if free < wanted else "", f"Make room at {there}, or mount a disk there.")
+
+
+def certificate(answers: Answers, user: tuple[int, int] | None) -> Finding | None:
+    """`user`: the controller's user and group, who must be able to read both files."""
+    if answers.certificate is None:
+        return None
+    what = "certificate"
+    files = [Path(file) for file in answers.certificate]
+    try:
+        chain, key = (file.read_bytes() for file in files)
+        found = check_certificate(chain, key, answers.name, datetime.datetime.now(datetime.UTC))
+    except OSError as error:
+        return Finding(what, f"{error.filename}: {error.strerror}", "Name files that are there.")
+    except CertificateFaultError as error:
+        return Finding(what, *_split(str(error)))
+    for file in files:
+        if user is not None and not _may_read(file, *user):
+            remedy = f"Copy it to a place of its own: install -o root -g culvert-controller -m 640 {file} /etc/culvert/"
+            return Finding(what, f"the user culvert-controller cannot read {file}", remedy)
+    return Finding(f"{what}, until {found.expires_at:%Y-%m-%d}")
+
+
+def _may_read(file: Path, user: int, group: int) -> bool:
+    done = subprocess.run(["test", "-r", file], user=user, group=group, extra_groups=[], check=False)
+    return done.returncode == 0
 
 
 async def database(url: str, state_dir: Path) -> tuple[Finding, installation.Content | None]:

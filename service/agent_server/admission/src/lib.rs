@@ -11,6 +11,7 @@
 mod buckets;
 mod denials;
 mod log;
+pub mod proxy_protocol;
 mod source;
 
 use std::collections::{BTreeSet, HashMap};
@@ -131,6 +132,22 @@ impl<H> Admission<H> {
         self.connections.insert(id, connection);
         self.silent(id, now, until);
         Ok((id, gone))
+    }
+
+    /// Counts a connection for another address from now on: a load balancer has told whose it is.
+    ///
+    /// # Errors
+    /// `Refused`: the connection has left, and the caller must close it.
+    pub fn introduce(
+        &mut self,
+        id: Id,
+        address: IpAddr,
+        trusted: bool,
+        now: Instant,
+        until: Instant,
+    ) -> Result<(Id, Option<H>), Refused> {
+        let handle = self.leave(id).ok_or(Refused)?;
+        self.admit(address, trusted, handle, now, until)
     }
 
     /// The client has sent what the connection waited for: the connection cannot be closed for another until it is

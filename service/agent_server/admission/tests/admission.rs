@@ -274,3 +274,37 @@ fn descriptors_are_shared_out_and_some_are_left() {
     }
     assert_eq!(shares(20_000).rest, 2048);
 }
+
+#[test]
+fn an_introduced_connection_counts_for_its_client() {
+    let mut port = Port::new(RATE);
+    let (balancer, client) = (address("10.0.0.1"), address("192.0.2.7"));
+    let until = port.now + LONG;
+    let mut admission = std::mem::replace(&mut port, Port::new(RATE)).admission;
+    let now = port.now;
+    let mut introduced = Vec::new();
+    for number in 0..LIMITS.each {
+        let (id, _) = admission
+            .admit(balancer, true, format!("{number}"), now, until)
+            .unwrap();
+        introduced.push(
+            admission
+                .introduce(id, client, false, now, until)
+                .unwrap()
+                .0,
+        );
+    }
+    for id in &introduced {
+        admission.busy(*id);
+    }
+    let (id, _) = admission
+        .admit(balancer, true, "one too many".into(), now, until)
+        .unwrap();
+    assert!(admission.introduce(id, client, false, now, until).is_err());
+    assert_eq!(admission.len(), LIMITS.each);
+    let (id, _) = admission
+        .admit(balancer, true, "another client's".into(), now, until)
+        .unwrap();
+    let other = admission.introduce(id, address("192.0.2.8"), false, now, until);
+    assert!(other.is_ok());
+}

@@ -26,6 +26,7 @@ class Server:
         to_devices: tuple[bytes, bytes, bytes],
         to_gateways: tuple[bytes, bytes, bytes] | None,
         directory: Path,
+        balancers: list[str],
     ) -> Server:
         """PEM, to devices and to gateways: the certificate chain shown, its key, and the CAs of the peers."""
 
@@ -113,6 +114,7 @@ class RestServer:
         files: int,
         strangers_calls_per_second: float,
         trusted_proxies: list[str],
+        balancers: list[str],
         problems: tuple[bytes, bytes, bytes, bytes],
         chain: bytes,
         key: bytes,
@@ -128,6 +130,12 @@ class RestServer:
         None: the server and all its connections have ended.
         """
 
-    def show(self, chain: bytes, key: bytes) -> None: ...
+    def show(
+        self,
+        chain: bytes,
+        key: bytes,
+        public: tuple[bytes, bytes] | None = None,
+        challenge: tuple[bytes, bytes] | None = None,
+    ) -> None: ...
     def end(self) -> None: ...
     def close(self) -> None: ...

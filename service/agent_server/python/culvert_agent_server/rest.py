@@ -45,6 +45,7 @@ class RestServer:
         request_seconds: float,
         strangers_calls_per_second: float,
         trusted_proxies: Sequence[str] = (),
+        balancers: Sequence[str] = (),
     ) -> None:
         self._native = _native.RestServer(
             host,
@@ -54,6 +55,7 @@ class RestServer:
             files,
             strangers_calls_per_second,
             list(trusted_proxies),
+            list(balancers),
             (problems.malformed, problems.too_large, problems.too_often, problems.fault),
             chain,
             key,
@@ -62,9 +64,18 @@ class RestServer:
         self._serve: Serve | None = None
         self._ended = asyncio.Event()
 
-    def show(self, chain: bytes, key: bytes) -> None:
-        """Shows this certificate to clients that connect from now on. Raises ValueError, and keeps the previous one."""
-        self._native.show(chain, key)
+    def show(
+        self,
+        chain: bytes,
+        key: bytes,
+        public: tuple[bytes, bytes] | None = None,
+        challenge: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        """Shows these certificates to clients that connect from now on. Raises ValueError, and keeps the previous ones.
+
+        `chain`, `key`: for Culvert's programs, and for browsers without `public`. `challenge`: for RFC 8737.
+        """
+        self._native.show(chain, key, public, challenge)
 
     def start(self, serve: Serve) -> None:
         self._serve = serve

@@ -120,6 +120,7 @@ class Server:
         around: Sequence[Around] = (),
         to_gateways: Shown | None = None,
         sockets: Path = Path(),
+        balancers: Sequence[str] = (),
     ) -> None:
         """`to_gateways`: shown to gateways that connect; without it none may. `sockets`: a directory of this process alone
         for their connections.
@@ -135,6 +136,7 @@ class Server:
             _credentials(shown),
             to_gateways and _credentials(to_gateways),
             sockets,
+            list(balancers),
         )
         self.port = self._native.port
         self._around = around

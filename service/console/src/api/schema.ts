@@ -1876,6 +1876,8 @@ export interface components {
             oidc_issuer: string | null;
             /** Protected Prefixes */
             protected_prefixes: string[];
+            /** Public Certificate Fault */
+            public_certificate_fault: string | null;
             /** Rest Url */
             rest_url: string;
             /**

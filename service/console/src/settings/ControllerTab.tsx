@@ -78,6 +78,11 @@ export function ControllerTab() {
         title="Certificates"
         about="The controller renews its own when a third of their lifetime is left. To replace a CA, run culvert-controller rotate-device-ca, rotate-infrastructure-ca or rotate-gateway-ca."
       >
+        {it.public_certificate_fault !== null && (
+          <Text size="sm" c="red" role="status">
+            {`A new certificate of the public name is not used: ${it.public_certificate_fault}`}
+          </Text>
+        )}
         <Table aria-label="Certificates">
           <Table.Tbody>
             {it.certificates.map((one) => (
