@@ -188,6 +188,7 @@ async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> 
         "/readyz",
         "/api/v1/ca",
         "/api/v1/enrolments",
+        "/api/v1/enrolments/invitation",
         "/api/v1/renewals",
         "/api/v1/renewals/challenge",
         "/api/v1/setup",

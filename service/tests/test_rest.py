@@ -46,6 +46,7 @@ async def test_every_route_asks_for_the_admin_token_except_public_ones(world: Wo
         "/readyz",
         "/api/v1/ca",
         "/api/v1/enrolments",
+        "/api/v1/enrolments/invitation",
         "/api/v1/renewals",
         "/api/v1/renewals/challenge",
         "/api/v1/setup",
