@@ -23,9 +23,9 @@ use crate::controller::{Controller, Trust};
 use crate::fault::{Fault, Outcome};
 use crate::host::{CERTIFICATE, CONTROLLER_CA, Host, Joined, KEK, KEY};
 use crate::link::Link;
-use crate::network::{Network, Prefix, ip, way_to, write_mac};
+use crate::network::{Network, Prefix, way_to, write_mac};
 use crate::plan::{Choice, Plan, Port, check_pool, choose};
-use crate::{clock, leave};
+use crate::{clock, leave, ports};
 
 pub struct Settings {
     pub choice: Choice,
@@ -368,9 +368,9 @@ fn act<'a>(
 
     undo.add("the kernel's addresses", {
         let joined = joined.clone();
-        move || give_back(&joined)
+        move || ports::give_back(&joined)
     });
-    take_ports(&joined)?;
+    ports::take(&joined)?;
     undo.add("the unit", {
         let name = name.clone();
         move || host.stop(&name)
@@ -406,41 +406,6 @@ fn environment(joined: &Joined, answer: &Value, settings: &Settings) -> Outcome<
         field(answer, "client_name")?,
         options.join(" "),
     ))
-}
-
-/// Removes the kernel's addresses from the two ports, which are then the switch's alone. Runs again at each start of the
-/// unit, as a network service may have set them again.
-pub fn take_ports(joined: &Joined) -> Outcome<()> {
-    let network = Network::read()?;
-    for name in [&joined.wan, &joined.lan] {
-        for address in network
-            .find(name)
-            .map(|it| it.addresses.clone())
-            .unwrap_or_default()
-        {
-            ip(&["address", "del", &address.to_string(), "dev", name])?;
-        }
-        ip(&["link", "set", name, "up"])?;
-    }
-    Ok(())
-}
-
-pub fn give_back(joined: &Joined) -> Outcome<()> {
-    for (name, address) in &joined.taken {
-        ip(&["address", "replace", address, "dev", name])?;
-    }
-    if joined.had_route {
-        ip(&[
-            "route",
-            "replace",
-            "default",
-            "via",
-            &joined.next_hop,
-            "dev",
-            &joined.wan,
-        ])?;
-    }
-    Ok(())
 }
 
 fn wait_online(controller: &Controller, request: &str, patience: Duration) -> Outcome<()> {

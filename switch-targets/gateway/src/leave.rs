@@ -6,8 +6,8 @@ use crate::certificate::GatewayKey;
 use crate::controller::{Answer, Controller, Trust};
 use crate::fault::{Fault, Outcome};
 use crate::host::{CONTROLLER_CA, Host, Joined, KEY};
-use crate::join::give_back;
 use crate::link::Place;
+use crate::ports;
 
 /// `force`: also when the controller cannot be told.
 pub fn leave(host: &Host, joined: &Joined, force: bool) -> Outcome<()> {
@@ -29,7 +29,7 @@ pub fn leave(host: &Host, joined: &Joined, force: bool) -> Outcome<()> {
         }
     }
     host.stop(name)?;
-    give_back(joined)?;
+    ports::give_back(joined)?;
     host.remove(name)?;
     println!("This computer is no gateway any more.");
     Ok(())

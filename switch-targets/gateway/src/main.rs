@@ -20,6 +20,7 @@ mod leave;
 mod link;
 mod network;
 mod plan;
+mod ports;
 mod renew;
 
 use std::io::{BufRead as _, Write as _};
@@ -207,7 +208,7 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
         Command::Ports { gateway } => {
             // A gateway that was set up by hand has no record, and keeps its interfaces as they are.
             let found = host.joined().into_iter().find(|it| it.gateway == gateway);
-            found.map_or(Ok(true), |it| join::take_ports(&it).map(|()| true))
+            found.map_or(Ok(true), |it| ports::take(&it).map(|()| true))
         }
     }
 }
