@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import shutil
+import ssl
 import stat
 import sys
 import tempfile
@@ -24,8 +25,9 @@ from cryptography import x509
 from culvert_lab.free_port import free_port
 
 from . import log_watch
-from .conftest import World, running, settings_in
+from .conftest import World, running, settings_in, until
 from .gateway_process import ROOT, SLUICE, needs_root
+from .test_public_certificate import Company, shown
 from .unit_starter import UID
 from .wire import ip
 
@@ -192,6 +194,29 @@ async def test_a_computer_joins_carries_a_tunnel_and_leaves(reached: World, comp
     await reached.online(NAME, wanted="offline")
     code, said = await computer.run("join", await link(reached, None), "--yes")
     assert code == 0, said
+
+
+async def test_a_computer_joins_where_browsers_get_another_certificate(
+    tmp_path: Path, database_url: str, computer: Computer
+) -> None:
+    files = {f"public_{name}_file": tmp_path / f"{name}.pem" for name in ("certificate", "key")}
+    company, context = Company(), ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def write(name: str) -> None:
+        for file, content in zip(files.values(), company.issue([name]), strict=True):
+            file.write_bytes(content)
+
+    # The certificate is not this controller's at first, so that the test's client gets the one of Culvert's CA.
+    write("vpn.corp.example")
+    listens = {f"{it}_listen": f"10.255.0.1:{free_port()}" for it in ("rest", "agent")}
+    settings = settings_in(tmp_path, database_url=database_url, **listens, **files)
+    async with running(settings) as world:
+        made, own = await link(world), await shown(settings.rest_listen, context, "10.255.0.1")
+        write("10.255.0.1")
+        await until(lambda: shown(settings.rest_listen, context, "10.255.0.1"), lambda found: found != own)
+        code, said = await computer.run("join", made, "--yes")
+        assert code == 0, said
 
 
 async def test_nothing_is_changed_before_the_person_agrees(reached: World, computer: Computer) -> None:

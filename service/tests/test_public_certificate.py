@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import ssl
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,18 @@ class Company:
         )
         if names:
             builder = builder.add_extension(
-                x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False
+                x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
             )
         if use is not None:
             builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
         return builder.sign(by, hashes.SHA256())
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def pem(certificate: x509.Certificate) -> bytes:
