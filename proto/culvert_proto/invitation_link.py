@@ -1,11 +1,12 @@
 """The invitation link: an https page of the controller, which leads to the desktop's own form of the same link.
 
-    https://vpn.corp.example:8443/enroll#TOKEN.FINGERPRINT
+    https://vpn.corp.example:8443/enroll#TOKEN.FINGERPRINT[.CONTROLLER]
     culvert://enroll?controller=https://vpn.corp.example:8443&token=…&ca=sha256:…
 
-The part after `#` stays in the browser: no proxy's log and no mail scanner's request has the token. The fingerprint comes
-last, because mail programs leave out punctuation at the end of a link, and a token may end in `-` or `_`. In a shell, the
-form of the page needs no quotes.
+The part after `#` stays in the browser: no proxy's log and no mail scanner's request has the token. The token does not
+come last, because mail programs leave out punctuation at the end of a link, and a token may end in `-` or `_`. In a shell,
+the form of the page needs no quotes. CONTROLLER, host and port, is there if a proxy that ends TLS serves the page: devices
+trust the controller's own CA alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LONGEST = 2048
 # Only ASCII: names in other scripts must be in their xn-- form, so that look-alike letters cannot deceive.
 _HOST = re.compile(r"[A-Za-z0-9.-]+|[0-9A-Fa-f:]+")
 _FINGERPRINT = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
-_FRAGMENT = re.compile(r"([\w-]+)\.([0-9a-f]{64})", re.ASCII | re.IGNORECASE)
+_FRAGMENT = re.compile(r"([\w-]+)\.([0-9a-f]{64})(?:\.(.+))?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,10 @@ class Invitation:
     ca_sha256: bytes
 
 
-def make_page_link(controller: str, token: str, ca_sha256: bytes) -> str:
-    """The link for a mail. `controller`: the URL of the controller's REST port, without a path."""
-    return f"{controller.rstrip('/')}{PAGE_PATH}#{token}.{ca_sha256.hex()}"
+def make_page_link(page: str, controller: str, token: str, ca_sha256: bytes) -> str:
+    """The link for a mail. `page`, `controller`: URLs without a path, for browsers and for devices."""
+    link = f"{page.rstrip('/')}{PAGE_PATH}#{token}.{ca_sha256.hex()}"
+    return link if controller == page else f"{link}.{urlsplit(controller).netloc}"
 
 
 def parse_invitation(link: str) -> Invitation:
@@ -54,7 +56,7 @@ def parse_invitation(link: str) -> Invitation:
     except ValueError:
         raise _invalid(Phrase("it is not a link")) from None
     if parts.scheme == "https":
-        controller, (token, ca) = f"https://{parts.netloc}", _read_page(parts)
+        controller, token, ca = _read_page(parts)
     elif (parts.scheme, parts.netloc, parts.path.strip("/")) == ("culvert", "enroll", ""):
         controller, token, ca = _read_query(parts.query)
     else:
@@ -64,8 +66,8 @@ def parse_invitation(link: str) -> Invitation:
     return Invitation(f"https://{shown}:{port}", host, port, token, bytes.fromhex(ca))
 
 
-def _read_page(parts: SplitResult) -> tuple[str, str]:
-    """Token and fingerprint."""
+def _read_page(parts: SplitResult) -> tuple[str, str, str]:
+    """Controller, token and fingerprint."""
     if parts.path.rstrip("/") != PAGE_PATH or parts.query:
         # A mail filter may have wrapped the link in one of its own.
         raise _invalid(
@@ -74,7 +76,7 @@ def _read_page(parts: SplitResult) -> tuple[str, str]:
     found = _FRAGMENT.fullmatch(parts.fragment)
     if found is None:
         raise _invalid(Phrase("the part after # is missing or cut: copy the whole link"))
-    return found[1], found[2]
+    return f"https://{found[3] or parts.netloc}", found[1], found[2]
 
 
 def _read_query(query: str) -> tuple[str, str, str]:

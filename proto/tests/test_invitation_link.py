@@ -21,8 +21,13 @@ def test_both_forms_say_the_same_and_hide_the_token(link: str) -> None:
 
 
 def test_a_made_link_is_read_again() -> None:
-    assert make_page_link("https://vpn.corp.example:8443/", "SECRET", bytes.fromhex(CA)) == PAGE
-    assert parse_invitation(make_page_link("https://[2001:db8::1]", "t_-", bytes(32))) == Invitation(
+    own = "https://vpn.corp.example:8443"
+    assert make_page_link(own, own, "SECRET", bytes.fromhex(CA)) == PAGE
+    behind_proxy = make_page_link("https://vpn.example", own, "SECRET", bytes.fromhex(CA))
+    assert behind_proxy == f"https://vpn.example/enroll#SECRET.{CA}.vpn.corp.example:8443"
+    assert parse_invitation(behind_proxy) == FOUND
+    six = "https://[2001:db8::1]"
+    assert parse_invitation(make_page_link(six, six, "t_-", bytes(32))) == Invitation(
         "https://[2001:db8::1]:443", "2001:db8::1", 443, "t_-", bytes(32)
     )
 
@@ -47,6 +52,9 @@ def test_a_made_link_is_read_again() -> None:
         (PAGE.partition("#")[0], "copy the whole link"),
         (PAGE[:-1], "copy the whole link"),
         (f"{PAGE}.", "copy the whole link"),
+        (f"{PAGE}.evil@vpn.corp.example", "not an https URL"),
+        (f"{PAGE}.vpn.corp.example/x", "not an https URL"),
+        (f"{PAGE}.vpn.corp.example:x", "not a URL"),
         (PAGE.replace("SECRET", "SEC%0ARET"), "copy the whole link"),
         (PAGE.replace("https://vpn", "https://SECRET@vpn"), "not an https URL"),
         (PAGE.replace("vpn.corp.example", ""), "not an https URL"),

@@ -39,6 +39,18 @@ async def test_an_invitation_names_the_controller_and_its_ca(world: World) -> No
     assert pem == authority(world, "infrastructure").pem
 
 
+async def test_an_invitation_leads_devices_past_a_proxy_that_ends_tls(
+    tmp_path: Path, database_url: str
+) -> None:
+    direct = "https://enrol.corp.example:8444"
+    settings = settings_in(tmp_path, database_url=database_url, public_enrolment_url=direct)
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        link = str((await world.rest("POST", "/invitations", {"user": "alice"}))["link"])
+        assert link.startswith(f"{settings.rest_url}/enroll#")
+        assert parse_invitation(link).controller == direct
+
+
 async def test_a_controller_at_ipv6_addresses_enrols_and_takes_codes(
     tmp_path: Path, database_url: str
 ) -> None:

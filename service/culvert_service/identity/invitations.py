@@ -31,11 +31,13 @@ class Invitations:
         database: Database,
         infrastructure: Authority,
         rest_url: str,
+        enrolment_url: str,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._database = database
         self._infrastructure = infrastructure
         self._rest_url = rest_url
+        self._enrolment_url = enrolment_url
         self._now = now
 
     async def invite(self, by: Actor, name: str) -> InvitationOut:
@@ -54,7 +56,7 @@ class Invitations:
             )
             transaction.session.add(made)
             transaction.audit(Line("user.invite", f"user/{name}"))
-        link = make_page_link(self._rest_url, token, self._infrastructure.fingerprint)
+        link = make_page_link(self._rest_url, self._enrolment_url, token, self._infrastructure.fingerprint)
         return InvitationOut(link=link, expires_at=expires_at)
 
     async def show(self, token: str) -> InvitationShowOut:
