@@ -54,7 +54,9 @@ class IdentityPart:
             agent_address=settings.agent_address,
             now=now,
         )
-        self.invitations = Invitations(database, infrastructure, settings.enrolment_url, now)
+        self.invitations = Invitations(
+            database, infrastructure, settings.rest_url, settings.enrolment_url, now
+        )
         self.authenticators = Authenticators(database, master_key, pushes, denials, now)
         self.renewal = Renewal(database, infrastructure, devices, denials, now)
         late_renewal = LateRenewal(
