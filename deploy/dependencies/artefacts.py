@@ -55,8 +55,7 @@ ARTEFACTS = (
         crates=("culvert_agent_server",),
         has_console=True,
     ),
-    # Add the crate culvert-gateway when it is in the workspace.
-    Artefact("culvert-gateway", "Apache-2.0", crates=("sluice",)),
+    Artefact("culvert-gateway", "Apache-2.0", crates=("sluice", "culvert-gateway")),
     Artefact("sluice", "Apache-2.0", crates=("sluice",)),
 )
 

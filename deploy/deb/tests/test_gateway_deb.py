@@ -19,7 +19,7 @@ UNIT = "sluice@berlin"
 SETTINGS = """
 DEVICE_ID=1
 PORTS=--port 1=wan --port 2=lan
-GRPC=127.0.0.1:9559
+P4RUNTIME=--grpc 127.0.0.1:9559
 CLIENT_NAME=culvert-controller
 OPTIONS=
 """
@@ -72,7 +72,8 @@ def test_the_gateway_installs_runs_and_leaves_no_trace(debian: Debian, package: 
     debian.run(*INSTALL, f"/srv/{package.name}")
     assert debian.run("pgrep", "sluice", check=False) == "", "it starts nothing by itself"
     debian.run("sh", "-ec", SET_UP)
-    debian.run("systemctl", "enable", "--now", UNIT)
+    debian.run("systemctl", "enable", "--now", UNIT, "culvert-gateway-renew.timer")
+    assert debian.run("culvert-gateway", "--version").startswith("culvert-gateway ")
     _serves(debian)
     assert debian.measure_exposure(f"{UNIT}.service") <= MAX_EXPOSURE
 
@@ -87,7 +88,10 @@ def test_the_gateway_installs_runs_and_leaves_no_trace(debian: Debian, package: 
 
     debian.run("apt-get", "purge", "-y", "-q", "culvert-gateway")
     assert debian.run("pgrep", "sluice", check=False) == ""
-    assert debian.run("systemctl", "list-units", "--all", "--plain", "--no-legend", "sluice@*") == ""
+    assert (
+        debian.run("systemctl", "list-units", "--all", "--plain", "--no-legend", "sluice@*", "culvert-*")
+        == ""
+    )
     assert find_difference(before, debian.files()) == {}
 
 
