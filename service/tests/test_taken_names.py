@@ -111,6 +111,8 @@ FREE = {
     # Each call makes a new row without a chosen name.
     ("POST", "/invitations"),
     ("POST", "/admins/invitations"),
+    # A new link for a gateway's name replaces the earlier one.
+    ("POST", "/gateway-enrolments"),
 }
 
 

@@ -21,16 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from culvert_service.config import ConfigurationError
 from culvert_service.gateways.health import not_connected
 
 LOST_SECONDS = 5.0
 """A controller releases the lease of a gateway whose connection has been lost for this time."""
 
 _PREFIX = "gateways-"
-# struct sockaddr_un has 108 bytes, with a zero at the end. A socket's name is a number.
-_PATH_MAX = 107
-_NUMBER_DIGITS = 10
 
 
 class GatewayPort(Protocol):
@@ -61,14 +57,9 @@ class Dialled:
         self._hear: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Raises ConfigurationError."""
+        """Raises OSError."""
         self._remove_leftovers()
         directory = self._state_dir / f"{_PREFIX}{secrets.token_hex(4)}"
-        if len(os.fsencode(directory)) + 1 + _NUMBER_DIGITS > _PATH_MAX:
-            raise ConfigurationError(
-                f"state_dir: {self._state_dir} is too long for Unix sockets: choose one of at most "
-                f"{_PATH_MAX - len(_PREFIX) - 8 - 2 - _NUMBER_DIGITS} bytes"
-            )
         directory.mkdir(mode=0o700)
         self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,10 +77,10 @@ class Dialled:
 
     @property
     def directory(self) -> Path:
-        """For the sockets; of this process alone."""
-        if self._directory is None:
+        """For the sockets; of this process alone. The address of a socket has 107 bytes: state_dir may have more."""
+        if self._lock is None:
             raise RuntimeError("not started")
-        return self._directory
+        return Path(f"/proc/self/fd/{self._lock}")
 
     def serve(self, port: GatewayPort) -> None:
         self._port = port
