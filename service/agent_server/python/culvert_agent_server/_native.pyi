@@ -49,7 +49,7 @@ class Server:
     def register(self, gateways: dict[str, int]) -> None: ...
     def deny(self, fingerprints: list[bytes]) -> None: ...
     def end(self) -> None:
-        """Nobody new comes; devices' connections end with their calls, and gateways' with `close`."""
+        """Accepts no new connection; devices' connections end with their calls, and gateways' with `close`."""
 
     def close(self) -> None:
         """Waits for the thread; connections that are left are cut."""

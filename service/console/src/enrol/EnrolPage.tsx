@@ -6,7 +6,6 @@ import {
   Code,
   CopyButton,
   Group,
-  Image,
   List,
   Loader,
   Paper,
@@ -19,11 +18,13 @@ import { IconAlertTriangle, IconCheck, IconCopy } from "@tabler/icons-react";
 import { QRCodeSVG } from "qrcode.react";
 import { useEffect, useState, type ReactNode } from "react";
 
+import { Card } from "../session/CardPage";
 import type { ComputerKind } from "./computer";
 import { desktopLink, type Invitation } from "./invitation";
 import type { Language, Texts } from "./texts";
 import { useInvitation, type Shown } from "./useInvitation";
 
+const WIDTH_PX = 560;
 const QR_PX = 180;
 
 /** The page that an invitation's link opens. It needs no sign-in. */
@@ -44,10 +45,11 @@ export function EnrolPage({
     document.title = `${texts.title} · Culvert`;
   }, [language, texts]);
 
-  if (invitation === null) return <Card>{<Fault title={texts.cutTitle} text={texts.cut} />}</Card>;
+  if (invitation === null)
+    return <Card maxWidth={WIDTH_PX}>{<Fault title={texts.cutTitle} text={texts.cut} />}</Card>;
   if (answer === "loading") {
     return (
-      <Card>
+      <Card maxWidth={WIDTH_PX}>
         <Center mih={120} role="status" aria-label={texts.loading}>
           <Loader />
         </Center>
@@ -55,22 +57,22 @@ export function EnrolPage({
     );
   }
   if (answer === "unknown") {
-    return <Card>{<Fault title={texts.unknownTitle} text={texts.unknown} />}</Card>;
+    return <Card maxWidth={WIDTH_PX}>{<Fault title={texts.unknownTitle} text={texts.unknown} />}</Card>;
   }
   if (answer === "silent") {
     return (
-      <Card>
+      <Card maxWidth={WIDTH_PX}>
         <Fault title={texts.silentTitle} text={texts.silent} />
       </Card>
     );
   }
   if (answer.expired) {
     const text = texts.expired(language.time(answer.expires_at));
-    return <Card>{<Fault title={texts.expiredTitle} text={text} />}</Card>;
+    return <Card maxWidth={WIDTH_PX}>{<Fault title={texts.expiredTitle} text={text} />}</Card>;
   }
   if (answer.used_at !== null) {
     return (
-      <Card>
+      <Card maxWidth={WIDTH_PX}>
         {begun === null ? (
           <Used shown={answer} language={language} />
         ) : (
@@ -80,7 +82,7 @@ export function EnrolPage({
     );
   }
   return (
-    <Card>
+    <Card maxWidth={WIDTH_PX}>
       <Stack gap={4} mb="lg">
         <Title order={1} size="h2">
           {texts.title}
@@ -244,26 +246,5 @@ function Copy({ value, label, done }: { value: string; label: string; done: stri
         </Button>
       )}
     </CopyButton>
-  );
-}
-
-function Card({ children }: { children: ReactNode }) {
-  return (
-    <Center
-      component="main"
-      mih="100vh"
-      p="md"
-      bg="light-dark(var(--mantine-color-gray-0), var(--mantine-color-dark-8))"
-    >
-      <Paper withBorder shadow="sm" p={{ base: "lg", xs: "xl" }} w="100%" maw={560} radius="lg">
-        <Group gap="xs" mb="lg">
-          <Image src="/console/icon.svg" alt="" w={28} h={28} />
-          <Text fw={650} size="lg">
-            Culvert
-          </Text>
-        </Group>
-        {children}
-      </Paper>
-    </Center>
   );
 }
