@@ -63,7 +63,7 @@ pub fn join(host: &Host, link: &Link, settings: &Settings) -> Outcome<()> {
     let controller = Controller::new(link.place.clone(), &Trust::Pin(link.fingerprint))?;
     let prepared = prepare(host, &controller, link, settings)?;
     println!("{}", describe(&prepared, &controller, settings));
-    if !settings.yes && !agreed()? {
+    if !settings.yes && !confirm("\nGo on?")? {
         println!("Nothing was changed.");
         return Ok(());
     }
@@ -272,8 +272,9 @@ fn describe(prepared: &Prepared, controller: &Controller, settings: &Settings) -
     said.join("\n")
 }
 
-fn agreed() -> Outcome<bool> {
-    print!("\nGo on? [y/N] ");
+/// Asks at the terminal; everything but yes is no.
+pub fn confirm(question: &str) -> Outcome<bool> {
+    print!("{question} [y/N] ");
     let failed = |cause| Fault::of_system("The answer cannot be read", &cause);
     std::io::stdout().flush().map_err(failed)?;
     let mut answer = String::new();

@@ -23,7 +23,6 @@ mod plan;
 mod ports;
 mod renew;
 
-use std::io::{BufRead as _, Write as _};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -192,7 +191,8 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
             force,
         } => match chosen(host, gateway.as_deref())?.as_slice() {
             [joined] => {
-                if yes || confirmed(&joined.gateway)? {
+                if yes || join::confirm(&format!("Tunnels through {} end. Leave?", joined.gateway))?
+                {
                     leave::leave(host, joined, force)?;
                 }
                 Ok(true)
@@ -240,19 +240,4 @@ fn chosen(host: &Host, name: Option<&str>) -> Outcome<Vec<Joined>> {
         ));
     }
     Ok(found)
-}
-
-fn confirmed(gateway: &str) -> Outcome<bool> {
-    print!("Tunnels through {gateway} end. Leave? [y/N] ");
-    let failed = |cause| Fault::of_system("The answer cannot be read", &cause);
-    std::io::stdout().flush().map_err(failed)?;
-    let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(failed)?;
-    Ok(matches!(
-        answer.trim().to_lowercase().as_str(),
-        "y" | "yes" | "j" | "ja"
-    ))
 }
