@@ -40,7 +40,7 @@ def router(api: Api, joining: Joining) -> APIRouter:
         dependencies=[Depends(fresh_proof)],
     )
     async def enrol(by: By, asked: GatewayEnrolmentIn) -> GatewayLinkOut:
-        """The link is good for one computer and one hour. An earlier link for the gateway is good no more."""
+        """The link works for one computer, within an hour. An earlier link for the gateway no longer works."""
         return await joining.enrol(by, asked)
 
     @routes.get("", summary="List the enrolments of gateways")

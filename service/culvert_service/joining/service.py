@@ -146,7 +146,7 @@ class Joining:
         return self._out(found)
 
     async def withdraw(self, by: Actor, number: int) -> None:
-        """The link is good no more; a gateway that has joined stays. Raises CulvertError NOT_FOUND."""
+        """The link no longer works; a gateway that has joined stays. Raises CulvertError NOT_FOUND."""
         async with begin(self._database, by) as transaction:
             gateway = await repository.withdraw(transaction.session, number)
             if gateway is None:

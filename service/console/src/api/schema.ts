@@ -479,7 +479,7 @@ export interface paths {
         put?: never;
         /**
          * Make the link with which a computer joins as a gateway
-         * @description The link is good for one computer and one hour. An earlier link for the gateway is good no more.
+         * @description The link works for one computer, within an hour. An earlier link for the gateway no longer works.
          */
         post: operations["enrol_api_v1_gateway_enrolments_post"];
         delete?: never;
