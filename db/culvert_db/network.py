@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 from culvert_proto.contract import Suite
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Text, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import ARRAY, CIDR, INET, JSONB
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -17,16 +17,25 @@ class Gateway(Base):
     """A P4 switch that carries tunnels. `wan`, `lan`: its two ports, as in the REST API.
 
     `kind`: sluice, bmv2, … `suite`: the suite of its SAs. `legacy_suites`: those that an administrator has allowed.
+    `address`, `address6`: its own in outer packets. `public_address`, `public_address6`: the addresses that devices and
+    other gateways send to, which lead to its own through a NAT; unset: its own.
     """
 
     __tablename__ = "gateways"
-    __table_args__ = (UniqueConstraint("p4runtime_address", "p4runtime_device_id"),)
+    __table_args__ = (
+        UniqueConstraint("p4runtime_address", "p4runtime_device_id"),
+        # Behind NATs, gateways of several sites may have the same address of their own.
+        Index("uq_gateways_address", text("coalesce(public_address, address)"), unique=True),
+        Index("uq_gateways_address6", text("coalesce(public_address6, address6)"), unique=True),
+    )
 
     id: Mapped[Number]
     name: Mapped[str] = mapped_column(unique=True)
     kind: Mapped[str] = mapped_column(server_default="sluice")
-    address: Mapped[str] = mapped_column(INET, unique=True)
-    address6: Mapped[str | None] = mapped_column(INET, unique=True)
+    address: Mapped[str] = mapped_column(INET)
+    address6: Mapped[str | None] = mapped_column(INET)
+    public_address: Mapped[str | None] = mapped_column(INET)
+    public_address6: Mapped[str | None] = mapped_column(INET)
     # Unset: the gateway connects to the controllers.
     p4runtime_address: Mapped[str | None]
     p4runtime_device_id: Mapped[int] = mapped_column(BigInteger)

@@ -111,6 +111,7 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await page.get_by_role("option", name="The controller connects to the gateway").click()
         for label, value in {
             "Name": "gw-berlin",
+            "Address": "10.0.0.4",
             "Public address": "198.51.100.2",
             "P4Runtime": f"127.0.0.1:{port}",
             "Addresses of devices": "10.99.0.0/24",
@@ -139,6 +140,8 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("heading", name="gw-berlin")).to_be_visible()
         await expect(page.get_by_text("of the newest bundle")).to_be_visible()
+        await expect(page.get_by_text("198.51.100.2", exact=True)).to_be_visible()
+        await shown.picture("gateway-behind-nat")
         await page.get_by_role("button", name="Make a bundle").click()
         await expect(page.get_by_text("gw-berlin has had a bundle before")).to_be_visible()
         await shown.picture("gateway-next-bundle")

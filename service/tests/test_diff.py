@@ -29,6 +29,7 @@ SITE = Site(
     "10.99.0.0/24",
     Wan(1, "02:00:00:00:01:01", ["02:00:00:00:01:02"]),
     Lan(2, "02:00:00:00:02:01", "10.20.0.1", "10.20.0.0/16", {"10.20.0.10": "02:00:00:00:02:10"}),
+    "198.51.100.2",
 )
 STATIC = static_entries(SITE)
 UUID = uuid.UUID(int=1)
@@ -43,6 +44,7 @@ def tunnel(n: int, *, drains: bool = False, peer: str = "203.0.113.10") -> Desir
     path = Path(
         uuid.UUID(int=n),
         SITE.address,
+        SITE.public_address,
         f"10.99.0.{n + 1}",
         WIKI,
         peer,
@@ -142,14 +144,18 @@ def test_a_moved_peers_sa_is_modified_and_keeps_its_key() -> None:
 
 
 def test_an_sa_under_another_tag_is_another_sa() -> None:
-    path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
+    path = Path(
+        UUID, SITE.address, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits()
+    )
     old, new = (pair_entries(path, Pair(1, numbers(1), numbers(2), Tag(tag))) for tag in (7, 8))
     assert plan([], [DesiredTunnel.of(UUID, 1, new)], old).lost != ()
 
 
 def test_a_modified_sad_entry_carries_its_key() -> None:
     """An SAD entry that is written without its key would be one with a key of zeros."""
-    path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
+    path = Path(
+        UUID, SITE.address, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits()
+    )
     pair = Pair(1, numbers(1), numbers(2), Tag(7))
     old = pair_entries(path, pair, WrappedKeys(b"in", b"out"))
     wider = pair_entries(replace(path, soft=Limits(5)), pair)
@@ -158,7 +164,9 @@ def test_a_modified_sad_entry_carries_its_key() -> None:
 
 
 def test_the_keys_that_are_looked_for_are_those_of_the_sas() -> None:
-    path = Path(UUID, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits())
+    path = Path(
+        UUID, SITE.address, SITE.address, "10.99.0.1", WIKI, "203.0.113.10", 4500, Endpoint(1), Limits()
+    )
     pair = Pair(1, numbers(1), numbers(2), Tag(7))
     of_sas = [item.key for item in pair_entries(path, pair) if item.table in {"sad_in", "sad_out"}]
     assert list(sa_keys(path, pair)) == of_sas

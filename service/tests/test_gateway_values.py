@@ -44,6 +44,7 @@ SITE = Site(
         "2001:db8:20::1",
         "2001:db8:20::/64",
     ),
+    "203.0.113.2",
     "2001:db8:1::2",
 )
 
@@ -61,7 +62,9 @@ def path(suite: Suite, peer: str = "203.0.113.10") -> TunnelPath:
     outer = SITE.facing(peer)
     assert outer is not None
     soft = Limits(2**40, 2**50, 3600)
-    return TunnelPath(*(uuid.uuid4(), outer, "10.99.0.1", WIKI, peer, 4500, Endpoint(7), soft, suite))
+    return TunnelPath(
+        *(uuid.uuid4(), outer.own, outer.public, "10.99.0.1", WIKI, peer, 4500, Endpoint(7), soft, suite)
+    )
 
 
 @pytest.mark.parametrize("peer", ["203.0.113.10", "2001:db8:9::10"])

@@ -38,6 +38,7 @@ MILAN = PARIS | {
     "address6": None,
     "p4runtime": "127.0.0.1:9562",
 }
+INSIDE = {"address": "10.0.0.4", "address6": "fd00::4"}
 GIT = WIKI | {"name": "git", "fqdn": "git.corp.example", "users": []}
 READERS, WRITERS = {"name": "readers", "members": ["alice"]}, {"name": "writers", "members": ["alice", "bob"]}
 READING = {"name": "reading", "group": "readers", "resources": ["wiki"]}
@@ -87,6 +88,15 @@ TAKEN: list[tuple[str, str, dict[str, Any], str]] = [
         for write in (
             ("PUT", "/gateways/gw-rome", ROME | {field: BERLIN[field]}, f"/{field}"),
             ("POST", "/gateways", MILAN | {field: BERLIN[field]}, f"/{field}"),
+        )
+    ),
+    # Devices would send to the other gateway.
+    *(
+        write
+        for own in ("address", "address6")
+        for write in (
+            ("PUT", "/gateways/gw-rome", ROME | INSIDE | {f"public_{own}": BERLIN[own]}, f"/public_{own}"),
+            ("POST", "/gateways", MILAN | INSIDE | {f"public_{own}": BERLIN[own]}, f"/public_{own}"),
         )
     ),
     ("POST", "/resources", WIKI | {"fqdn": "x.corp.example", "users": []}, "/name"),

@@ -82,8 +82,10 @@ class Sites:
         return [json.loads(output) for output, _ in answers]
 
 
-async def register(world: World, directory: Path, sites: Sites, *gateways: str) -> None:
-    """Register the given gateways, or both."""
+async def register(
+    world: World, directory: Path, sites: Sites, *gateways: str, **addresses: dict[str, str]
+) -> None:
+    """Register the given gateways, or both. `addresses`: by the field's name, each gateway's."""
     for name in gateways or NUMBERS:
         number = NUMBERS[name]
         other = 3 - number
@@ -99,6 +101,7 @@ async def register(world: World, directory: Path, sites: Sites, *gateways: str) 
                 "prefix": f"10.{number}.0.0/24",
                 "neighbours": {host(name): f"02:00:00:00:03:0{number}"},
             },
+            **{field: of_each[name] for field, of_each in addresses.items()},
         )
         unpack(await world.rest("POST", f"/gateways/{name}/bundle"), directory / name)
 

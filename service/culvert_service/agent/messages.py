@@ -40,12 +40,12 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         tunnel_id=str(granted.id),
         resource=granted.resource,
         fqdn=granted.fqdn,
-        gateway=agent_pb2.Gateway(name=granted.gateway, address=path.gateway_address, online=True),
+        gateway=agent_pb2.Gateway(name=granted.gateway, address=path.public_address, online=True),
         inner_address=path.inner_address,
         selectors=map(_selector, path.carried),
         inner_address6=path.inner_address6 or "",
         remote_prefixes=path.remote_prefixes,
-        outer_address=path.gateway_address,
+        outer_address=path.public_address,
         outer_port=NAT_T_PORT,
         idle_seconds=granted.idle_seconds,
         inner_mtu=path.site_mtu,
@@ -107,7 +107,7 @@ def profile(
 def _gateway(standing: Standing, inner: Inner | None) -> agent_pb2.Gateway:
     return agent_pb2.Gateway(
         name=standing.config.name,
-        address=standing.config.site.address,
+        address=standing.config.site.public_address,
         online=standing.online,
         inner_address=inner.address if inner else "",
         inner_address6=(inner.address6 if inner else None) or "",

@@ -145,7 +145,7 @@ async def _check_resources(session: AsyncSession, gateway_id: int, changed: Gate
 
 async def _check_site_tunnels(session: AsyncSession, gateway: Gateway, fields: Mapping[str, Any]) -> None:
     """Refuse changes of addresses and LAN while a site tunnel uses them: both ends have them in their entries."""
-    if all(getattr(gateway, name) == fields[name] for name in ("address", "wan", "lan")):
+    if all(getattr(gateway, name) == fields[name] for name in ("address", "public_address", "wan", "lan")):
         return
     if ends := await repository.site_tunnels_of(session, gateway.id):
         why = f"it is an end of {', '.join(ends)}"

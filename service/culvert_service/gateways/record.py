@@ -17,7 +17,12 @@ from culvert_service.gateways.site import Lan, Site, Wan
 
 def site_of(gateway: Gateway) -> Site:
     ports = json.dumps([gateway.wan, gateway.lan])
-    return _site(gateway.address, gateway.address6, gateway.pool, gateway.pool6, ports)
+    return _site(
+        (gateway.address, gateway.address6),
+        (gateway.public_address, gateway.public_address6),
+        (gateway.pool, gateway.pool6),
+        ports,
+    )
 
 
 def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite: Suite | None) -> None:
@@ -33,9 +38,16 @@ def check_serves(gateway: Gateway, resource: str, prefixes: Sequence[str], suite
 
 # Cached, because each tunnel needs its gateway's site.
 @functools.lru_cache(maxsize=256)
-def _site(address: str, address6: str | None, pool: str, pool6: str | None, ports: str) -> Site:
+def _site(
+    own: tuple[str, str | None],
+    public: tuple[str | None, str | None],
+    pools: tuple[str, str | None],
+    ports: str,
+) -> Site:
     shown_wan, shown_lan = json.loads(ports)
     wan, lan = WanPort.model_validate(shown_wan), LanPort.model_validate(shown_lan)
+    address, address6 = own
+    pool, pool6 = pools
     return Site(
         address,
         pool,
@@ -52,6 +64,8 @@ def _site(address: str, address6: str | None, pool: str, pool6: str | None, port
             lan.mtu,
             lan.routes,
         ),
+        public[0] or address,
         address6,
         pool6,
+        public[1],
     )

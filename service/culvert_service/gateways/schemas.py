@@ -14,6 +14,7 @@ from culvert_service.gateways.kind import GatewayKind
 
 # The gateway's tables hold IPv4 addresses in this prefix (RFC 4291 section 2.5.5.2).
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 
 
@@ -28,6 +29,13 @@ def _ipv4(value: str) -> str:
         return str(ipaddress.IPv4Address(value))
     except ValueError:
         raise ValueError("must be an IPv4 address such as 192.0.2.7") from None
+
+
+def _public_ipv4(value: str) -> str:
+    address = ipaddress.IPv4Address(_ipv4(value))
+    if address.is_unspecified or address.is_loopback or address.is_multicast or address == _BROADCAST:
+        raise ValueError("must be the IPv4 address of one host that devices can reach")
+    return str(address)
 
 
 def _ipv6(value: str) -> str:
@@ -74,6 +82,7 @@ def _either_prefix(value: str) -> str:
 
 Mac = Annotated[str, AfterValidator(_mac)]
 Ipv4 = Annotated[str, AfterValidator(_ipv4)]
+PublicIpv4 = Annotated[str, AfterValidator(_public_ipv4)]
 Ipv6 = Annotated[str, AfterValidator(_ipv6)]
 Address = Annotated[str, AfterValidator(_address)]
 Prefix = Annotated[str, AfterValidator(_prefix)]
@@ -156,10 +165,13 @@ class GatewayIn(BaseModel):
 
     name: Name
     kind: GatewayKind = GatewayKind.SLUICE
-    # The outer address, to which devices send ESP.
+    # The gateway's own outer addresses: the destination in the packets that reach it.
     address: Ipv4
-    # The outer address for devices that come over IPv6.
     address6: Ipv6 | None = None
+    # The addresses that devices and other gateways send to, where a NAT leads UDP 4500 from them to the gateway's own;
+    # null: its own.
+    public_address: PublicIpv4 | None = None
+    public_address6: Ipv6 | None = None
     # HOST:PORT of its P4Runtime server; null: the gateway connects to the controllers.
     p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")] | None
     device_id: Annotated[int, Field(ge=1, le=2**63 - 1)] = 1
@@ -195,10 +207,16 @@ class GatewayIn(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _public_leads_to_own(self) -> GatewayIn:
+        if self.public_address6 is not None and self.address6 is None:
+            raise ValueError("public_address6 needs address6, the gateway's own address behind it")
+        return self
+
+    @model_validator(mode="after")
     def _routes_lead_elsewhere(self) -> GatewayIn:
         """Check that routes overlap neither the pools nor the outer addresses."""
-        taken = map(ipaddress.ip_network, filter(None, (self.pool, self.pool6, self.address, self.address6)))
-        for network in list(taken):
+        outer = (self.address, self.address6, self.public_address, self.public_address6)
+        for network in map(ipaddress.ip_network, filter(None, (self.pool, self.pool6, *outer))):
             for behind in map(ipaddress.ip_network, self.lan.routes):
                 if behind.version == network.version and behind.overlaps(network):
                     raise ValueError(f"lan.routes: {behind} overlaps {network}, which is not behind the LAN")
@@ -251,6 +269,9 @@ class GatewayOut(BaseModel):
     kind: GatewayKind
     address: str
     address6: str | None
+    # Null: devices send to `address` and `address6`.
+    public_address: str | None
+    public_address6: str | None
     # Null: the gateway connects to the controllers.
     p4runtime: str | None
     device_id: int

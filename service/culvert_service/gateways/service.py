@@ -195,6 +195,8 @@ class Gateways:
             kind=GatewayKind(gateway.kind),
             address=gateway.address,
             address6=gateway.address6,
+            public_address=gateway.public_address,
+            public_address6=gateway.public_address6,
             p4runtime=gateway.p4runtime_address,
             device_id=gateway.p4runtime_device_id,
             pool=gateway.pool,
@@ -226,6 +228,8 @@ def columns(asked: GatewayIn) -> dict[str, Any]:
         "kind": asked.kind.value,
         "address": asked.address,
         "address6": asked.address6,
+        "public_address": asked.public_address,
+        "public_address6": asked.public_address6,
         "p4runtime_address": asked.p4runtime,
         "p4runtime_device_id": asked.device_id,
         "pool": asked.pool,
@@ -240,8 +244,8 @@ def columns(asked: GatewayIn) -> dict[str, Any]:
 def already_exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
     unique = {
         "uq_gateways_name": ("/name", f"The gateway {asked.name}"),
-        "uq_gateways_address": ("/address", f"A gateway at {asked.address}"),
-        "uq_gateways_address6": ("/address6", f"A gateway at {asked.address6}"),
+        "uq_gateways_address": _taken("address", asked.public_address, asked.address),
+        "uq_gateways_address6": _taken("address6", asked.public_address6, asked.address6),
         "uq_gateways_p4runtime_address_p4runtime_device_id": (
             "/p4runtime",
             f"A gateway whose switch is device {asked.device_id} at {asked.p4runtime}",
@@ -250,9 +254,15 @@ def already_exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:
     return to_field_error(error, unique, f"The gateway {asked.name}")
 
 
+def _taken(own: str, public: str | None, address: str | None) -> tuple[str, str]:
+    field = own if public is None else f"public_{own}"
+    return f"/{field}", f"A gateway that devices reach at {public or address}"
+
+
 def audit_details(asked: GatewayIn) -> dict[str, Detail]:
     """The details for the audit log."""
-    fields = {"kind", "address", "address6", "p4runtime", "pool", "pool6", "suite"}
+    addresses = {"address", "address6", "public_address", "public_address6"}
+    fields = addresses | {"kind", "p4runtime", "pool", "pool6", "suite"}
     return asked.model_dump(mode="json", include=fields, exclude_none=True)
 
 

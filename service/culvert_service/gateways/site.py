@@ -13,6 +13,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from culvert_service.gateways import mapped
 from culvert_service.gateways.entry import Entry, entry
@@ -63,20 +64,33 @@ class Probe:
     source: str
 
 
+class OuterAddress(NamedTuple):
+    """`own`: in the packets at the gateway. `public`: the destination of devices and other gateways."""
+
+    own: str
+    public: str
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`address`: the gateway's outer address; `pool`: the prefix of inner addresses; `address6`, `pool6`: for IPv6."""
+    """`pool`: the prefix of inner addresses; `address6`, `pool6`: for IPv6. The public addresses are as in OuterAddress."""
 
     address: str
     pool: str
     wan: Wan
     lan: Lan
+    public_address: str
     address6: str | None = None
     pool6: str | None = None
+    public_address6: str | None = None
 
-    def facing(self, peer: str) -> str | None:
+    def facing(self, peer: str) -> OuterAddress | None:
         """The gateway's outer address of the peer's family; None without one."""
-        return self.address if mapped.family(peer) == 4 else self.address6
+        if mapped.family(peer) == 4:
+            return OuterAddress(self.address, self.public_address)
+        if self.address6 is None:
+            return None
+        return OuterAddress(self.address6, self.public_address6 or self.address6)
 
     def serves(self, prefix: str) -> bool:
         """Whether a device with an address of the prefix's family can reach a host in the prefix."""

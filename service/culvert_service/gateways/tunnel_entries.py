@@ -75,10 +75,14 @@ class TunnelParameters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A device's tunnel: the parameters between the device's inner addresses, one or one of each family, and a resource."""
+    """A device's tunnel: the parameters between the device's inner addresses, one or one of each family, and a resource.
+
+    `gateway_address`: the gateway's own outer address. `public_address`: the one that the device sends to.
+    """
 
     tunnel_id: uuid.UUID
     gateway_address: str
+    public_address: str
     inner_address: str
     selectors: tuple[Selector, ...]
     peer_address: str

@@ -74,7 +74,7 @@ async def overlapping(session: AsyncSession, gateway: str, pool: str) -> str | N
         networks = {
             "the pool": (row.pool, row.pool6),
             "the LAN": (row.lan.get("prefix"), row.lan.get("prefix6")),
-            "the address": (row.address, row.address6),
+            "the address": (row.address, row.address6, row.public_address, row.public_address6),
         }
         for what, prefixes in networks.items():
             for prefix in prefixes:

@@ -10,7 +10,16 @@ from typing import Annotated, ClassVar, Literal
 from culvert_proto.contract import Suite
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from culvert_service.gateways.schemas import Ipv4, Ipv6, LanPort, Name, Prefix, Prefix6, WanPort
+from culvert_service.gateways.schemas import (
+    Ipv4,
+    Ipv6,
+    LanPort,
+    Name,
+    Prefix,
+    Prefix6,
+    PublicIpv4,
+    WanPort,
+)
 
 _KEY_LEN = 32
 
@@ -67,9 +76,13 @@ class JoinFacts(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    # The outer address, to which devices send ESP.
+    # The gateway's own outer addresses: the destination in the packets that reach it.
     address: Ipv4
     address6: Ipv6 | None = None
+    # The addresses that devices send to, behind which a NAT leads to the gateway's own; null: its own, or for a gateway
+    # that exists, those that it has.
+    public_address: PublicIpv4 | None = None
+    public_address6: Ipv6 | None = None
     # HOST:PORT of its P4Runtime server; null: the gateway connects to the controllers.
     p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")] | None = None
     wan: WanPort

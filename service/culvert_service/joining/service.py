@@ -237,6 +237,8 @@ class Joining:
                 await session.flush()
                 actor = _to_gateway_actor(by, name)
                 details: dict[str, Detail] = {"address": gateway.address, "made_by": enrolment.made_by}
+                if gateway.public_address is not None:
+                    details["public_address"] = gateway.public_address
                 if again:
                     details["again"] = True
                 await tell_owners(transaction, Line("gateway.join", f"gateway/{name}", details, actor=actor))
@@ -416,6 +418,9 @@ def _registration(enrolment: GatewayEnrolment, gateway: Gateway | None, facts: J
             "legacy_suites": gateway.legacy_suites,
             "device_id": gateway.p4runtime_device_id,
         }
+        found["public_address"] = found["public_address"] or gateway.public_address
+        if found["address6"] is not None:
+            found["public_address6"] = found["public_address6"] or gateway.public_address6
         lan = found["lan"]
         lan["neighbours"] = {**gateway.lan.get("neighbours", {}), **lan["neighbours"]}
         lan["routes"] = {**gateway.lan.get("routes", {}), **lan["routes"]}

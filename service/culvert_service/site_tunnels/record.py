@@ -179,7 +179,7 @@ def _end(row: SiteTunnel, gateway: Gateway, suites: Mapping[int, Suite]) -> Tunn
 
     def side(suite: Suite) -> Side:
         mtu = _inner_mtu(suite, (near, far))
-        return Side(row.id, near.address, far.address, carried, soft, suite, mtu)
+        return Side(row.id, near.address, far.public_address, carried, soft, suite, mtu)
 
     pairs = {one: (side(suites[one]), pair) for one, pair in _pairs(row.sas, gateway.id).items()}
     return TunnelEnd(gateway.id, gateway.name, pairs)

@@ -66,7 +66,7 @@ class EndOut(EndIn):
 
     # The resources' present targets.
     profiles: list[Target]
-    # The gateway's outer address.
+    # The address that the other gateway sends to.
     address: str
     online: bool
 

@@ -205,7 +205,7 @@ class SiteTunnels:
             targets=[Target.model_validate(target) for target in targets],
             resources=resources_of(row, gateway),
             profiles=[Target.model_validate(target) for target in profiles],
-            address=gateway.address,
+            address=gateway.public_address or gateway.address,
             online=self._fleet.is_online(gateway.name),
         )
 

@@ -247,7 +247,8 @@ def build_path(
         )
     return Path(
         tunnel_id,
-        outer,
+        outer.own,
+        outer.public,
         inner.address,
         shape.selectors,
         peer_address,

@@ -2269,6 +2269,10 @@ export interface components {
             pool: string;
             /** Pool6 */
             pool6?: string | null;
+            /** Public Address */
+            public_address?: string | null;
+            /** Public Address6 */
+            public_address6?: string | null;
             /** @default aes-gcm-256 */
             suite?: components["schemas"]["Suite"];
             wan: components["schemas"]["WanPort"];
@@ -2374,6 +2378,10 @@ export interface components {
             pool: string;
             /** Pool6 */
             pool6: string | null;
+            /** Public Address */
+            public_address: string | null;
+            /** Public Address6 */
+            public_address6: string | null;
             /** Reason */
             reason: string;
             /** Reconciled At */
@@ -2587,6 +2595,10 @@ export interface components {
             lan: components["schemas"]["LanPort"];
             /** P4Runtime */
             p4runtime?: string | null;
+            /** Public Address */
+            public_address?: string | null;
+            /** Public Address6 */
+            public_address6?: string | null;
             wan: components["schemas"]["WanPort"];
         };
         /** JoinIn */

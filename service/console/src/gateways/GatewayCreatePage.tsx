@@ -44,13 +44,23 @@ export function GatewayCreatePage() {
               <TextInput label="Name" placeholder="gw-berlin" required {...fieldOf(form, "name")} />
               <Select label="Switch" data={KINDS} allowDeselect={false} {...form.getInputProps("kind")} />
               <TextInput
-                label="Public address"
-                description="Devices send ESP to this address"
+                label="Address"
+                description="The WAN port’s own address"
                 placeholder="198.51.100.2"
                 required
                 {...fieldOf(form, "address")}
               />
-              <TextInput label="Public IPv6 address" description="Optional" {...fieldOf(form, "address6")} />
+              <TextInput label="IPv6 address" description="Optional" {...fieldOf(form, "address6")} />
+              <TextInput
+                label="Public address"
+                description="Only behind a NAT: devices send to this address"
+                {...fieldOf(form, "public_address")}
+              />
+              <TextInput
+                label="Public IPv6 address"
+                description="Optional"
+                {...fieldOf(form, "public_address6")}
+              />
               <Select
                 label="Connection"
                 description={

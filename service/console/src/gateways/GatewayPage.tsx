@@ -54,8 +54,12 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
   const rates = useTraffic().rows ?? undefined;
   const tunnels = useTunnelsBy("gateway").get(gateway.name) ?? [];
   const { word, colour } = stateOf(gateway);
+  const publicAddress = [gateway.public_address, gateway.public_address6].filter(Boolean).join(", ");
   const facts: [string, ReactNode][] = [
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
+    ...(publicAddress === ""
+      ? []
+      : [["Devices send to", <Mono key="d">{publicAddress}</Mono>] as [string, ReactNode]]),
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
     ["Controller", gateway.owner === "" ? "none" : gateway.owner],

@@ -54,6 +54,9 @@ test("a gateway's form makes a valid body and names a bad neighbour line", () =>
     "10.20.0.11": "02:00:00:00:02:11",
   });
   expect(made).not.toHaveProperty("address6");
+  expect(made).not.toHaveProperty("public_address");
+  const behindNat = gatewayOf({ ...NEW, address: "10.0.0.4", public_address: "203.0.113.7" });
+  expect(behindNat).toMatchObject({ address: "10.0.0.4", public_address: "203.0.113.7" });
   expect(made.p4runtime).toBeNull();
   const direct = { ...NEW, connects: "controller", p4runtime: "10.255.0.2:9559" };
   expect(gatewayOf(direct).p4runtime).toBe("10.255.0.2:9559");
