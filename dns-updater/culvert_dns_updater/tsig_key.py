@@ -6,6 +6,7 @@ for hmac-sha256 and with the file's name without `.key`.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -42,8 +43,11 @@ class KeyFileError(Exception):
 def load(path: Path) -> TsigKey:
     """Raises KeyFileError."""
     try:
-        mode = path.stat().st_mode & 0o777
-        if mode & 0o077:
+        found = path.stat()
+        mode = found.st_mode & 0o777
+        # A Secret of Kubernetes is root's, and readable by this process' own group.
+        readable = 0o040 if found.st_gid == os.getegid() else 0
+        if mode & 0o077 & ~readable:
             raise KeyFileError(
                 f"{path} has mode {mode:04o}: others could read the key; run: chmod 600 {path}"
             )

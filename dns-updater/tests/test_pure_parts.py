@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import os
 from pathlib import Path
 
 import dns.exception
@@ -181,6 +182,14 @@ def test_both_forms_of_the_key_are_one_key(tmp_path: Path) -> None:
     assert bind == bare
 
 
+def test_this_process_group_may_read_a_key_as_kubernetes_gives_it(tmp_path: Path) -> None:
+    file = _write(tmp_path / "key", BIND_KEY, 0o440)
+    assert tsig_key.load(file).secret
+    os.chown(file, -1, os.getegid() + 1)
+    with pytest.raises(KeyFileError, match="mode 0440"):
+        tsig_key.load(file)
+
+
 def test_a_keys_name_leads_out_of_no_directory(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     _write(tmp_path / "other.key", BIND_KEY)
@@ -195,7 +204,8 @@ def test_a_keys_name_leads_out_of_no_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [
-        (BIND_KEY, 0o640, "mode 0640"),
+        (BIND_KEY, 0o644, "mode 0644"),
+        (BIND_KEY, 0o660, "mode 0660"),
         ("", 0o600, "not a TSIG key file"),
         (BIND_KEY.replace("hmac-sha256", "hmac-md5"), 0o600, "algorithm"),
         (BIND_KEY.replace(SECRET, "A"), 0o600, "malformed"),
