@@ -23,6 +23,7 @@ mod plan;
 mod ports;
 mod renew;
 
+use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use zeroize::Zeroizing;
 
 use crate::fault::{Fault, Outcome};
 use crate::host::{Host, Joined};
@@ -86,7 +88,7 @@ enum Command {
 
 #[derive(Args)]
 struct JoinArguments {
-    /// The link, in quotation marks
+    /// The link, in quotation marks; - reads it from standard input, which needs --yes
     link: String,
     /// The interface towards the Internet
     #[arg(long, value_name = "INTERFACE")]
@@ -139,7 +141,7 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
     require_root()?;
     match command {
         Command::Join(asked) => {
-            let link = Link::parse(&asked.link)?;
+            let link = read_link(&asked)?;
             let choice = Choice {
                 wan: asked.wan,
                 lan: asked.lan,
@@ -212,6 +214,28 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
         }
     }
 }
+
+/// The link, from standard input where other users could read a program's arguments, as those of a container.
+fn read_link(asked: &JoinArguments) -> Outcome<Link> {
+    if asked.link != "-" {
+        return Link::parse(&asked.link);
+    }
+    if !asked.yes {
+        return Err(Fault::new(
+            "Standard input cannot give both the link and the answer.",
+            "Add --yes, or give the link as an argument.",
+        ));
+    }
+    let mut read = Zeroizing::new(String::new());
+    std::io::stdin()
+        .take(LINK_MAX)
+        .read_to_string(&mut read)
+        .map_err(|cause| Fault::of_system("The link cannot be read", &cause))?;
+    Link::parse(&read)
+}
+
+/// Bytes of a link, with room to spare: a host's name has up to 253.
+const LINK_MAX: u64 = 1024;
 
 fn require_root() -> Outcome<()> {
     match std::fs::metadata("/proc/self") {
