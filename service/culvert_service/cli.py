@@ -179,6 +179,13 @@ def serve(config_file: ConfigFile = None) -> None:
 
 
 @app.command()
+def ready(config_file: ConfigFile = None) -> None:
+    """Ask the controller of these settings whether it is ready: exit with 0, or with 1 and the cause."""
+    if fault := _run(operation.ready, config_file):
+        sys.exit(f"not ready: {fault}")
+
+
+@app.command()
 def migrate(config_file: ConfigFile = None) -> None:
     """Bring the database to the newest revision, and stop."""
     _run(database.migrate, config_file)

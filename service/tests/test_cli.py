@@ -92,6 +92,8 @@ async def test_before_it_serves_the_commands_say_what_comes_next(tmp_path: Path)
     assert (await culvert(here, "init"))[0] == 0
     code, _, err = await culvert(here, *add)
     assert (code, err.endswith("Start it: culvert-controller serve\n")) == (1, True), err
+    code, _, err = await culvert(here, "ready")
+    assert (code, err) == (1, "not ready: Connection refused\n")
     code, out, err = await culvert(here, "doctor")
     # The doctor finds one fault: the controller does not run.
     assert (code, err) == (1, "")
@@ -156,6 +158,7 @@ async def test_a_controller_is_administered_by_commands(world: World, tmp_path: 
     code, out, _ = await culvert(environment, "gateway", "list")
     assert code == 0
     assert "gw-berlin" in out
+    assert (await culvert(environment, "ready"))[0] == 0
     code, out, _ = await culvert(environment, "doctor")
     assert code == 1
     assert "gateway gw-berlin" in out
