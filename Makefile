@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb deb deb-sluice sbom check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb images deb-sluice sbom check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,8 @@ setup:
 
 setup-test:
 	@deploy/setup/setup test
+setup-images:
+	@deploy/setup/setup images
 
 demo: setup ## Set up, open the first page through a tunnel, stay up (CHECK=1: exit with the verdict)
 	@$(ROOT) $(VENV)/culvert-lab demo $(if $(CHECK),--check)
@@ -96,6 +98,13 @@ deb: setup-test ## Build every Debian package for each release, or for RELEASES=
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py $(RELEASES)
 test-deb: deb ## The packages on clean releases under systemd; those of one built twice (network; 40 min; not in `make test`)
 	export $(WITH_CARGO); $(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow deploy/deb
+
+images: setup-images ## Build the OCI images from the packages for Debian 12, and their SBOMs, into build/images and podman's store
+	PYTHONPATH=deploy/deb:deploy/dependencies $(ROOT) $(VENV)/python deploy/images/build.py
+build/helm/helm:
+	GOBIN=$(CURDIR)/$(@D) go install helm.sh/helm/v3/cmd/helm@v3.22.0
+test-helm: setup-test build/helm/helm ## The Helm chart, rendered and judged by Kubernetes' schemas (network; needs Go; not in `make test`)
+	$(PYTEST) -m slow deploy/helm
 
 deb-sluice: setup ## Build the Debian package of the switch for P4 developers, into build/
 	$(WITH_CARGO) $(VENV)/python deploy/deb/sluice.py

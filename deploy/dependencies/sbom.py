@@ -10,12 +10,14 @@ sbom.py              build/sbom/ARTEFACT.cdx.json for each
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from artefacts import ARTEFACTS, Artefact, find_artefact
 from cyclonedx.model import HashAlgorithm, HashType
@@ -78,6 +80,22 @@ def _read(artefact: Artefact) -> str:
     commit = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     when = datetime.fromtimestamp(int(subprocess.check_output(commit)), UTC)
     return render_sbom(artefact.name, artefact.licence, artefact.find_packages(), version, when)
+
+
+def render_image_sbom(artefact: Mapping[str, Any], debian: Sequence[Mapping[str, str]]) -> str:
+    """The document of an image, as JSON: what the artefact's own names, and Debian's packages by their control fields."""
+    document = json.loads(json.dumps(artefact))
+    document["metadata"]["component"]["type"] = "container"
+    document["serialNumber"] = (
+        f"urn:uuid:{uuid.uuid5(_NAMESPACE, json.dumps([artefact, debian], sort_keys=True))}"
+    )
+    for fields in debian:
+        name, version = fields["Package"], fields["Version"]
+        purl = str(PackageURL("deb", "debian", name, version, {"arch": fields["Architecture"]}))
+        document["components"].append(
+            {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
+        )
+    return json.dumps(document, indent=1) + "\n"
 
 
 def main() -> None:
