@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb images deb-sluice sbom check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb repository images deb-sluice sbom check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,8 @@ audit: setup-test ## Ask the advisory databases about the lock files (network; s
 
 deb: setup-test ## Build every Debian package for each release, or for RELEASES="deb12 deb13 ubuntu24.04", into build/packages/ (network)
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py $(RELEASES)
+repository: setup-test ## The client's packages as a signed apt repository for controllers (KEY=FILE: the release's secret OpenPGP key)
+	$(VENV)/python deploy/deb/repository.py $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
 test-deb: deb ## The packages on clean releases under systemd; those of one built twice (network; 40 min; not in `make test`)
 	export $(WITH_CARGO); $(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow deploy/deb
 

@@ -32,6 +32,7 @@ class Release:
     """`tag` ends the version of a package. `glibc`: the newest that programs for it may be linked with."""
 
     tag: str
+    title: str
     codename: str
     python: str
     glibc: tuple[int, int]
@@ -46,10 +47,10 @@ class Release:
         return ("python3", "dpkg-dev", *_LIBRARIES, *self.libraries)
 
 
-DEBIAN_12 = Release("deb12", "bookworm", "3.11", (2, 36), ("libglib2.0-0", "libgtk-3-0"))
-DEBIAN_13 = Release("deb13", "trixie", "3.13", (2, 41))
+DEBIAN_12 = Release("deb12", "Debian 12", "bookworm", "3.11", (2, 36), ("libglib2.0-0", "libgtk-3-0"))
+DEBIAN_13 = Release("deb13", "Debian 13", "trixie", "3.13", (2, 41))
 UBUNTU_24_04 = Release(
-    *("ubuntu24.04", "noble", "3.12", (2, 39)),
+    *("ubuntu24.04", "Ubuntu 24.04", "noble", "3.12", (2, 39)),
     mirror="http://archive.ubuntu.com/ubuntu",
     components="main,universe",
     script="gutsy",

@@ -29,7 +29,7 @@ class Stage:
         self.name = name
         self.release = release
         self.files = FILES / name.removeprefix("culvert-")
-        self.version = f"{read_version()}+{_count_commits()}~{release.tag}"
+        self.version = f"{read_version()}+{count_commits()}~{release.tag}"
         self.folder = _WORK / release.tag / name
         shutil.rmtree(self.folder, ignore_errors=True)
         self.root = self.folder / "root"
@@ -137,7 +137,7 @@ def read_version() -> str:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-def _count_commits() -> str:
+def count_commits() -> str:
     """It grows from build to build of a version, and is the same for each build of a commit."""
     return _run_here("git", "-C", str(ROOT), "rev-list", "--count", "HEAD")
 

@@ -134,6 +134,8 @@ class Settings(BaseSettings):
     p4_artifacts: Path = _ARTIFACTS
     # The built admin console; where there is none, only the API is served.
     console: Path = _CONSOLE
+    # The signed apt repository of the client's packages, for laptops; the Debian package culvert-repository has it here.
+    apt_repository: Path = Path("/usr/share/culvert-repository")
     # The P4Runtime role at every gateway, which must honour roles, as sluice does; empty: the default role.
     p4runtime_role: Annotated[str, AfterValidator(_role)] = ""
     # All policies need an approved device, not only those with that condition.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -26,6 +27,10 @@ pytestmark = [
 PHONE = "Mozilla/5.0 (Linux; Android 16; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0 Mobile Safari/537.36"
 # Chromium has no program for culvert:// here, and reports that as an error.
 STAYS = "addEventListener('click', event => event.target.closest('a')?.protocol === 'culvert:' && event.preventDefault())"
+
+
+KEY = "A93241A6F8284672697AC07AC4B3889AE2978210"
+SYSTEMS = {"bookworm": "Debian 12", "trixie": "Debian 13", "noble": "Ubuntu 24.04"}
 
 
 @pytest.fixture
@@ -84,6 +89,38 @@ async def test_a_person_enrols_from_the_page_and_sees_it_happen(world: World, ru
     async with opened(world, running, link) as shown:
         await expect(shown.page.get_by_text("It enrolled alices-laptop on")).to_be_visible()
         await shown.picture("invitation-used")
+
+
+@pytest.fixture
+def repository(world: World) -> None:
+    """As the package culvert-repository has it, as far as the page shows it."""
+    folder = world.settings.apt_repository
+    folder.mkdir()
+    (folder / "culvert-archive-keyring.pgp").write_bytes(b"keys")
+    about = {
+        "version": "0.1.0+612",
+        "date": 0,
+        "architecture": "amd64",
+        "fingerprint": KEY,
+        "systems": SYSTEMS,
+    }
+    (folder / "repository.json").write_text(json.dumps(about))
+
+
+@pytest.mark.usefixtures("repository")
+async def test_the_page_shows_the_line_that_installs_the_client(world: World, running: Browser) -> None:
+    link = await link_for(world)
+    asked = {"token": parse_invitation(link).token}
+    install = (await world.anyone.post("/api/v1/enrolments/invitation", json=asked)).json()["install"]
+    async with opened(world, running, link) as shown:
+        await expect(shown.page.get_by_text("on Debian 12, Debian 13 or Ubuntu 24.04:")).to_be_visible()
+        await expect(shown.page.get_by_text("A932 41A6 F828")).to_be_visible()
+        assert await shown.page.get_by_text("wget").inner_text() == install["command"]
+        await shown.picture("invitation-install")
+    async with opened(world, running, link, NARROW, locale="de-DE") as shown:
+        await expect(shown.page.get_by_text("unter Debian 12, Debian 13 oder Ubuntu 24.04")).to_be_visible()
+        await _check_width(shown.page)
+        await shown.picture("invitation-install-narrow-de")
 
 
 async def test_the_page_speaks_german_and_fits_a_phone(world: World, running: Browser) -> None:

@@ -224,7 +224,7 @@ async def test_no_query_path_or_header_is_a_fault(world: World) -> None:
         ("Host",),
     )  # fmt: skip
     cookies = ("__Host-culvert", "__Host-culvert-known", "__Host-culvert-oidc", "__Host-culvert-oidc-refused")
-    pages = ("/", "/docs", "/docs/assets/swagger-ui.css", "/docs/assets/{f}", "/console/{f}")
+    pages = ("/", "/docs", "/docs/assets/swagger-ui.css", "/docs/assets/{f}", "/console/{f}", "/apt/{f}")
     static: list[tuple[str, str, dict[str, Any]]] = [("GET", path, {}) for path in pages]
     for method, path, operation in [*await open_to_strangers(world), *static]:
         body = body_of(operation, document)

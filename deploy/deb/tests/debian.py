@@ -29,7 +29,7 @@ INSTALL = ("apt-get", "install", "-y", "-q", "--no-install-recommends", "--allow
 _BOOT = Path(__file__).with_name("boot")
 _BOOT_SECONDS = 30.0
 # The last two are on every desktop, and know which program a link is for.
-_PACKAGES = ("systemd-sysv", "dbus", "iproute2", "libglib2.0-bin", "desktop-file-utils")
+_PACKAGES = ("systemd-sysv", "dbus", "iproute2", "sudo", "wget", "libglib2.0-bin", "desktop-file-utils")
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 # Files that change by themselves: logs, caches, package lists, and files that systemd writes at each start.
 _RESTLESS = (
@@ -66,14 +66,14 @@ class Debian:
             own.rmdir()
         shutil.rmtree(self._work)
 
-    def prepare(self, script: str, *files: Path) -> None:
-        """Run a shell script in it before it is booted; the files lie in its /srv."""
+    def prepare(self, script: str, *files: Path) -> str:
+        """Run a shell script in it before it is booted; the files lie in its /srv. Returns its output."""
         mount = f"lowerdir={self._lower},upperdir={self._work}/upper,workdir={self._work}/work"
         merged = self._work / "merged"
         whole = f'set -e; mount -t overlay overlay -o "{mount}" "{merged}"; '
         whole += f'mount -t proc proc "{merged}/proc"; mount --rbind /dev "{merged}/dev"; '
         whole += f'{"".join(f"cp {it} {merged}/srv/; " for it in files)} exec chroot "{merged}" sh -ec "$1"'
-        _run("unshare", "--mount", "env", "-i", _PATH, "sh", "-c", whole, "sh", script)
+        return _run("unshare", "--mount", "env", "-i", _PATH, "sh", "-c", whole, "sh", script)
 
     def boot(self) -> None:
         with (self._work / "boot.log").open("wb") as log:

@@ -23,6 +23,8 @@ from culvert_service.about.service import About
 from culvert_service.admins.part import AdminsPart
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
+from culvert_service.apt import endpoints as apt_endpoints
+from culvert_service.apt.service import ClientPackages
 from culvert_service.audit import endpoints as audit_endpoints
 from culvert_service.audit.cut import CutKey
 from culvert_service.audit.refusals import Refusals
@@ -138,6 +140,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     revocations = Revocations(database, now)
     administrators = AdminsPart(settings, database, refusals, master_key, now)
     api, public_api = administrators.admin_api, administrators.public_api
+    packages = ClientPackages(settings, infrastructure)
     people = IdentityPart(
         settings,
         database,
@@ -149,6 +152,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         hub,
         pushes,
         presence,
+        packages,
         now,
     )
     zones = ManagedZones(database, settings.managed_zones, hub)
@@ -278,6 +282,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         ),
         Part(None, [resource_endpoints.router(api, resources, ResourceEffects(database, resources))]),
         Part(None, public=[oidc_endpoints.public_router(public_api, oidc)]),
+        Part(None, public=[apt_endpoints.public_router(public_api, packages)]),
         Part(own, [about_endpoints.router(api, About(settings, zones, own, public, authorities, oidc, now))]),
         Part(public),
         Part(presence),

@@ -69,6 +69,8 @@ class Endpoint:
     size: Size
     # Whether the endpoint takes a JSON body.
     reads: bool
+    # Whether it answers HEAD itself: a folder then reads no file for it.
+    heads: bool = False
 
 
 def endpoints(routes: Iterable[BaseRoute], check: AdmissionCheck) -> list[Endpoint]:
@@ -77,7 +79,9 @@ def endpoints(routes: Iterable[BaseRoute], check: AdmissionCheck) -> list[Endpoi
 
 def _endpoint(route: APIRoute | Mount, check: AdmissionCheck) -> Endpoint:
     if isinstance(route, Mount):
-        return Endpoint(route.path, route.path_regex, frozenset({"GET", "HEAD"}), check, SMALL, reads=False)
+        return Endpoint(
+            route.path, route.path_regex, frozenset({"GET", "HEAD"}), check, SMALL, reads=False, heads=True
+        )
     bulky = check is AdmissionCheck.PERMISSION and _WITH_LISTS.match(route.path)
     return Endpoint(
         route.path,
@@ -126,7 +130,7 @@ class Admission:
             return
         if body is not None:
             receive = _replay(body, receive)
-        if request.method == "HEAD":
+        if request.method == "HEAD" and not endpoint.heads:
             await self._head(scope, receive, send)
         else:
             await self._app(scope, receive, send)

@@ -12,6 +12,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_proto.invitation_link import make_page_link
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.apt.service import ClientPackages
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
@@ -32,12 +33,14 @@ class Invitations:
         infrastructure: Authority,
         rest_url: str,
         enrolment_url: str,
+        packages: ClientPackages,
         now: Callable[[], datetime.datetime],
     ) -> None:
         self._database = database
         self._infrastructure = infrastructure
         self._rest_url = rest_url
         self._enrolment_url = enrolment_url
+        self._packages = packages
         self._now = now
 
     async def invite(self, by: Actor, name: str) -> InvitationOut:
@@ -66,12 +69,14 @@ class Invitations:
         if found is None:
             raise CulvertError(Reason.INVITATION_INVALID)
         invitation, user, device = found
+        offer = await self._packages.offer()
         return InvitationShowOut(
             user=user,
             expires_at=invitation.expires_at,
             expired=invitation.used_at is None and invitation.expires_at <= self._now(),
             used_at=invitation.used_at,
             device=device,
+            install=offer.install if offer is not None else None,
         )
 
     async def list(self, page: Page, q: str | None) -> list[OpenInvitationOut]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from culvert_db import Database
 from fastapi import APIRouter
 
+from culvert_service.apt.service import ClientPackages
 from culvert_service.audit.refusals import Refusals
 from culvert_service.config import Settings
 from culvert_service.identity import endpoints
@@ -40,6 +41,7 @@ class IdentityPart:
         hub: Hub,
         pushes: Pushes,
         presence: Presence,
+        packages: ClientPackages,
         now: Now,
     ) -> None:
         self.identity = Identity(
@@ -55,7 +57,7 @@ class IdentityPart:
             now=now,
         )
         self.invitations = Invitations(
-            database, infrastructure, settings.rest_url, settings.enrolment_url, now
+            database, infrastructure, settings.rest_url, settings.enrolment_url, packages, now
         )
         self.authenticators = Authenticators(database, master_key, pushes, denials, now)
         self.renewal = Renewal(database, infrastructure, devices, denials, now)

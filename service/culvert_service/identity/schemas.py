@@ -10,6 +10,7 @@ from culvert_proto import dns_name
 from culvert_proto.contract import EMAIL_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
+from culvert_service.apt.service import Install
 from culvert_service.audit.schemas import DeniedOut
 
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
@@ -91,6 +92,8 @@ class InvitationShowOut(BaseModel):
     used_at: datetime | None
     # The name of the computer that it has enrolled; null before, and after the computer was removed.
     device: str | None
+    # The laptop's way to the client's packages; null when this controller serves none.
+    install: Install | None
 
 
 class EnrolmentIn(BaseModel):

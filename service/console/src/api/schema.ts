@@ -2502,6 +2502,18 @@ export interface components {
             /** Subject */
             subject: string;
         };
+        /**
+         * Install
+         * @description `command`: a line for a shell. `systems`: as "Debian 12". `key`: the fingerprint of the release's key.
+         */
+        Install: {
+            /** Command */
+            command: string;
+            /** Key */
+            key: string;
+            /** Systems */
+            systems: string[];
+        };
         /** InvitationIn */
         InvitationIn: {
             /** User */
@@ -2545,6 +2557,7 @@ export interface components {
              * Format: date-time
              */
             expires_at: string;
+            install: components["schemas"]["Install"] | null;
             /** Used At */
             used_at: string | null;
             /** User */

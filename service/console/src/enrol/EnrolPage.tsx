@@ -95,7 +95,8 @@ export function EnrolPage({
       {computer === "linux" ? (
         <Steps
           invitation={invitation}
-          texts={texts}
+          install={answer.install}
+          language={language}
           onBegin={() => setBegun(Date.now())}
           begun={begun !== null}
         />
@@ -108,15 +109,18 @@ export function EnrolPage({
 
 function Steps({
   invitation,
-  texts,
+  install,
+  language,
   begun,
   onBegin,
 }: {
   invitation: Invitation;
-  texts: Texts;
+  install: Shown["install"];
+  language: Language;
   begun: boolean;
   onBegin: () => void;
 }) {
+  const { texts } = language;
   const link = desktopLink(window.location.origin, invitation);
   const command = `culvert enroll ${window.location.href}`;
   return (
@@ -128,7 +132,19 @@ function Steps({
       styles={{ itemWrapper: { display: "block" }, itemLabel: { display: "block" } }}
     >
       <Step number={1} title={texts.install}>
-        <Text size="sm">{texts.installLinux}</Text>
+        {install === null ? (
+          <Text size="sm">{texts.installLinux}</Text>
+        ) : (
+          <>
+            <Text size="sm" mb={4}>
+              {texts.installLine(language.either(install.systems))}
+            </Text>
+            <Command text={install.command} texts={texts} />
+            <Text size="xs" c="dimmed" mt="xs">
+              {texts.installKey} <span className="name">{install.key.match(/.{4}/g)?.join(" ")}</span>
+            </Text>
+          </>
+        )}
       </Step>
       <Step number={2} title={texts.enrol}>
         <Stack gap="xs" align="flex-start">
@@ -141,10 +157,7 @@ function Steps({
               <Text size="sm" mb={4}>
                 {texts.nothing}
               </Text>
-              <Code block fz="xs" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
-                {command}
-              </Code>
-              <Copy value={command} label={texts.copyCommand} done={texts.copied} />
+              <Command text={command} texts={texts} />
             </Box>
           )}
         </Stack>
@@ -173,6 +186,17 @@ function Step({ number, title, children }: { number: number; title: string; chil
         </Box>
       </Group>
     </List.Item>
+  );
+}
+
+function Command({ text, texts }: { text: string; texts: Texts }) {
+  return (
+    <>
+      <Code block fz="xs" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
+        {text}
+      </Code>
+      <Copy value={text} label={texts.copyCommand} done={texts.copied} />
+    </>
   );
 }
 

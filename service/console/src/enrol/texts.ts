@@ -7,7 +7,9 @@ const english = {
   loading: "Loading the invitation",
   install: "Install Culvert",
   installLinux: "Install the packages culvert-client and culvert-tray from your administrator.",
-  installOther: "Culvert runs on Linux: Debian 12. Open this link on such a computer.",
+  installLine: (systems: string) => `Paste this line into a terminal on ${systems}:`,
+  installKey: "The line checks its download. The packages are signed with the key of Culvert's releases:",
+  installOther: "Culvert runs on Debian 12 and 13 and on Ubuntu 24.04. Open this link on such a computer.",
   installPhone: "Culvert does not run on phones. Open this link on the computer that you want to enrol.",
   enrol: "Enrol this computer",
   enrolAbout: "Culvert opens, shows this controller's name, and asks for your consent.",
@@ -49,7 +51,11 @@ const german: Texts = {
   install: "Culvert installieren",
   installLinux:
     "Die Pakete culvert-client und culvert-tray installieren; die Administration stellt sie bereit.",
-  installOther: "Culvert läuft unter Linux: Debian 12. Diesen Link auf einem solchen Computer öffnen.",
+  installLine: (systems) => `Diese Zeile in ein Terminal unter ${systems} einfügen:`,
+  installKey:
+    "Die Zeile prüft, was sie herunterlädt. Die Pakete sind signiert, mit dem Schlüssel der Culvert-Veröffentlichungen:",
+  installOther:
+    "Culvert läuft unter Debian 12 und 13 und unter Ubuntu 24.04. Diesen Link auf einem solchen Computer öffnen.",
   installPhone:
     "Culvert läuft nicht auf Telefonen. Diesen Link auf dem Computer öffnen, der registriert werden soll.",
   enrol: "Diesen Computer registrieren",
@@ -89,6 +95,8 @@ export interface Language {
   code: keyof typeof LANGUAGES;
   texts: Texts;
   time: (iso: string) => string;
+  /** "A, B, or C" */
+  either: (names: string[]) => string;
 }
 
 export function languageFor(preferred: readonly string[]): Language {
@@ -96,7 +104,13 @@ export function languageFor(preferred: readonly string[]): Language {
     const [code = ""] = tag.toLowerCase().split("-");
     if (code === "de" || code === "en") {
       const format = new Intl.DateTimeFormat(tag, { dateStyle: "medium", timeStyle: "short" });
-      return { code, texts: LANGUAGES[code], time: (iso) => format.format(new Date(iso)) };
+      const list = new Intl.ListFormat(tag, { type: "disjunction" });
+      return {
+        code,
+        texts: LANGUAGES[code],
+        time: (iso) => format.format(new Date(iso)),
+        either: (names) => list.format(names),
+      };
     }
   }
   return languageFor(["en"]);

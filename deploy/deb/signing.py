@@ -1,0 +1,113 @@
+"""Signs with the release's OpenPGP key, in a GnuPG home that is gone afterwards.
+
+with Signer.of(Path("release.key")) as signer:      the exported secret key; GnuPG asks for its passphrase
+    signer.sign_inside(text)                        as InRelease is
+    signer.sign_beside(text)                        as Release.gpg and SHA256SUMS.asc are
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+# A key that ends leaves every laptop without updates on that day, so there has to be time for a successor.
+_SHORTEST_LIFE = datetime.timedelta(days=365)
+_THROWAWAY = "Throwaway key of a build of Culvert, not of a release"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """`fingerprint`: of the primary key, in upper-case hexadecimal. `public`: the keys that laptops shall trust, binary.
+
+    Methods raise CalledProcessError.
+    """
+
+    home: Path
+    fingerprint: str
+    public: bytes
+    is_throwaway: bool
+
+    @staticmethod
+    @contextmanager
+    def of(key: Path | None, successors: Sequence[Path] = ()) -> Generator[Signer]:
+        """`key`: a file with the secret key; None makes a throwaway key. `successors`: public keys that may sign later.
+
+        Raises LookupError for a file without a usable key.
+        """
+        with tempfile.TemporaryDirectory(prefix="culvert-signing-") as folder:
+            home = Path(folder)
+            try:
+                if key is None:
+                    _gpg(
+                        home,
+                        "--passphrase",
+                        "",
+                        "--quick-generate-key",
+                        _THROWAWAY,
+                        "ed25519",
+                        "sign",
+                        "never",
+                    )
+                else:
+                    _import(home, key)
+                fingerprint = _find_signing_key(home, key)
+                for successor in successors:
+                    _import(home, successor)
+                public = _gpg(home, "--export", "--export-options", "export-minimal")
+                yield Signer(home, fingerprint, public, key is None)
+            finally:
+                subprocess.run(["gpgconf", "--homedir", folder, "--kill", "all"], check=False)
+
+    def sign_inside(self, text: str) -> bytes:
+        return self._sign("--clearsign", text)
+
+    def sign_beside(self, text: str) -> bytes:
+        return self._sign("--detach-sign", text)
+
+    def _sign(self, form: str, text: str) -> bytes:
+        options = ("--local-user", self.fingerprint, "--digest-algo", "SHA512", "--armor")
+        return _gpg(self.home, *options, form, content=text.encode())
+
+
+def _import(home: Path, file: Path) -> None:
+    """Raises LookupError."""
+    try:
+        _gpg(home, "--import", str(file))
+    except subprocess.CalledProcessError as error:
+        raise LookupError(
+            f"{file}: no OpenPGP key: {error.stderr.decode(errors='replace').strip()}"
+        ) from None
+
+
+def _find_signing_key(home: Path, file: Path | None) -> str:
+    """The fingerprint of the only secret key. Raises LookupError."""
+    listed = _gpg(home, "--list-secret-keys", "--with-colons", "--fixed-list-mode").decode()
+    keys = re.findall(r"^sec:([^:]*):(?:[^:]*:){4}(\d*):.*\n(?:fpr:+(\w+):)", listed, re.MULTILINE)
+    if len(keys) != 1:
+        raise LookupError(f"{file}: {len(keys)} secret keys, and exactly one signs a release")
+    [(validity, ends, fingerprint)] = keys
+    if validity in ("e", "r", "i", "d"):
+        raise LookupError(f"{file}: the key {fingerprint} has expired or is revoked")
+    life = datetime.timedelta(seconds=int(ends)) if ends else None
+    if life is not None and life - datetime.timedelta(seconds=_now()) < _SHORTEST_LIFE:
+        raise LookupError(
+            f"{file}: the key {fingerprint} ends within a year: extend it, and let laptops have it before it ends"
+        )
+    return fingerprint
+
+
+def _now() -> float:
+    return datetime.datetime.now(datetime.UTC).timestamp()
+
+
+def _gpg(home: Path, *arguments: str, content: bytes | None = None) -> bytes:
+    command = ["gpg", "--homedir", str(home), "--batch", "--no-tty", "--quiet", *arguments]
+    settings = os.environ | {"LC_ALL": "C.UTF-8"}
+    return subprocess.run(command, input=content, env=settings, capture_output=True, check=True).stdout
