@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb repository images deb-sluice sbom check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ else
 test: setup-test test-target test-e2e
 endif
 test-fast: ## Pure and small tests, under a minute
-	$(WITH_CARGO) $(PYTEST) -n 2 -m 'not slow' $(PARTS) tests
+	$(WITH_CARGO) $(PYTEST) -n 2 -m 'not slow' $(PARTS) deploy/deb tests
 	service/console/with-node npm test --silent
 # Rust compiles for minutes: its priority is lowest, so that the tests beside it keep their time limits.
 test-rust: ## The Rust crates' tests
@@ -98,6 +98,8 @@ deb: setup-test ## Build every Debian package for each release, or for RELEASES=
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py $(RELEASES)
 repository: setup-test ## The client's packages as a signed apt repository for controllers (KEY=FILE: the release's secret OpenPGP key)
 	$(VENV)/python deploy/deb/repository.py $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
+release: setup-test ## Make a release of VERSION=1.2.3, signed with KEY=FILE, into build/release/VERSION: packages, apt repository, SBOMs (network)
+	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/publish.py $(VERSION) $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
 test-deb: deb ## The packages on clean releases under systemd; those of one built twice (network; 40 min; not in `make test`)
 	export $(WITH_CARGO); $(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow deploy/deb
 
