@@ -6,7 +6,7 @@ SHELL := /bin/bash
 VENV   := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 UV     := build/uv/bin/uv
-PARTS  := proto p4 db service dns-updater client tray-ui ipsec deploy/lab deploy/dependencies switch-targets
+PARTS  := docs/site proto p4 db service dns-updater client tray-ui ipsec deploy/lab deploy/dependencies switch-targets
 CONTROLLER := service db dns-updater
 # The switch that the gateway of the lab, of the end-to-end tests and of the conformance tests is: sluice or bmv2.
 TARGET ?= sluice
@@ -17,11 +17,14 @@ WITH_CARGO = PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"
 CARGO   = $(WITH_CARGO) cargo
 CARGO_NICELY = $(WITH_CARGO) nice -n 19 cargo
 
+# The site's generator has an environment of its own: no program needs it.
+DOCS_TOOL := build/docs/tool/installed
+
 export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +54,7 @@ test-rust: ## The Rust crates' tests
 # They wait more than they compute.
 test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays; Rust's tests beside them
 	+@$(MAKE) -j3 --no-print-directory --output-sync=target test-rust test-controller test-others
-test-controller: ## Of these, the controller, its database and its DNS
+test-controller: site ## Of these, the controller, its database and its DNS
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
 	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
@@ -94,7 +97,7 @@ check: setup-test ## Lint, types, layers, generated code
 audit: setup-test ## Ask the advisory databases about the lock files (network; says what it could not reach)
 	deploy/setup/audit
 
-deb: setup-test ## Build every Debian package for each release, or for RELEASES="deb12 deb13 ubuntu24.04", into build/packages/ (network)
+deb: setup-test site ## Build every Debian package for each release, or for RELEASES="deb12 deb13 ubuntu24.04", into build/packages/ (network)
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py $(RELEASES)
 repository: setup-test ## The client's packages as a signed apt repository for controllers (KEY=FILE: the release's secret OpenPGP key)
 	$(VENV)/python deploy/deb/repository.py $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
@@ -123,6 +126,14 @@ bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and p
 plots: ## The plots of docs/performance.md, from build/bench.jsonl
 	@$(VENV)/python tests/perf/plots.py
 
+docs: setup-test site ## Build the site of documentation into build/docs/site; check its links, anchors, commands and code
+site: $(DOCS_TOOL)
+	$(WITH_CARGO) $(VENV)/python docs/site/make_site.py $(if $(WHOLE),--whole)
+$(DOCS_TOOL): docs/site/requirements.lock
+	$(UV) venv -q --clear $(@D)
+	$(UV) pip sync -q --python $(@D) --require-hashes $<
+	@touch $@
+
 console: ## Build the admin console; its API's types from the controller's document
 	service/console/generate
 	service/console/build
@@ -134,6 +145,8 @@ lock: ## Resolve the Python dependencies anew, with hashes
 	$(UV) pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
 	  -o requirements.lock $(foreach p,proto ipsec db agent-server service dns-updater client tray lab,--no-emit-package culvert-$(p))
 	cd switch-targets/sluice/tests/p4runtime_shell && $(CURDIR)/$(UV) pip compile --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header -q requirements.in -o requirements.lock
+	cd docs/site && $(CURDIR)/$(UV) pip compile --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -q requirements.in -o requirements.lock
 clean: ## Remove what was built here
 	rm -rf build target .venv {ipsec/culvert_ipsec/python/culvert_ipsec,service/agent_server/python/culvert_agent_server}/*.so

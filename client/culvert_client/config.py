@@ -2,11 +2,11 @@
 
 state_dir    = "/var/lib/culvert"            keys (0600), profile, what a crash must not forget (the default on Linux)
 socket       = "/run/culvert/culvertd.sock"  the local API (the default on Linux)
-dns_listen   = "127.0.0.1:53"
+dns_listen   = "127.0.0.1:53"                where the stub answers DNS queries
 dns_mode     = "stub"                        "watch" leaves the name service alone and looks on; what comes first then fails
 dns_upstream = "192.0.2.53"                  the name server to forward to; ":port" may follow. Left out, the system's name
                                              service is pointed at the stub, and its name servers are forwarded to
-tun_name     = "culvert0"
+tun_name     = "culvert0"                    the interface of Culvert's own datapath
 udp_port     = 4500                          from which ESP is sent (RFC 3948)
 datapath     = "auto"                        "kernel" or "userspace"; auto is the kernel's IPsec where it can
 portal_probe = true                          while the controller is out of reach, ask its port 80 in clear whether the

@@ -31,11 +31,18 @@ class Artefact:
     beside: tuple[str, ...] = ()
     crates: tuple[str, ...] = ()
     has_console: bool = False
+    has_site: bool = False
 
     def find_packages(self) -> list[Package]:
         """The packages of others. Raises CalledProcessError, LookupError."""
         console = npm.find_packages() if self.has_console else []
-        return [*wheels.find_packages(self.parts, self.beside), *crates.find_packages(self.crates), *console]
+        site = [wheels.find_site_generator()] if self.has_site else []
+        return [
+            *wheels.find_packages(self.parts, self.beside),
+            *crates.find_packages(self.crates),
+            *console,
+            *site,
+        ]
 
 
 _CLIENT = ("culvert-proto", "culvert-ipsec", "culvert-client")
@@ -54,6 +61,7 @@ ARTEFACTS = (
         ),
         crates=("culvert_agent_server",),
         has_console=True,
+        has_site=True,
     ),
     Artefact("culvert-gateway", "Apache-2.0", crates=("sluice", "culvert-gateway")),
     Artefact("sluice", "Apache-2.0", crates=("sluice",)),

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 LOCK = ROOT / "requirements.lock"
+SITE_LOCK = ROOT / "docs/site/requirements.lock"
 # Licences that are stated in other words than SPDX's.
 _SPDX = {
     "3-Clause BSD License": "BSD-3-Clause",
@@ -52,10 +53,17 @@ def cut_lock(parts: Sequence[str], beside: Sequence[str] = ()) -> str:
     return "".join(entries[name] for name in wanted)
 
 
-def read_lock() -> Iterator[tuple[str, str, str]]:
+def find_site_generator() -> Package:
+    """Zensical, whose scripts, styles and icons are in the site of documentation. It is installed for `make docs` alone."""
+    [version] = [version for name, version, _ in read_lock(SITE_LOCK) if name == "zensical"]
+    text = (ROOT / "deploy/dependencies/LICENSE.Zensical").read_text().strip()
+    return Package("pypi", "zensical", version, "MIT AND Apache-2.0 AND ISC AND W3C", (text,))
+
+
+def read_lock(lock: Path = LOCK) -> Iterator[tuple[str, str, str]]:
     """Name, version and lines of each entry of the lock."""
     name, version, lines = "", "", list[str]()
-    for line in LOCK.read_text().splitlines(keepends=True):
+    for line in lock.read_text().splitlines(keepends=True):
         if not line[0].isspace():
             if name:
                 yield name, version, "".join(lines)

@@ -17,7 +17,7 @@ from pydantic_settings import (
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CULVERT_DNS_", frozen=True, extra="forbid")
 
-    # Exactly one of the two.
+    # The database's URL, or a file that has it (the controller writes one, `database-url`): exactly one of the two.
     database_url: SecretStr | None = None
     database_url_file: Path | None = None
     # Has NAME.key for each zone with the `key` NAME: in BIND's key syntax, or only the base64 secret.
@@ -28,6 +28,7 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(default=10, ge=1)
     # HTTP endpoints for monitoring, "host:port"; unset: none. They have no authentication.
     monitoring_listen: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
+    # One JSON object for each line of the log.
     log_json: bool = False
 
     @model_validator(mode="after")

@@ -1056,5 +1056,10 @@ class CulvertError(Exception):
         return int(seconds) if seconds.isdecimal() else None
 
     @property
+    def page(self) -> str:
+        """The path of the reason's page at each controller."""
+        return f"/docs/reasons/{self.reason.name}"
+
+    @property
     def entry(self) -> Entry:
         return CATALOGUE[self.reason]

@@ -24,10 +24,11 @@ from pydantic_settings import (
 # Written by `culvert-controller setup`; commands without settings of their own use it.
 INSTALLED = Path("/etc/culvert/controller.toml")
 _LISTEN = re.compile(r"^(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
-# Console and program: a Debian package has them beside the code that they fit, a checkout where they are built.
+# Console, documentation and program: a package has them beside the code that they fit, a checkout where they are built.
 _SHIPPED = Path(__file__).resolve().parent / "shipped"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _ARTIFACTS = _SHIPPED / "p4" if _SHIPPED.is_dir() else _CHECKOUT / "p4/build"
+_DOCUMENTATION = _SHIPPED / "docs" if _SHIPPED.is_dir() else _CHECKOUT / "build/docs/site"
 _CONSOLE = _SHIPPED / "console" if _SHIPPED.is_dir() else _CHECKOUT / "service/console/dist"
 
 
@@ -116,7 +117,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CULVERT_", frozen=True, extra="forbid")
 
+    # Keys, CAs and the embedded database.
     state_dir: Path = Path("/var/lib/culvert")
+    # HOST:PORT on which the REST API with the console, and the devices' API, are served.
     rest_listen: Listen = "127.0.0.1:8443"
     agent_listen: Listen = "127.0.0.1:8444"
     # The addresses that browsers and devices use; by default those that the controller listens on.
@@ -128,7 +131,9 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = None
     # The same server directly, if database_url leads to a pooler in transaction mode.
     database_direct_url: SecretStr | None = None
+    # DNS zones whose names open tunnels.
     managed_zones: Zones = ()
+    # Networks that devices reach through tunnels alone: packets to them never leave in clear.
     protected_prefixes: Prefixes = ()
     # Holds gateway.json and gateway.p4info.txtpb.
     p4_artifacts: Path = _ARTIFACTS
@@ -136,6 +141,8 @@ class Settings(BaseSettings):
     console: Path = _CONSOLE
     # The signed apt repository of the client's packages, for laptops; the Debian package culvert-repository has it here.
     apt_repository: Path = Path("/usr/share/culvert-repository")
+    # The built site of documentation, which is served at /docs.
+    documentation: Path = _DOCUMENTATION
     # The P4Runtime role at every gateway, which must honour roles, as sluice does; empty: the default role.
     p4runtime_role: Annotated[str, AfterValidator(_role)] = ""
     # All policies need an approved device, not only those with that condition.
@@ -164,10 +171,12 @@ class Settings(BaseSettings):
     oidc_client_secret_file: Path | None = None
     # The CAs (PEM) trusted for the provider's certificate; unset: the system's.
     oidc_ca_file: Path | None = None
+    # The proof of an e-mail address: the claim with this name, or every address of the provider.
     oidc_email_verified_by: EmailVerifiedBy = "email_verified"
     # An OpenTelemetry collector (OTLP over HTTP), and the share of operations that are traced.
     otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = None
     trace_ratio: float = Field(default=1, ge=0, le=1)
+    # One JSON object for each line of the log.
     log_json: bool = False
     # Reverse proxies in front of the REST API whose X-Forwarded-For is trusted.
     trusted_proxies: Prefixes = ()

@@ -286,8 +286,9 @@ async def test_a_wrong_method_gets_405_and_the_allowed_methods(
     for path, methods in {
         **allowed,
         "/": {"GET"},
-        "/docs": {"GET"},
-        "/docs/assets/swagger-ui.css": {"GET", "HEAD"},
+        "/docs/": {"GET"},
+        "/docs/api": {"GET"},
+        "/docs/api/assets/swagger-ui.css": {"GET", "HEAD"},
         "/apt/dists/bookworm/InRelease": {"GET", "HEAD"},
     }.items():
         for method in {"TRACE", "PATCH", "OPTIONS", "PROPFIND", "GETT", "PUT", "POST"} - methods:
@@ -313,7 +314,8 @@ async def test_head_is_answered_like_get_without_content(world: World) -> None:
         "/api/v1/users",
         "/api/v1/ca",
         "/healthz",
-        "/docs",
+        "/docs/",
+        "/docs/api",
         "/openapi.json",
         "/nowhere",
         "/api/v1/events?view=dns",
@@ -336,8 +338,9 @@ async def test_every_answer_carries_the_browser_security_headers(world: World) -
     named = {"Host": "culvert.corp.example:8443"}
     for path in (
         "/",
-        "/docs",
-        "/docs/assets/swagger-ui.css",
+        "/docs/",
+        "/docs/api",
+        "/docs/api/assets/swagger-ui.css",
         "/openapi.json",
         "/healthz",
         "/api/v1/ca",

@@ -1,4 +1,7 @@
-"""culvert-controller: controller, dns-updater, console and the gateway's program. It starts nothing before it is set up."""
+"""culvert-controller: controller, dns-updater, console, documentation, and the gateway's program.
+
+It starts nothing before it is set up.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ _PLACES = {
     ROOT / "dns-updater/README.md": f"usr/share/doc/{NAME}/dns-updater.md",
 }
 _CONSOLE = ROOT / "service/console/dist"
+_DOCUMENTATION = ROOT / "build/docs/site"
 # culvert_service/config.py finds them here, beside the code that they fit.
 _SHIPPED = "culvert_service/shipped"
 _PROGRAM_FILES = ("gateway.json", "gateway.p4info.txtpb")
@@ -75,8 +79,14 @@ def _prune_postgres(site_packages: Path) -> None:
 
 
 def _ship(folder: Path) -> None:
-    """Console and program. Raises FileNotFoundError if the console is not built."""
+    """Console, documentation and program. Raises FileNotFoundError if one of the first two is not built."""
     shutil.copytree(_CONSOLE, folder / "console", ignore=shutil.ignore_patterns(".built"))
+    for file in _DOCUMENTATION.rglob("*"):
+        # The controller needs no plain form beside a compressed one.
+        if file.is_file() and not file.with_name(f"{file.name}.gz").exists():
+            target = folder / "docs" / file.relative_to(_DOCUMENTATION)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
     (folder / "p4").mkdir()
     for name in _PROGRAM_FILES:
         shutil.copyfile(ROOT / "p4/build" / name, folder / "p4" / name)

@@ -33,8 +33,9 @@ def _build(
     (folder / "build").mkdir()
     for shared in ("uv", "roots"):
         (folder / "build" / shared).symlink_to(ROOT / "build" / shared)
-    # The console is built from sources that the packages' build only reads.
-    shutil.copytree(ROOT / "service/console/dist", folder / "service/console/dist")
+    # Console and documentation are built from sources that the packages' build only reads.
+    for built in ("service/console/dist", "build/docs/site"):
+        shutil.copytree(ROOT / built, folder / built)
     programs = folder / "build/programs"
     programs.mkdir()
     (programs / "cargo").write_text(TIMELY)

@@ -16,7 +16,7 @@ from package import Package, read_licence
 # These may be in one program with Apache-2.0: deny.toml's list, and licences of libraries that stay files of their own.
 PERMITTED = {
     *("Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "ISC", "MIT", "MIT-0", "MPL-2.0"),
-    *("PostgreSQL", "PSF-2.0", "Unicode-3.0", "Unlicense", "Zlib"),
+    *("PostgreSQL", "PSF-2.0", "Unicode-3.0", "Unlicense", "W3C", "Zlib"),
 }
 # The tray alone loads these, and has their licence's terms.
 IN_TRAY = {"pyqt6": "GPL-3.0-only", "pyqt6-qt6": "LGPL-3.0-only"}
@@ -60,7 +60,8 @@ def test_each_licence_may_be_in_what_we_ship(packages: list[Package]) -> None:
 
 
 def test_each_package_is_locked_in_this_version(packages: list[Package]) -> None:
-    lock = {("pypi", name, version) for name, version, _ in wheels.read_lock()}
+    locks = (wheels.LOCK, wheels.SITE_LOCK)
+    lock = {("pypi", name, version) for it in locks for name, version, _ in wheels.read_lock(it)}
     lock |= {("cargo", it["name"], it["version"]) for it in tomllib.loads(crates.LOCK.read_text())["package"]}
     entries = json.loads(npm.LOCK.read_text())["packages"].items()
     lock |= {("npm", place.rpartition("node_modules/")[2], it.get("version")) for place, it in entries}

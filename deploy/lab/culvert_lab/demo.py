@@ -265,7 +265,7 @@ async def _stay(lab: Lab, admin: Admin, progress: Progress) -> None:
         progress.say(
             f"    (an idle tunnel closes after {IDLE_SECONDS} s here, so that you can see it happen)"
         )
-        progress.say(f"  The REST API's docs       {base}/docs")
+        progress.say(f"  The REST API's docs       {base}/docs/api")
         progress.say(f"    its token is in         {BUILD / 'lab/controller/run/controller/admin-token'}")
         progress.say("  Stop                      Ctrl-C")
         await asyncio.Event().wait()

@@ -43,7 +43,7 @@ async def expose(port: int = REST_PORT) -> None:
     with lab_connection() as lab:
         async with relay(inside, port):
             print(
-                f"https://127.0.0.1:{port}/console/ and /docs until Ctrl-C. The certificate is of the lab's own CA.",
+                f"https://127.0.0.1:{port}/console/ and /docs/ until Ctrl-C. The certificate is of the lab's own CA.",
                 flush=True,
             )
             lab.setblocking(False)

@@ -307,6 +307,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         now,
         infrastructure.pem.decode(),
         settings.console,
+        settings.documentation,
         admin=[router for part in [*parts, watching] for router in part.admin],
         public=[router for part in parts for router in part.public],
         works=[ownership.looks, enforcement.sweeps, pushes.looking],

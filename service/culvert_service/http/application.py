@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 
 from culvert_service.admins.access import Access
 from culvert_service.admins.rates import Rates
-from culvert_service.http import console, health, reference
+from culvert_service.http import console, documentation, health, reference
 from culvert_service.http.admission import Admission, AdmissionCheck, endpoints
 from culvert_service.http.headers import SafeHeaders
 from culvert_service.http.idempotency import Idempotency, Now
@@ -42,6 +42,7 @@ def application(
     now: Now,
     ca_pem: str,
     console_files: Path,
+    documentation_files: Path,
     admin: Sequence[APIRouter],
     public: Sequence[APIRouter],
     works: Sequence[Periodic],
@@ -62,6 +63,7 @@ def application(
     )
     problem.install(app)
     reference.install(app, rates)
+    documentation.install(app, documentation_files)
 
     @app.get(
         f"{PREFIX}/ca",

@@ -1,4 +1,4 @@
-"""The API's reference: its OpenAPI document, and a page that shows it without the internet."""
+"""The API's reference: its OpenAPI document, and a page that shows it, with forms to try it, without the internet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from culvert_service.admins.rates import Rates
 
-PATH = "/docs"
+PATH = "/docs/api"
 _DOCUMENT = "/openapi.json"
 _SCRIPT = f"{PATH}/reference.js"
 _ASSETS = f"{PATH}/assets"

@@ -49,7 +49,9 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """`type` is stable: branch on it or on `reason`. `remedy` says what to do next, `errors` what stands in which field.
+    """`type` is the path of the reason's page at this controller. Branch on `reason`.
+
+    `remedy` says what to do next, `errors` what stands in which field.
 
     `fields` are the reason's, for who says `detail` and `remedy` in another language.
     """
@@ -70,7 +72,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "cont
 
 def to_problem(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
     return Problem(
-        type=f"urn:culvert:error:{error.reason.name.lower().replace('_', '-')}",
+        type=error.page,
         title=error.reason.name.replace("_", " ").capitalize(),
         status=error.entry.http,
         detail=make_readable(error.message),

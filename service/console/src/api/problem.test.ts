@@ -4,7 +4,7 @@ import { nextCursor } from "./link";
 import { byField, type Problem } from "./problem";
 
 const PROBLEM: Problem = {
-  type: "urn:culvert:error:request-invalid",
+  type: "/docs/reasons/REQUEST_INVALID",
   title: "Request invalid",
   status: 422,
   detail: "…",

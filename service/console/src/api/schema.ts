@@ -3051,7 +3051,9 @@ export interface components {
         };
         /**
          * Problem
-         * @description `type` is stable: branch on it or on `reason`. `remedy` says what to do next, `errors` what stands in which field.
+         * @description `type` is the path of the reason's page at this controller. Branch on `reason`.
+         *
+         *     `remedy` says what to do next, `errors` what stands in which field.
          *
          *     `fields` are the reason's, for who says `detail` and `remedy` in another language.
          */
