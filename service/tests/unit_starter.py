@@ -1,6 +1,6 @@
 """Stands in for systemctl where no systemd runs: `unit_starter.py ROOT VERB… UNIT` starts sluice as its unit says.
 
-The unit's own command, settings file and user are used; what systemd alone can do (sandbox, restarts) is left out.
+The unit's own commands, settings file and user are used; what systemd alone can do (sandbox, restarts) is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-UNIT = Path(__file__).resolve().parents[2] / "deploy/systemd/sluice@.service"
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "deploy/systemd/sluice@.service"
+PROGRAM = ROOT / "target/release/culvert-gateway"
 # The user sluice of the root's etc/passwd.
 UID = 7734
 
@@ -28,7 +30,7 @@ def main(root: Path, verbs: list[str], unit: str) -> int:
             start(root, name, state)
             return 0
         case "disable":
-            stop(state)
+            stop(root, state)
             return 0
         case _:
             return 0 if pid_of(state) is not None else 3
@@ -52,6 +54,7 @@ def start(root: Path, name: str, state: Path) -> None:
                 word = word.replace(f"${{{key}}}", value)
             argv.append(word)
     argv[0] = str(root / "usr/bin/sluice")
+    run_as_root("ExecStartPre", root, name)
     caps = "+net_raw,+sys_nice"
     as_user = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
     as_user += [f"--inh-caps={caps}", f"--ambient-caps={caps}"]
@@ -60,12 +63,13 @@ def start(root: Path, name: str, state: Path) -> None:
     (root / f"{name}.pid").write_text(str(process.pid))
 
 
-def stop(state: Path) -> None:
+def stop(root: Path, state: Path) -> None:
     pid = pid_of(state)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
         while pid_of(state) is not None:
             time.sleep(0.02)
+        run_as_root("ExecStopPost", root, state.name)
 
 
 def pid_of(state: Path) -> int | None:
@@ -81,10 +85,17 @@ def pid_of(state: Path) -> int | None:
     return None if status.rpartition(")")[2].split()[0] == "Z" else pid
 
 
-def command_of(unit: str) -> str:
+def command_of(unit: str, when: str = "ExecStart") -> str:
     whole = unit.replace("\\\n", " ")
-    [command] = [line for line in whole.splitlines() if line.startswith("ExecStart=")]
-    return command.removeprefix("ExecStart=")
+    [command] = [line for line in whole.splitlines() if line.startswith(f"{when}=")]
+    return command.removeprefix(f"{when}=")
+
+
+def run_as_root(when: str, root: Path, name: str) -> None:
+    """The unit's command before or after the switch; its failure does not count ("-"), and root runs it ("+")."""
+    program, *arguments = command_of(UNIT.read_text(), when).removeprefix("-+").replace("%i", name).split()
+    assert program == "/usr/bin/culvert-gateway"
+    subprocess.run([PROGRAM, "--root", str(root), *arguments], check=False)
 
 
 if __name__ == "__main__":

@@ -214,12 +214,16 @@ class GatewayIn(BaseModel):
 
     @model_validator(mode="after")
     def _routes_lead_elsewhere(self) -> GatewayIn:
-        """Check that routes overlap neither the pools nor the outer addresses."""
-        outer = (self.address, self.address6, self.public_address, self.public_address6)
-        for network in map(ipaddress.ip_network, filter(None, (self.pool, self.pool6, *outer))):
-            for behind in map(ipaddress.ip_network, self.lan.routes):
-                if behind.version == network.version and behind.overlaps(network):
-                    raise ValueError(f"lan.routes: {behind} overlaps {network}, which is not behind the LAN")
+        """Check that routes overlap no pool, and that none leads to an outer address alone. One to a network around that
+        address is good: beside a kernel, the intranet's hosts may be the gateway's neighbours.
+        """
+        addresses = (self.address, self.address6, self.public_address, self.public_address6)
+        pools = [ipaddress.ip_network(it) for it in (self.pool, self.pool6) if it is not None]
+        outer = [ipaddress.ip_network(it) for it in addresses if it is not None]
+        for behind in map(ipaddress.ip_network, self.lan.routes):
+            overlapped = [it for it in pools if it.version == behind.version and it.overlaps(behind)]
+            for network in (*overlapped, *(it for it in outer if it == behind)):
+                raise ValueError(f"lan.routes: {behind} overlaps {network}, which is not behind the LAN")
         return self
 
 

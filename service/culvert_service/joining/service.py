@@ -401,7 +401,8 @@ async def _check_asked(session: AsyncSession, asked: GatewayEnrolmentIn) -> None
 
 
 def _registration(enrolment: GatewayEnrolment, gateway: Gateway | None, facts: JoinFacts) -> GatewayIn:
-    """The gateway with these facts. One that exists keeps the rest of its settings, its routes and further neighbours.
+    """The gateway with these facts. One that exists keeps the rest of its settings. If the new LAN is the old one, it keeps
+    further neighbours and routes, too.
 
     Raises CulvertError REQUEST_INVALID.
     """
@@ -422,8 +423,9 @@ def _registration(enrolment: GatewayEnrolment, gateway: Gateway | None, facts: J
         if found["address6"] is not None:
             found["public_address6"] = found["public_address6"] or gateway.public_address6
         lan = found["lan"]
-        lan["neighbours"] = {**gateway.lan.get("neighbours", {}), **lan["neighbours"]}
-        lan["routes"] = {**gateway.lan.get("routes", {}), **lan["routes"]}
+        if lan["prefix"] == gateway.lan.get("prefix"):
+            lan["neighbours"] = {**gateway.lan.get("neighbours", {}), **lan["neighbours"]}
+            lan["routes"] = {**gateway.lan.get("routes", {}), **lan["routes"]}
     fields = {"name": enrolment.gateway, "kind": GatewayKind.SLUICE, **settings, **found}
     try:
         return GatewayIn.model_validate(fields)

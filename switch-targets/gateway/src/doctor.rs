@@ -1,15 +1,19 @@
 //! `culvert-gateway status` and `doctor`: the gateway's parts, each with its state, and the remedy of what is wrong.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 
 use crate::arp::probe;
+use crate::beside::{Beside, End};
 use crate::certificate::dates;
 use crate::clock;
 use crate::fault::{Fault, Outcome};
 use crate::host::{CERTIFICATE, CONTROLLER_CA, Host, Joined, KEK, KEY};
+use crate::kernel;
 use crate::leave::{no_key, state};
-use crate::network::{Network, way_to};
+use crate::network::{Interface, Network, way_to};
+use crate::return_route::{self, ReturnRoute};
 
 pub fn status(host: &Host, joined: &Joined) -> bool {
     let Joined {
@@ -47,27 +51,58 @@ pub fn status(host: &Host, joined: &Joined) -> bool {
             clock::date(it)
         ))
     );
-    println!("  ports        1 {wan} (WAN), 2 {lan} (LAN)");
+    match &joined.beside {
+        None => println!("  ports        1 {wan} (WAN), 2 {lan} (LAN)"),
+        Some(it) => println!(
+            "  placement    beside the kernel: {} on {}, pool {}{}",
+            it.address,
+            it.interface,
+            it.pool,
+            if it.masquerade { ", masqueraded" } else { "" }
+        ),
+    }
     runs && online
 }
 
 /// Prints each check with its verdict; returns whether all are good.
 pub fn doctor(host: &Host, joined: &Joined) -> bool {
-    let checks: [(&str, Outcome<()>); 7] = [
+    let of_placement = match &joined.beside {
+        None => vec![
+            ("the two ports are the switch's alone", check_ports(joined)),
+            ("the next hop answers", check_next_hop(joined)),
+        ],
+        Some(beside) => vec![
+            (
+                "the kernel sends ESP to the switch, and the pool's packets",
+                check_kernel(host, joined, beside),
+            ),
+            (
+                "the address is this computer's, and the next hop answers",
+                check_address(beside),
+            ),
+            (
+                "the kernel forwards what comes out of tunnels",
+                check_forwarding(beside),
+            ),
+            ("the intranet answers the pool", check_return_route(beside)),
+        ],
+    };
+    let mut checks = vec![
         (
             "the switch is installed, and its user exists",
             check_installed(host),
         ),
         ("the keys are the switch's alone", check_files(host, joined)),
         ("the certificate is good", check_certificate(host, joined)),
-        ("the two ports are the switch's alone", check_ports(joined)),
-        ("the next hop answers", check_next_hop(joined)),
+    ];
+    checks.extend(of_placement);
+    checks.extend([
         ("the switch runs", check_runs(host, joined)),
         (
             "the controller is reached, its clock agrees, and it sees the gateway online",
             check_controller(host, joined),
         ),
-    ];
+    ]);
     let mut good = true;
     println!("{}", joined.gateway);
     for (what, outcome) in checks {
@@ -78,6 +113,9 @@ pub fn doctor(host: &Host, joined: &Joined) -> bool {
                 println!("  FAIL  {what}\n        {why}\n        Remedy: {remedy}");
             }
         }
+    }
+    for note in joined.beside.as_ref().map(notes).unwrap_or_default() {
+        println!("  note  {note}");
     }
     good
 }
@@ -170,6 +208,10 @@ fn check_next_hop(joined: &Joined) -> Outcome<()> {
     let network = Network::read()?;
     let at = network.find(&joined.wan).ok_or_else(no_key)?;
     let next_hop = joined.next_hop.parse().map_err(|_| no_key())?;
+    next_hop_answers(at, next_hop)
+}
+
+fn next_hop_answers(at: &Interface, next_hop: Ipv4Addr) -> Outcome<()> {
     let found = probe(at.index, at.mac, &[next_hop])
         .map_err(|cause| Fault::of_system(format!("{} cannot be asked", at.name), &cause))?;
     if found.contains_key(&next_hop) {
@@ -179,6 +221,88 @@ fn check_next_hop(joined: &Joined) -> Outcome<()> {
         format!("{next_hop} does not answer on {}.", at.name),
         "Check the cable and the router. If the router's address has changed, join again.",
     ))
+}
+
+fn check_kernel(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
+    let name = &joined.gateway;
+    match kernel::difference(host, name, beside)? {
+        None => Ok(()),
+        Some(what) => Err(Fault::new(
+            format!("The kernel's part of the gateway is not whole: {what}."),
+            format!(
+                "Run: systemctl restart sluice@{name}; see why culvert-gateway-watch@{name} did not mend it: journalctl -u culvert-gateway-watch@{name}"
+            ),
+        )),
+    }
+}
+
+fn check_address(beside: &Beside) -> Outcome<()> {
+    let network = Network::read()?;
+    let Beside {
+        interface, address, ..
+    } = beside;
+    let at = network.find(interface).ok_or_else(|| {
+        Fault::new(
+            format!("The interface {interface} is gone."),
+            "Leave, and join again with the interface's new name.",
+        )
+    })?;
+    if !at.addresses.iter().any(|it| it.ip == *address) {
+        return Err(Fault::new(
+            format!("{interface} has the address {address} no more."),
+            "Give it that address again, or leave and join again: devices and tables have the old one.",
+        ));
+    }
+    next_hop_answers(at, beside.next_hop_of(&network))
+}
+
+fn check_forwarding(beside: &Beside) -> Outcome<()> {
+    match kernel::counted(beside) {
+        Some([_, came, 0]) if came > 0 => {
+            let lan = beside.name(End::KernelLan);
+            let closed = kernel::closed_firewalls().join(", ");
+            let by = if closed.is_empty() {
+                "unknown".to_owned()
+            } else {
+                closed
+            };
+            Err(Fault::new(
+                format!(
+                    "A firewall of this computer drops what comes out of tunnels: {came} packets came, none was forwarded (nftables: {by})."
+                ),
+                format!(
+                    "Let it accept forwarded packets from and to {lan}. ufw: ufw route allow in on {lan} && ufw route allow out on {lan}; firewalld: firewall-cmd --permanent                      --zone=trusted --add-interface={lan} && firewall-cmd --reload"
+                ),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_return_route(beside: &Beside) -> Outcome<()> {
+    if !beside.masquerade && return_route::ask(beside)? == ReturnRoute::Missing {
+        return Err(return_route::missing(beside));
+    }
+    Ok(())
+}
+
+/// What a person should know where nothing is wrong for certain.
+fn notes(beside: &Beside) -> Vec<String> {
+    let mut notes = Vec::new();
+    let counted = kernel::counted(beside);
+    let lan = beside.name(End::KernelLan);
+    for table in kernel::closed_firewalls() {
+        notes.push(format!(
+            "nftables' table {table} drops forwarded packets that it does not know: it must accept those from and to {lan}"
+        ));
+    }
+    if let Some([0, ..]) = counted {
+        notes.push(format!(
+            "no packet of a device has come yet. Firewalls before this computer must let ESP and UDP 4500 through to {}",
+            beside.address
+        ));
+    }
+    notes
 }
 
 fn check_runs(host: &Host, joined: &Joined) -> Outcome<()> {

@@ -14,6 +14,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::beside::Beside;
 use crate::fault::{Fault, Outcome};
 
 const USER: &str = "sluice";
@@ -24,7 +25,7 @@ pub const CONTROLLER_CA: &str = "controller-ca.pem";
 pub const KEK: &str = "kek.bin";
 
 pub struct Host {
-    root: PathBuf,
+    pub root: PathBuf,
     systemctl: String,
 }
 
@@ -41,6 +42,8 @@ pub struct Joined {
     pub next_hop: String,
     /// Whether the kernel had a default route through the WAN, which ended with its address there.
     pub had_route: bool,
+    /// Set: beside the kernel. Then `wan` and `lan` are links of its own, and nothing was taken.
+    pub beside: Option<Beside>,
 }
 
 impl Joined {
@@ -49,6 +52,7 @@ impl Joined {
         json!({
             "gateway": self.gateway, "controller": self.controller, "wan": self.wan, "lan": self.lan,
             "taken": taken, "next_hop": self.next_hop, "had_route": self.had_route,
+            "beside": self.beside.as_ref().map(Beside::write),
         })
         .to_string()
     }
@@ -69,6 +73,10 @@ impl Joined {
                 .collect::<Option<_>>()?,
             next_hop: field("next_hop")?,
             had_route: value["had_route"].as_bool()?,
+            beside: match &value["beside"] {
+                Value::Null => None,
+                beside => Some(Beside::parse(beside)?),
+            },
         })
     }
 }
@@ -210,6 +218,10 @@ impl Host {
         self.unit(&["disable", "--now"], RENEWAL)
     }
 
+    pub fn restart(&self, name: &str) -> Outcome<()> {
+        self.unit(&["try-restart", "--no-block"], &switch_of(name))
+    }
+
     pub fn runs(&self, name: &str) -> bool {
         self.unit(&["is-active", "--quiet"], &switch_of(name))
             .is_ok()
@@ -262,7 +274,10 @@ fn write(path: &Path, content: &[u8], mode: u32, owner: Option<(u32, u32)>) -> O
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+    use crate::network::Prefix;
 
     #[test]
     fn a_record_survives_its_file() {
@@ -274,6 +289,23 @@ mod tests {
             taken: vec![("eth1".to_owned(), "198.51.100.2/24".to_owned())],
             next_hop: "198.51.100.1".to_owned(),
             had_route: true,
+            beside: None,
+        };
+        assert_eq!(Joined::parse(&joined.write()), Some(joined.clone()));
+        let beside = Beside {
+            number: 1,
+            interface: "eth0".to_owned(),
+            address: Ipv4Addr::new(10, 20, 0, 5),
+            next_hop: Ipv4Addr::new(10, 20, 0, 1),
+            mtu: 1500,
+            pool: Prefix::new(Ipv4Addr::new(10, 99, 0, 0), 24),
+            intranet: vec![Prefix::new(Ipv4Addr::new(10, 20, 0, 0), 16)],
+            inward: vec!["eth0".to_owned()],
+            masquerade: true,
+        };
+        let joined = Joined {
+            beside: Some(beside),
+            ..joined
         };
         assert_eq!(Joined::parse(&joined.write()), Some(joined));
         assert_eq!(Joined::parse("{}"), None);

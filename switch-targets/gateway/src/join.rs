@@ -7,7 +7,7 @@
 //!          ◄──────────────────────── taken back in reverse when one fails ────────────────────────
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::net::Ipv4Addr;
 use std::thread::sleep;
@@ -17,18 +17,22 @@ use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
 use crate::agreement::{Half, confirms};
-use crate::arp::{Mac, probe};
+use crate::beside::{self, Beside};
 use crate::certificate::GatewayKey;
 use crate::controller::{Controller, Trust};
 use crate::fault::{Fault, Outcome};
 use crate::host::{CERTIFICATE, CONTROLLER_CA, Host, Joined, KEK, KEY};
+use crate::inline::Inline;
 use crate::link::Link;
-use crate::network::{Network, Prefix, way_to, write_mac};
-use crate::plan::{Choice, Plan, Port, check_pool, choose};
-use crate::{clock, leave, ports};
+use crate::network::{Network, Prefix, way_to};
+use crate::plan::{Choice, check_pool, choose};
+use crate::return_route::{self, ReturnRoute};
+use crate::{clock, kernel, leave, ports};
 
 pub struct Settings {
     pub choice: Choice,
+    /// The address that devices are told, if it is another than that of their packets here.
+    pub public_address: Option<Ipv4Addr>,
     /// ADDRESS:PORT where the switch serves P4Runtime, for a controller that connects to it.
     pub grpc: Option<String>,
     pub yes: bool,
@@ -40,10 +44,13 @@ struct Prepared {
     gateway: String,
     pool: String,
     exists: bool,
-    plan: Plan,
-    next_hop: Mac,
-    neighbours: BTreeMap<Ipv4Addr, Mac>,
-    had_route: bool,
+    placement: Placement,
+}
+
+enum Placement {
+    Inline(Inline),
+    /// With the reason of the choice.
+    Beside(Beside, &'static str),
 }
 
 pub fn join(host: &Host, link: &Link, settings: &Settings) -> Outcome<()> {
@@ -79,9 +86,32 @@ pub fn join(host: &Host, link: &Link, settings: &Settings) -> Outcome<()> {
     ) {
         Ok(()) => {
             println!("The gateway {} is online.", prepared.gateway);
+            if let Placement::Beside(it, _) = &prepared.placement {
+                say_return_route(it);
+            }
             Ok(())
         }
         Err(fault) => Err(undo.run(fault)),
+    }
+}
+
+/// Says which route the intranet's router needs, and whether it has it.
+fn say_return_route(beside: &Beside) {
+    let Beside { pool, address, .. } = beside;
+    if beside.masquerade {
+        return;
+    }
+    match return_route::ask(beside) {
+        Ok(ReturnRoute::Leads) => {
+            println!("The intranet's router sends packets for {pool} to this computer.");
+        }
+        Ok(ReturnRoute::Missing) => println!("{}", return_route::missing(beside)),
+        Ok(ReturnRoute::Unknown) => println!(
+            "The intranet's router answers nothing, so its route is not checked. It needs: {pool} via {address}"
+        ),
+        Err(fault) => println!(
+            "The route {pool} via {address} of the intranet's router is not checked: {fault}"
+        ),
     }
 }
 
@@ -121,20 +151,31 @@ fn prepare(
             format!("Run culvert-gateway status; to join anew: culvert-gateway leave {gateway}"),
         ));
     }
-    let plan = choose(&network, &settings.choice, &to_controller)?;
     let prefix = Prefix::parse(&pool).ok_or_else(|| unexpected("its pool"))?;
-    check_pool(&network, &plan, prefix)?;
-    let (next_hop, neighbours) = find_neighbours(&network, &plan)?;
-    let had_route = network.default_routes.get(&plan.wan.interface.name) == Some(&plan.next_hop);
+    let placement = match beside::reason(&network, &settings.choice) {
+        Some(why) => {
+            check_pool(&network, &[], prefix)?;
+            let taken: Vec<Beside> = host
+                .joined()
+                .into_iter()
+                .filter_map(|it| it.beside)
+                .collect();
+            let found = beside::choose(&network, &settings.choice, prefix, &taken)?;
+            kernel::check(&found)?;
+            Placement::Beside(found, why)
+        }
+        None => {
+            let plan = choose(&network, &settings.choice, &to_controller)?;
+            check_pool(&network, &[&plan.wan, &plan.lan], prefix)?;
+            Placement::Inline(Inline::find(&network, plan)?)
+        }
+    };
     let exists = checked["exists"].as_bool().unwrap_or_default();
     let prepared = Prepared {
         gateway,
         pool,
         exists,
-        plan,
-        next_hop,
-        neighbours,
-        had_route,
+        placement,
     };
     let facts = facts(&prepared, settings);
     controller
@@ -146,81 +187,25 @@ fn prepare(
     Ok(prepared)
 }
 
-/// Asks the neighbours themselves; the kernel's table answers for those that ignore probes.
-fn find_neighbours(network: &Network, plan: &Plan) -> Outcome<(Mac, BTreeMap<Ipv4Addr, Mac>)> {
-    let ask = |port: &Port, targets: &[Ipv4Addr]| -> Outcome<BTreeMap<Ipv4Addr, Mac>> {
-        let of = &port.interface;
-        let mut found = probe(of.index, of.mac, targets)
-            .map_err(|cause| Fault::of_system(format!("{} cannot be asked", of.name), &cause))?;
-        for target in targets {
-            if let Some(mac) = network.neighbours.get(&(of.name.clone(), *target)) {
-                found.entry(*target).or_insert(*mac);
-            }
-        }
-        Ok(found)
-    };
-    for port in [&plan.wan, &plan.lan] {
-        let of = &port.interface;
-        let own = probe(of.index, of.mac, &[port.address.ip])
-            .map_err(|cause| Fault::of_system(format!("{} cannot be asked", of.name), &cause))?;
-        if let Some(mac) = own.get(&port.address.ip) {
-            return Err(Fault::new(
-                format!(
-                    "Another computer has the address {} on {}: {}.",
-                    port.address.ip,
-                    of.name,
-                    write_mac(*mac)
-                ),
-                "Free that address, or choose another one with --wan-address or --lan-address.",
-            ));
-        }
-    }
-    let next_hop = ask(&plan.wan, &[plan.next_hop])?.get(&plan.next_hop).copied().ok_or_else(|| {
-        Fault::new(
-            format!("The next hop {} does not answer on {}.", plan.next_hop, plan.wan.interface.name),
-            "Check the cable, the interface (--wan), the VLAN, and the router's address (--next-hop).",
-        )
-    })?;
-    Ok((next_hop, ask(&plan.lan, &plan.neighbours)?))
-}
-
 fn facts(prepared: &Prepared, settings: &Settings) -> Value {
-    let (wan, lan) = (&prepared.plan.wan, &prepared.plan.lan);
-    let neighbours: BTreeMap<String, String> = prepared
-        .neighbours
-        .iter()
-        .map(|(at, mac)| (at.to_string(), write_mac(*mac)))
-        .collect();
-    json!({
-        "address": wan.address.ip.to_string(),
-        "p4runtime": settings.grpc,
-        "wan": {
-            "port": 1, "mac": write_mac(wan.interface.mac), "next_hop_mac": write_mac(prepared.next_hop),
-            "mtu": wan.interface.mtu.min(MTU_MAX),
-        },
-        "lan": {
-            "port": 2, "mac": write_mac(lan.interface.mac), "address": lan.address.ip.to_string(),
-            "prefix": lan.address.prefix().to_string(), "neighbours": neighbours,
-            "mtu": lan.interface.mtu.min(MTU_MAX),
-        },
-    })
+    let mut facts = match &prepared.placement {
+        Placement::Inline(it) => it.facts(),
+        Placement::Beside(it, _) => it.facts(),
+    };
+    facts["p4runtime"] = json!(settings.grpc);
+    if let Some(address) = settings.public_address {
+        facts["public_address"] = json!(address.to_string());
+    }
+    facts
 }
-
-/// The controller's limit (proto/contract.toml).
-const MTU_MAX: u32 = 9216;
 
 fn describe(prepared: &Prepared, controller: &Controller, settings: &Settings) -> String {
     let Prepared {
         gateway,
         pool,
-        plan,
+        placement,
         ..
     } = prepared;
-    let (wan, lan) = (&plan.wan, &plan.lan);
-    let taken: Vec<String> = taken(plan)
-        .iter()
-        .map(|(at, it)| format!("{it} on {at}"))
-        .collect();
     let mut said = vec![
         format!(
             "Controller   {}, known by its fingerprint",
@@ -234,38 +219,23 @@ fn describe(prepared: &Prepared, controller: &Controller, settings: &Settings) -
                 ""
             }
         ),
-        format!(
-            "WAN          {}: {}, next hop {} ({})",
-            wan.interface.name,
-            wan.address,
-            plan.next_hop,
-            write_mac(prepared.next_hop)
-        ),
-        format!(
-            "LAN          {}: {}, {} neighbours found",
-            lan.interface.name,
-            lan.address,
-            prepared.neighbours.len()
-        ),
-        format!(
-            "Pool         {pool}: the LAN's router must send packets for it to {}",
-            lan.address.ip
-        ),
-        match &settings.grpc {
-            Some(at) => format!("Controlled   at {at}, to which the controller connects"),
-            None => "Controlled   over a connection that this gateway opens to the controller"
-                .to_owned(),
-        },
-        String::new(),
-        "This will:".to_owned(),
-        format!("  make two keys in /etc/culvert/sluice/{gateway}; they never leave this computer"),
     ];
-    if !taken.is_empty() {
-        said.push(format!(
-            "  take {} from the kernel: the switch has them from then on",
-            taken.join(" and ")
-        ));
-    }
+    let (found, acts) = match placement {
+        Placement::Inline(it) => it.describe(pool),
+        Placement::Beside(it, why) => it.describe(why, settings.public_address),
+    };
+    said.extend(found);
+    said.push(match &settings.grpc {
+        Some(at) => format!("Controlled   at {at}, to which the controller connects"),
+        None => {
+            "Controlled   over a connection that this gateway opens to the controller".to_owned()
+        }
+    });
+    said.push("\nThis will:".to_owned());
+    said.push(format!(
+        "  make two keys in /etc/culvert/sluice/{gateway}; they never leave this computer"
+    ));
+    said.extend(acts.into_iter().map(|it| format!("  {it}")));
     said.push(format!(
         "  start sluice@{gateway}, now and at each start of this computer"
     ));
@@ -288,19 +258,6 @@ pub fn confirm(question: &str) -> Outcome<bool> {
     ))
 }
 
-/// The kernel's addresses on the two ports: interface and ADDRESS/LENGTH.
-fn taken(plan: &Plan) -> Vec<(String, String)> {
-    [&plan.wan, &plan.lan]
-        .into_iter()
-        .flat_map(|port| {
-            port.interface
-                .addresses
-                .iter()
-                .map(|it| (port.interface.name.clone(), it.to_string()))
-        })
-        .collect()
-}
-
 fn act<'a>(
     host: &'a Host,
     controller: &Controller,
@@ -314,11 +271,10 @@ fn act<'a>(
     let joined = Joined {
         gateway: name.clone(),
         controller: controller.place.authority(),
-        wan: prepared.plan.wan.interface.name.clone(),
-        lan: prepared.plan.lan.interface.name.clone(),
-        taken: taken(&prepared.plan),
-        next_hop: prepared.plan.next_hop.to_string(),
-        had_route: prepared.had_route,
+        ..match &prepared.placement {
+            Placement::Inline(it) => it.record(),
+            Placement::Beside(it, _) => it.record(),
+        }
     };
     let key = GatewayKey::new()?;
     let half = Half::new()?;
@@ -367,11 +323,11 @@ fn act<'a>(
     host.write_key(&name, KEK, kek.as_slice(), owner)?;
     host.write_env(&name, &environment(&joined, &answer, settings)?)?;
 
-    undo.add("the kernel's addresses", {
+    undo.add("the kernel's network", {
         let joined = joined.clone();
-        move || ports::give_back(&joined)
+        move || ports::give_back(host, &joined)
     });
-    ports::take(&joined)?;
+    ports::take(host, &joined)?;
     undo.add("the unit", {
         let name = name.clone();
         move || host.stop(&name)

@@ -29,7 +29,7 @@ pub fn leave(host: &Host, joined: &Joined, force: bool) -> Outcome<()> {
         }
     }
     host.stop(name)?;
-    ports::give_back(joined)?;
+    ports::give_back(host, joined)?;
     host.remove(name)?;
     println!("This computer is no gateway any more.");
     Ok(())

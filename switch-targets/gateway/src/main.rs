@@ -1,27 +1,33 @@
 //! Joins this computer to a Culvert controller as a gateway, and keeps it one.
 //!
 //! ```text
-//!   main ─► join ─► plan (pure) ─► network, arp      what is here
-//!        │      └─► agreement, certificate           keys, made here
-//!        ├─► leave, renew, doctor                    afterwards
+//!   main ─► join ─► plan, beside (pure) ─► network, arp      what is here
+//!        │      ├─► inline, kernel ─► ports                what the kernel keeps, and what the switch has
+//!        │      └─► agreement, certificate                 keys, made here
+//!        ├─► leave, renew, doctor, watch             afterwards
 //!        └── controller (TLS, JSON), host (files, units), link, clock, fault
 //! ```
 
 mod agreement;
 mod arp;
+mod beside;
 mod certificate;
 mod clock;
 mod controller;
 mod doctor;
 mod fault;
 mod host;
+mod inline;
 mod join;
+mod kernel;
 mod leave;
 mod link;
 mod network;
 mod plan;
 mod ports;
 mod renew;
+mod return_route;
+mod watch;
 
 use std::io::Read as _;
 use std::net::Ipv4Addr;
@@ -36,7 +42,7 @@ use zeroize::Zeroizing;
 use crate::fault::{Fault, Outcome};
 use crate::host::{Host, Joined};
 use crate::link::Link;
-use crate::network::Address;
+use crate::network::{Address, Prefix};
 use crate::plan::Choice;
 
 #[derive(Parser)]
@@ -81,15 +87,37 @@ enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Take the ports from the kernel, at the start of the unit
+    /// Take the ports from the kernel, at the start of the unit; beside the kernel: make them
     #[command(hide = true)]
-    Ports { gateway: String },
+    Ports {
+        gateway: String,
+        /// At the end of the unit: beside the kernel, nothing stays
+        #[arg(long)]
+        release: bool,
+    },
+    /// Keep the kernel's part of a gateway beside it, while its switch runs
+    #[command(hide = true)]
+    Watch { gateway: String },
 }
 
 #[derive(Args)]
 struct JoinArguments {
     /// The link, in quotation marks; - reads it from standard input, which needs --yes
     link: String,
+    /// Share one interface and its address with this computer (the default where there is only one); without a name, that of
+    /// the default route
+    #[arg(long, value_name = "INTERFACE", num_args = 0..=1, conflicts_with_all = ["wan", "lan", "lan_address", "neighbours"])]
+    #[expect(clippy::option_option, reason = "absent, without a name, with a name")]
+    beside: Option<Option<String>>,
+    /// Beside the kernel: a network that tunnels may lead to (repeat it); otherwise those that this computer has routes to
+    #[arg(long, value_name = "PREFIX", value_parser = prefix, conflicts_with_all = ["wan", "lan"])]
+    intranet: Vec<Prefix>,
+    /// Beside the kernel: let devices appear with this computer's address, so that the intranet needs no route to the pool
+    #[arg(long, conflicts_with_all = ["wan", "lan"])]
+    masquerade: bool,
+    /// The address that devices are told, where a router forwards its ESP and UDP 4500 to this computer
+    #[arg(long, value_name = "ADDRESS")]
+    public_address: Option<Ipv4Addr>,
     /// The interface towards the Internet
     #[arg(long, value_name = "INTERFACE")]
     wan: Option<String>,
@@ -123,6 +151,13 @@ fn address(text: &str) -> Result<Address, String> {
     Address::parse(text).ok_or_else(|| "must be ADDRESS/LENGTH, as 198.51.100.2/24".to_owned())
 }
 
+fn prefix(text: &str) -> Result<Prefix, String> {
+    Address::parse(text)
+        .filter(|it| it.prefix().first() == it.ip)
+        .map(Address::prefix)
+        .ok_or_else(|| "must be a network's ADDRESS/LENGTH, as 10.20.0.0/16".to_owned())
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let host = Host::new(&arguments.root, &arguments.systemctl);
@@ -149,10 +184,14 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
                 lan_address: asked.lan_address,
                 next_hop: asked.next_hop,
                 neighbours: asked.neighbours,
+                beside: asked.beside,
+                intranet: asked.intranet,
+                masquerade: asked.masquerade,
             };
             let patience = Duration::from_secs(asked.wait);
             let settings = join::Settings {
                 choice,
+                public_address: asked.public_address,
                 grpc: asked.grpc,
                 yes: asked.yes,
                 patience,
@@ -207,10 +246,27 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
                 ))
             }
         },
-        Command::Ports { gateway } => {
+        Command::Ports { gateway, release } => {
             // A gateway that was set up by hand has no record, and keeps its interfaces as they are.
             let found = host.joined().into_iter().find(|it| it.gateway == gateway);
-            found.map_or(Ok(true), |it| ports::take(&it).map(|()| true))
+            if let Some(it) = found {
+                // Inline, the kernel gets its addresses back when the gateway leaves.
+                match (release, &it.beside) {
+                    (false, _) => ports::take(host, &it)?,
+                    (true, Some(_)) => ports::give_back(host, &it)?,
+                    (true, None) => {}
+                }
+            }
+            Ok(true)
+        }
+        Command::Watch { gateway } => {
+            let found = host.joined().into_iter().find(|it| it.gateway == gateway);
+            if let Some(it) = &found
+                && let Some(beside) = &it.beside
+            {
+                watch::watch(host, it, beside)?;
+            }
+            Ok(true)
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -40,6 +40,16 @@ impl Prefix {
     pub fn overlaps(self, other: Self) -> bool {
         let shorter = mask(self.length.min(other.length));
         self.network & shorter == other.network & shorter
+    }
+
+    /// The first address: the network's own.
+    pub fn first(self) -> Ipv4Addr {
+        Ipv4Addr::from(self.network)
+    }
+
+    /// RFC 3927: no router passes such packets on.
+    pub fn is_link_local(self) -> bool {
+        self.first().is_link_local()
     }
 
     /// The addresses of hosts, if they are at most `most`.
@@ -98,6 +108,9 @@ pub struct Interface {
     pub mac: Mac,
     pub mtu: u32,
     pub up: bool,
+    pub carrier: bool,
+    /// Part of a bridge or bond.
+    pub enslaved: bool,
     /// The kernel's own IPv4 addresses there.
     pub addresses: Vec<Address>,
     /// Whether the kernel forwards packets from there.
@@ -139,9 +152,9 @@ impl Network {
                     .as_u64()
                     .and_then(|it| it.try_into().ok())
                     .unwrap_or(1500),
-                up: row["flags"]
-                    .as_array()
-                    .is_some_and(|it| it.iter().any(|flag| flag == "UP")),
+                up: flagged(&row, "UP"),
+                carrier: flagged(&row, "LOWER_UP"),
+                enslaved: row["master"].is_string(),
                 addresses: interfaces.get(&name).cloned().unwrap_or_default(),
                 forwards: forwards(&name),
                 mac,
@@ -174,6 +187,25 @@ impl Network {
             }
         }
         Ok(network)
+    }
+
+    /// The kernel's networks and routes, each with its interface.
+    pub fn prefixes(&self) -> impl Iterator<Item = (Prefix, &str)> {
+        let own = self.interfaces.iter().flat_map(|it| {
+            let of = it.addresses.iter().map(|at| at.prefix());
+            of.map(|at| (at, it.name.as_str()))
+        });
+        own.chain(self.routes.iter().map(|(to, by)| (*to, by.as_str())))
+    }
+
+    /// The interface through which packets to this prefix leave, by its first address.
+    pub fn way(&self, to: Prefix) -> Option<String> {
+        let by = self
+            .prefixes()
+            .filter(|(it, _)| it.contains(to.first()))
+            .max_by_key(|(it, _)| it.length)
+            .map(|(_, by)| by.to_owned());
+        by.or_else(|| self.default_routes.keys().next().cloned())
     }
 
     pub fn find(&self, name: &str) -> Option<&Interface> {
@@ -221,6 +253,12 @@ fn rows(arguments: &[&str]) -> Outcome<Vec<Value>> {
     })
 }
 
+fn flagged(row: &Value, flag: &str) -> bool {
+    row["flags"]
+        .as_array()
+        .is_some_and(|it| it.iter().any(|it| it == flag))
+}
+
 fn text(row: &Value, field: &str) -> String {
     row[field].as_str().unwrap_or_default().to_owned()
 }
@@ -240,11 +278,15 @@ fn addresses(row: &Value) -> Vec<Address> {
     found.iter().filter_map(of).collect()
 }
 
-fn forwards(name: &str) -> bool {
-    let file = Path::new("/proc/sys/net/ipv4/conf")
+/// Whether the kernel forwards packets from this interface.
+pub fn forwards(name: &str) -> bool {
+    fs::read_to_string(forwarding_file(name)).is_ok_and(|it| it.trim() == "1")
+}
+
+pub fn forwarding_file(name: &str) -> PathBuf {
+    Path::new("/proc/sys/net/ipv4/conf")
         .join(name)
-        .join("forwarding");
-    fs::read_to_string(file).is_ok_and(|it| it.trim() == "1")
+        .join("forwarding")
 }
 
 fn parse_mac(text: &str) -> Option<Mac> {

@@ -1,12 +1,17 @@
-//! The two ports' addresses: the kernel's before `join` and after `leave`, the switch's between.
+//! The two ports: the kernel's before `join` and after `leave`, the switch's between. Inline these are addresses, beside the
+//! kernel whole links.
 
 use crate::fault::Outcome;
-use crate::host::Joined;
+use crate::host::{Host, Joined};
+use crate::kernel;
 use crate::network::{Network, ip};
 
 /// Removes the kernel's addresses from the two ports, which are then the switch's alone. Runs again at each start of the
 /// unit, as a network service may have set them again.
-pub fn take(joined: &Joined) -> Outcome<()> {
+pub fn take(host: &Host, joined: &Joined) -> Outcome<()> {
+    if let Some(beside) = &joined.beside {
+        return kernel::apply(host, &joined.gateway, beside);
+    }
     let network = Network::read()?;
     for name in [&joined.wan, &joined.lan] {
         for address in network
@@ -22,7 +27,10 @@ pub fn take(joined: &Joined) -> Outcome<()> {
 }
 
 /// Gives the kernel the addresses that `join` has found there, and the default route.
-pub fn give_back(joined: &Joined) -> Outcome<()> {
+pub fn give_back(host: &Host, joined: &Joined) -> Outcome<()> {
+    if let Some(beside) = &joined.beside {
+        return kernel::remove(host, &joined.gateway, beside);
+    }
     for (name, address) in &joined.taken {
         ip(&["address", "replace", address, "dev", name])?;
     }
