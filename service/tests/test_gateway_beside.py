@@ -17,11 +17,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from culvert_lab import netns
 from culvert_lab.free_port import free_port
 from culvert_proto import agent_pb2
 from culvert_service.tunnels.roaming import Peer
 
-from .conftest import Device, World, running, settings_in
+from .conftest import Device, World, running, settings_in, until
 from .gateway_process import needs_root
 from .sealed import esp, opened
 from .test_gateway_joins import NAME, PROGRAM, Computer, installed, link
@@ -41,7 +42,7 @@ udp.bind((sys.argv[1], 7))
 def echo():
     while True:
         data, peer = udp.recvfrom(2000)
-        udp.sendto(peer[0].encode().ljust(len(data)), peer)
+        udp.sendto(peer[0].encode().ljust(1472 if data[:3] == b"big" else len(data)), peer)
 def keep(one):
     while data := one.recv(2000):
         one.sendall(data)
@@ -52,13 +53,28 @@ while True:
 """
 
 
+OTHER_IPSEC = """
+import socket, time
+one = socket.socket(type=socket.SOCK_DGRAM)
+one.bind(("0.0.0.0", 4500))
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+async def in_namespace(namespace: str, code: str, *arguments: str) -> asyncio.subprocess.Process:
+    """A Python program there, which has printed a line and runs until it is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *("ip", "netns", "exec", namespace, sys.executable, "-c", code, *arguments), stdout=PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+    return process
+
+
 @asynccontextmanager
 async def serving_in(namespace: str, address: str) -> AsyncGenerator[None]:
-    service = await asyncio.create_subprocess_exec(
-        "ip", "netns", "exec", namespace, sys.executable, "-c", SERVICE, address, stdout=PIPE
-    )
-    assert service.stdout is not None
-    assert await service.stdout.readline() == b"ready\n"
+    service = await in_namespace(namespace, SERVICE, address)
     yield
     service.kill()
     await service.wait()
@@ -105,10 +121,10 @@ async def reached(tmp_path: Path, database_url: str, computer: Computer) -> Asyn
         yield world
 
 
-async def said_in(namespace: str, *command: str) -> str:
+async def said_in(namespace: str, *command: str, code: int = 0) -> str:
     process = await asyncio.create_subprocess_exec("ip", "netns", "exec", namespace, *command, stdout=PIPE)
     said, _ = await process.communicate()
-    assert process.returncode == 0, command
+    assert process.returncode == code, command
     return said.decode()
 
 
@@ -132,7 +148,9 @@ async def whole(computer: Computer) -> str:
 class Tunnel:
     """A device's tunnel to the wiki, over UDP."""
 
-    def __init__(self, granted: agent_pb2.OpenTunnelResponse, address: str = OUTSIDE, port: int = 4500) -> None:
+    def __init__(
+        self, granted: agent_pb2.OpenTunnelResponse, address: str = OUTSIDE, port: int = 4500
+    ) -> None:
         self.sas, self.inner = granted.sas, granted.tunnel.inner_address
         self.gateway = granted.tunnel.outer_address
         self._number = 0
@@ -144,8 +162,11 @@ class Tunnel:
         self.socket.bind((address, port))
 
     def move(self, address: str, port: int) -> None:
-        self.socket.close()
+        self.close()
         self._at(address, port)
+
+    def close(self) -> None:
+        self.socket.close()
 
     async def ask(self, text: bytes = b"?" * 32, seconds: float = 5) -> bytes:
         """The wiki's answer: the address that it sees."""
@@ -170,6 +191,14 @@ async def joined(world: World, computer: Computer, *options: str) -> str:
     return said
 
 
+def router_of(computer: Computer) -> str:
+    return f"{computer.namespace}-r"
+
+
+async def lead_pool(computer: Computer) -> None:
+    await ip("-n", router_of(computer), "route", "add", "10.99.0.0/24", "via", ADDRESS)
+
+
 async def test_a_computer_shares_its_address_with_a_gateway_and_leaves(
     reached: World, computer: Computer
 ) -> None:
@@ -177,18 +206,134 @@ async def test_a_computer_shares_its_address_with_a_gateway_and_leaves(
     reader, writer = await asyncio.open_connection(ADDRESS, 22)
     said = await joined(reached, computer)
     assert "beside the kernel, because this computer has one interface" in said
-    assert "route 10.99.0.0/24 via 10.20.0.5" in said
-    await ip("-n", f"{computer.namespace}-r", "route", "add", "10.99.0.0/24", "via", ADDRESS)
-    _, it = await tunnel(reached)
+    assert "10.20.0.1 does not send packets for the pool 10.99.0.0/24 to this computer" in said
+    assert "ip route add 10.99.0.0/24 via 10.20.0.5" in said
+    code, said = await computer.run("doctor")
+    assert code == 1, said
+    assert "FAIL  the intranet answers the pool" in said
+    await lead_pool(computer)
+    code, said = await computer.run("doctor")
+    assert code == 0, said
+    assert "no packet of a device has come yet" in said
+    device, it = await tunnel(reached)
     assert await it.ask() == it.inner.encode()
 
-    # The computer's own services go on, and it is no router for anybody else.
+    # A device that is a neighbour, and packets that are too big: the wiki is told by an address that it can reach.
+    router = netns.Inside(router_of(computer))
+    await router.run(it.move, "10.20.0.1", 4501)
+    assert await it.ask() == it.inner.encode()
+    with pytest.raises(TimeoutError):
+        await it.ask(b"big", seconds=0.5)
+    assert "mtu 14" in await said_in(router_of(computer), "ip", "route", "get", it.inner)
+    router.close()
+
+    # The computer's own services go on, and it routes for nobody else.
     writer.write(b"ssh")
     assert await reader.read(100) == b"ssh"
     writer.close()
+    rule = "type filter hook prerouting priority -300; iifname in ip daddr 192.0.2.1 counter"
+    await said_in(router_of(computer), "nft", f"table ip back {{ chain in {{ {rule}; }}; }}")
+    await ip("-n", router_of(computer), "route", "add", "192.0.2.0/24", "via", ADDRESS)
+    await said_in(router_of(computer), "ping", "-c", "1", "-W", "1", "192.0.2.1", code=1)
+    assert "packets 0" in await said_in(router_of(computer), "nft", "list", "table", "ip", "back")
     code, said = await computer.run("status")
     assert code == 0, said
+
+    # Stopped, as before a new start of the computer: nothing is left. Started: all is there.
+    unit = (str(computer.systemctl), "disable", f"sluice@{NAME}")
+    await said_in(computer.namespace, *unit)
+    assert await whole(computer) == before
+    await said_in(computer.namespace, str(computer.systemctl), "enable", f"sluice@{NAME}")
+    await reached.online(NAME)
+    it.close()
+    it = Tunnel(await device.open())
+    assert await it.ask() == it.inner.encode()
     code, said = await computer.run("leave", "--yes")
     assert code == 0, said
     assert await whole(computer) == before
     assert computer.files() == {}
+
+
+async def test_masquerading_needs_no_route_and_a_port_forward_another_address(
+    reached: World, computer: Computer
+) -> None:
+    rules = """table ip nat {
+      chain in { type nat hook prerouting priority -100; udp dport 4500 ip daddr 198.51.100.2 dnat to 10.20.0.5; }
+      chain out { type nat hook postrouting priority 100; oifname out masquerade; }
+    }"""
+    await said_in(router_of(computer), "nft", rules)
+    await ip("route", "delete", "10.20.0.0/24")
+    said = await joined(reached, computer, "--masquerade", "--public-address", "198.51.100.2")
+    assert "10.20.0.5 on eth0, which devices know as 198.51.100.2" in said
+    assert "intranet hosts see 10.20.0.5 in place of it" in said
+    _, it = await tunnel(reached)
+    assert it.gateway == "198.51.100.2"
+    assert await it.ask() == ADDRESS.encode()
+
+    # Other programs change the kernel, and the router another MAC address.
+    watch = await asyncio.create_subprocess_exec(
+        *("ip", "netns", "exec", computer.namespace, str(PROGRAM), "--root", str(computer.root)),
+        *("--systemctl", str(computer.systemctl), "watch", NAME),
+    )
+    await said_in(computer.namespace, "nft", "flush ruleset")
+    await ip("-n", computer.namespace, "route", "delete", "10.99.0.0/24")
+    await ip("-n", router_of(computer), "link", "set", "in", "address", "02:00:00:00:07:07")
+    await ip("-n", computer.namespace, "neighbour", "flush", "dev", "eth0")
+
+    async def answer() -> bytes:
+        try:
+            return await it.ask(seconds=0.5)
+        except TimeoutError:
+            return b""
+
+    await until(answer, lambda found: found == ADDRESS.encode(), 30)
+    watch.kill()
+    await watch.wait()
+
+    # An administrator's firewall that drops what it does not know: ESP comes before it, forwarded packets do not.
+    rules = """table inet filter {
+      chain input { type filter hook input priority 0; policy drop; tcp dport 22 accept; }
+      chain forward { type filter hook forward priority 0; policy drop; }
+    }"""
+    await said_in(computer.namespace, "nft", rules)
+    await computer.run("status")
+    assert await answer() == b""
+    code, said = await computer.run("doctor")
+    assert code == 1, said
+    assert "must accept those from and to culvert-l0" in said
+    await said_in(computer.namespace, "nft", "add rule inet filter forward iifname culvert-l0 accept")
+    await said_in(computer.namespace, "nft", "add rule inet filter forward oifname culvert-l0 accept")
+    assert await answer() == ADDRESS.encode()
+
+
+async def test_what_cannot_work_beside_the_kernel_is_said_and_changes_nothing(
+    reached: World, computer: Computer
+) -> None:
+    before, made = await whole(computer), await link(reached)
+
+    async def refused(*arguments: str, by: str = made) -> str:
+        code, said = await computer.run("join", by, "--yes", *arguments)
+        assert code in (1, 2), said
+        assert await whole(computer) == before
+        assert computer.files() == {}
+        return said
+
+    assert "no Ethernet interface ppp0" in await refused("--beside", "ppp0")
+    assert "has no address 10.20.0.6" in await refused("--wan-address", "10.20.0.6/24")
+    assert "cannot be used with" in await refused("--beside", "eth0", "--lan", "eth0")
+    assert "overlaps" in await refused("--intranet", "10.0.0.0/8")
+    other = await in_namespace(computer.namespace, OTHER_IPSEC)
+    assert "has UDP port 4500" in await refused()
+    other.kill()
+    await other.wait()
+    (computer.root / "bin").mkdir()
+    (computer.root / "bin/ip").symlink_to(shutil.which("ip") or "")
+    without_nft = ("env", f"PATH={computer.root}/bin", str(PROGRAM), "--root", str(computer.root))
+    process = await asyncio.create_subprocess_exec(
+        *("/usr/bin/env", "ip", "netns", "exec", computer.namespace, *without_nft, "join", made, "--yes"),
+        stderr=PIPE,
+    )
+    _, complaint = await process.communicate()
+    assert b"apt install nftables" in complaint
+    assert await whole(computer) == before
+    assert "overlaps" in await refused(by=await link(reached, "10.20.0.128/25"))

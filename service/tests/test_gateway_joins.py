@@ -105,6 +105,8 @@ async def computer() -> AsyncGenerator[Computer]:
     root, starter = installed()
     namespace = root.name
     await ip("netns", "add", namespace)
+    # A new namespace begins with the forwarding of this computer.
+    await ip("netns", "exec", namespace, "sysctl", "-qw", "net.ipv4.ip_forward=0")
     for wire, here, there in (
         ("mgmt", "10.255.0.1/30", "10.255.0.2/30"),
         ("wan", "198.51.100.1/24", "198.51.100.2/24"),

@@ -14,6 +14,7 @@ NAME = "culvert-gateway"
 _PROGRAMS = ("sluice", NAME)
 _PLACES = {
     ROOT / "deploy/systemd/sluice@.service": "usr/lib/systemd/system/sluice@.service",
+    ROOT / f"deploy/systemd/{NAME}-watch@.service": f"usr/lib/systemd/system/{NAME}-watch@.service",
     ROOT / f"deploy/systemd/{NAME}-renew.service": f"usr/lib/systemd/system/{NAME}-renew.service",
     ROOT / f"deploy/systemd/{NAME}-renew.timer": f"usr/lib/systemd/system/{NAME}-renew.timer",
     ROOT / "deploy/systemd/sluice.sysusers": "usr/lib/sysusers.d/culvert-gateway.conf",

@@ -17,12 +17,10 @@ use serde_json::{Value, json};
 
 use crate::arp::Mac;
 use crate::fault::{Fault, Outcome};
-use crate::host::Joined;
-use crate::inline::MTU_MAX;
 use crate::network::{Interface, Network, Prefix, write_mac};
-use crate::plan::{Choice, check_usable, list};
+use crate::plan::{Choice, MTU_MAX, check_usable, list};
 
-/// What `NAME.json` keeps of the placement: the kernel's part follows from it.
+/// The placement, as `NAME.json` keeps it: the kernel's part follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
     /// Tells the gateways of one computer apart: of links, addresses and tables.
@@ -119,7 +117,7 @@ impl Beside {
         })
     }
 
-    /// What was found, and what will be done: lines.
+    /// The lines that say what was found, and those that say what will be done.
     pub fn describe(&self, why: &str, public: Option<Ipv4Addr>) -> (Vec<String>, Vec<String>) {
         let Self {
             interface,
@@ -176,17 +174,6 @@ impl Beside {
             ),
         ];
         (found, acts)
-    }
-
-    /// The record's part of the placement.
-    pub fn record(&self) -> Joined {
-        Joined {
-            wan: self.name(End::SwitchWan),
-            lan: self.name(End::SwitchLan),
-            next_hop: self.next_hop.to_string(),
-            beside: Some(self.clone()),
-            ..Joined::default()
-        }
     }
 
     pub fn write(&self) -> Value {

@@ -286,7 +286,7 @@ fn check_return_route(beside: &Beside) -> Outcome<()> {
     Ok(())
 }
 
-/// What a person should know where nothing is wrong for certain.
+/// Notes for a person where nothing is wrong for certain.
 fn notes(beside: &Beside) -> Vec<String> {
     let mut notes = Vec::new();
     let counted = kernel::counted(beside);

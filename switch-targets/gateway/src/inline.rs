@@ -7,19 +7,15 @@ use serde_json::{Value, json};
 
 use crate::arp::{Mac, probe};
 use crate::fault::{Fault, Outcome};
-use crate::host::Joined;
 use crate::network::{Network, write_mac};
-use crate::plan::{Plan, Port};
+use crate::plan::{MTU_MAX, Plan, Port};
 
 pub struct Inline {
-    plan: Plan,
+    pub plan: Plan,
     next_hop: Mac,
     neighbours: BTreeMap<Ipv4Addr, Mac>,
-    had_route: bool,
+    pub had_route: bool,
 }
-
-/// The controller's limit (proto/contract.toml).
-pub const MTU_MAX: u32 = 9216;
 
 impl Inline {
     pub fn find(network: &Network, plan: Plan) -> Outcome<Self> {
@@ -56,7 +52,7 @@ impl Inline {
         })
     }
 
-    /// What was found, and what will be done: lines.
+    /// The lines that say what was found, and those that say what will be done.
     pub fn describe(&self, pool: &str) -> (Vec<String>, Vec<String>) {
         let (wan, lan) = (&self.plan.wan, &self.plan.lan);
         let taken: Vec<String> = self
@@ -93,20 +89,8 @@ impl Inline {
         (found, acts)
     }
 
-    /// The record's part of the placement.
-    pub fn record(&self) -> Joined {
-        Joined {
-            wan: self.plan.wan.interface.name.clone(),
-            lan: self.plan.lan.interface.name.clone(),
-            taken: self.taken(),
-            next_hop: self.plan.next_hop.to_string(),
-            had_route: self.had_route,
-            ..Joined::default()
-        }
-    }
-
     /// The kernel's addresses on the two ports: interface and ADDRESS/LENGTH.
-    fn taken(&self) -> Vec<(String, String)> {
+    pub fn taken(&self) -> Vec<(String, String)> {
         [&self.plan.wan, &self.plan.lan]
             .into_iter()
             .flat_map(|port| {

@@ -17,7 +17,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use serde_json::{Value, json};
 
 use crate::agreement::{Half, confirms};
-use crate::beside::{self, Beside};
+use crate::beside::{self, Beside, End};
 use crate::certificate::GatewayKey;
 use crate::controller::{Controller, Trust};
 use crate::fault::{Fault, Outcome};
@@ -271,10 +271,7 @@ fn act<'a>(
     let joined = Joined {
         gateway: name.clone(),
         controller: controller.place.authority(),
-        ..match &prepared.placement {
-            Placement::Inline(it) => it.record(),
-            Placement::Beside(it, _) => it.record(),
-        }
+        ..record(&prepared.placement)
     };
     let key = GatewayKey::new()?;
     let half = Half::new()?;
@@ -335,6 +332,27 @@ fn act<'a>(
     host.start(&name)?;
     let after = Controller::new(link.place.clone(), &Trust::Authorities(ca))?;
     wait_online(&after, &request, settings.patience)
+}
+
+/// The record's part of the placement.
+fn record(placement: &Placement) -> Joined {
+    match placement {
+        Placement::Inline(it) => Joined {
+            wan: it.plan.wan.interface.name.clone(),
+            lan: it.plan.lan.interface.name.clone(),
+            taken: it.taken(),
+            next_hop: it.plan.next_hop.to_string(),
+            had_route: it.had_route,
+            ..Joined::default()
+        },
+        Placement::Beside(it, _) => Joined {
+            wan: it.name(End::SwitchWan),
+            lan: it.name(End::SwitchLan),
+            next_hop: it.next_hop.to_string(),
+            beside: Some(it.clone()),
+            ..Joined::default()
+        },
+    }
 }
 
 fn environment(joined: &Joined, answer: &Value, settings: &Settings) -> Outcome<String> {

@@ -4,7 +4,7 @@
 //! ```text
 //!  apply:   links ─► address ─► tables ─► route of the pool ─► forwarding        remove: in reverse
 //! ```
-//! What the kernel did before stands in /run/culvert-gateway/NAME: the interfaces from which it forwarded nothing.
+//! /run/culvert-gateway/NAME holds the interfaces from which the kernel forwarded nothing before.
 
 use std::fs;
 use std::io::Write as _;
@@ -126,7 +126,7 @@ pub fn check(beside: &Beside) -> Outcome<()> {
     })
 }
 
-/// What differs from the desired state. None: nothing.
+/// The first difference from the desired state, if there is one.
 pub fn difference(host: &Host, gateway: &str, beside: &Beside) -> Outcome<Option<String>> {
     if lost_links(beside) {
         return Ok(Some("an interface of the gateway is gone".to_owned()));

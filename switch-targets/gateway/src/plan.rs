@@ -42,6 +42,8 @@ pub struct Plan {
     pub neighbours: Vec<Ipv4Addr>,
 }
 
+/// The controller's limit (proto/contract.toml).
+pub const MTU_MAX: u32 = 9216;
 /// The largest LAN whose hosts are all looked for.
 const LAN_MAX: u32 = 1023;
 const IPV6_MIN_MTU: u32 = 1280;
