@@ -12,7 +12,7 @@ import pytest
 
 LIFE = """
 import signal, subprocess, sys
-here, client, datapath = sys.argv[1:]
+here, client, datapath, confined = sys.argv[1:]
 main = ("from culvert_ipsec import Kernel; Kernel._probe = lambda _: None; "
         "from culvert_client.daemon import main; main()")
 daemon = [sys.executable, "-c", main, "--state-dir", f"{here}/state", "--socket", f"{here}/sock",
@@ -26,6 +26,8 @@ for command in ("sysctl -qw net.ipv6.conf.all.disable_ipv6=1", "sysctl -qw net.i
                 "ip link set far up", "ip address add 198.51.100.9/24 dev wan",
                 "ip route add default via 198.51.100.1"):
     subprocess.run(command.split(), check=True)
+if confined == "container":
+    subprocess.run("mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys", shell=True, check=True)
 process, said = subprocess.Popen(daemon, stderr=subprocess.PIPE, text=True), ""
 for line in process.stderr:
     said += line
@@ -45,13 +47,18 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
-@pytest.mark.parametrize("datapath", ["userspace", "kernel"])
-def test_prefixes_are_blocked_and_the_daemon_ends_cleanly(tmp_path: Path, datapath: str) -> None:
+# In a container /proc/sys is read-only.
+@pytest.mark.parametrize(
+    ("datapath", "confined"), [("userspace", "host"), ("kernel", "host"), ("userspace", "container")]
+)
+def test_prefixes_are_blocked_and_the_daemon_ends_cleanly(
+    tmp_path: Path, datapath: str, confined: str
+) -> None:
     (tmp_path / "state").mkdir()
     wiki = {"fqdn": "wiki.corp.example", "addresses": ["10.20.0.10", "2001:db8:20::10"]}
     profile = {"protected_prefixes": ["10.20.0.0/16", "2001:db8:20::/48"], "resources": [wiki]}
     (tmp_path / "state/profile.json").write_text(json.dumps(profile))
-    words = [sys.executable, "-c", LIFE, tmp_path, Path(__file__).parents[1], datapath]
+    words = [sys.executable, "-c", LIFE, tmp_path, Path(__file__).parents[1], datapath, confined]
     alone = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     ended = subprocess.run([*alone, *words], capture_output=True, text=True, check=False, timeout=100)
     if datapath == "kernel" and "has no IPsec" in ended.stderr:

@@ -218,13 +218,24 @@ class KernelLink:
         return Route(ip_network(address), LOCAL_TABLE, LOCAL, self._index)
 
     def _prepare_ipv6(self) -> None:
-        conf = _IPV6 / self._name
-        # There are no such files without IPv6.
+        disabled = _IPV6 / self._name / "disable_ipv6"
+        # There is no such file without IPv6.
         with suppress(FileNotFoundError):
+            switched_off = disabled.read_text().strip() != "0"
             # No link-local address: else the kernel sends router solicitations into the tunnel.
-            (conf / "addr_gen_mode").write_text("1")
-            # The tunnel may carry IPv6 although it is disabled on the host's other devices.
-            (conf / "disable_ipv6").write_text("0")
+            self._netlink.generate_no_address(self._index)
+            if switched_off:
+                # The tunnel may carry IPv6 although it is disabled on the host's other devices.
+                _enable_ipv6(disabled)
+
+
+def _enable_ipv6(disabled: Path) -> None:
+    """In a container the file may be read-only. Then tunnels carry IPv4, and one of IPv6 is refused with its address."""
+    try:
+        disabled.write_text("0")
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
 
 
 def _segments(mtu: int) -> int:

@@ -36,6 +36,8 @@ _SCOPES = {LOCAL: 254}
 _KEPT_BY_OTHERS, _OF_ANY_PROTOCOL = 2, 0
 # linux/if.h, linux/if_addr.h, linux/fib_rules.h
 _IFF_UP, _IFA_F_NODAD, _IFA_F_PERMANENT, _TO_TABLE = 0x1, 0x02, 0x80, 1
+# linux/if_link.h
+_IN6_ADDR_GEN_MODE_NONE = 1
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -102,6 +104,13 @@ class RouteSocket(NetlinkSocket):
         fields = {"index": index, "flags": _IFF_UP, "change": _IFF_UP}
         attributes = {"IFLA_MTU": mtu, "IFLA_GSO_MAX_SEGS": segments}
         self.request(rtnl.RTM_NEWLINK, _payload(ifinfmsg, fields, attributes))
+
+    def generate_no_address(self, index: int) -> None:
+        """The device gets no link-local IPv6 address (addr_gen_mode of ip-link(8))."""
+        mode = ("IFLA_INET6_ADDR_GEN_MODE", _IN6_ADDR_GEN_MODE_NONE)
+        family = ("AF_INET6", {"attrs": [mode]})
+        fields = {"index": index}
+        self.request(rtnl.RTM_NEWLINK, _payload(ifinfmsg, fields, {"IFLA_AF_SPEC": {"attrs": [family]}}))
 
     def addresses(self) -> list[tuple[int, Interface]]:
         """Addresses, each with the index of its device."""
