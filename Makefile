@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm test-compose deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,8 @@ test-deb: deb ## The packages on clean releases under systemd; those of one buil
 
 images: setup-images ## Build the OCI images from the packages for Debian 12, and their SBOMs, into build/images and podman's store
 	PYTHONPATH=deploy/deb:deploy/dependencies $(ROOT) $(VENV)/python deploy/images/build.py
+test-compose: images ## deploy/compose with podman, from its one command to the first page and through restarts (network; 10 min; not in `make test`)
+	$(ROOT) $(PYTEST) -m slow deploy/compose
 build/helm/helm:
 	GOBIN=$(CURDIR)/$(@D) go install helm.sh/helm/v3/cmd/helm@v3.22.0
 test-helm: setup-test build/helm/helm ## The Helm chart, rendered and judged by Kubernetes' schemas (network; needs Go; not in `make test`)

@@ -7,7 +7,7 @@ import pytest
 from artefacts import ARTEFACTS, Artefact
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from sbom import render_sbom
+from sbom import render_image_sbom, render_sbom
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -36,3 +36,15 @@ def test_libraries_inside_of_a_wheel_are_named() -> None:
     read = json.loads(render_sbom(client.name, client.licence, client.find_packages(), "1.2.3", WHEN))
     [cryptography] = [it for it in read["components"] if it["name"] == "cryptography"]
     assert "openssl" in {it["name"] for it in cryptography["components"]}
+
+
+def test_an_images_sbom_names_debians_packages_beside_the_artefacts() -> None:
+    gateway = next(it for it in ARTEFACTS if it.name == "culvert-gateway")
+    own = json.loads(render_sbom(gateway.name, gateway.licence, gateway.find_packages(), "1.2.3", WHEN))
+    debian = [{"Package": "libc6", "Version": "2.36-9+deb12u14", "Architecture": "amd64"}]
+    made = render_image_sbom(own, debian)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(made) is None
+    read = json.loads(made)
+    assert read["metadata"]["component"]["type"] == "container"
+    assert len(read["components"]) == len(own["components"]) + 1
+    assert read["components"][-1]["purl"] == "pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch=amd64"
