@@ -44,6 +44,7 @@ SETS: dict[str, dict[str, Any]] = {
                 "linkSecret": "gw-paris-link",
                 "joinOptions": ["--wan=net1", "--lan=net2"],
                 "annotations": {"k8s.v1.cni.cncf.io/networks": "wan, lan"},
+                "sysctls": [{"name": "net.ipv4.conf.all.forwarding", "value": "0"}],
                 "nodeSelector": {"site": "paris"},
                 "tolerations": [{"operator": "Exists"}],
                 "storageClass": "fast",
