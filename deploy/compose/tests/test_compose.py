@@ -18,7 +18,7 @@ from releases import ROOT
 
 COMPOSE = ROOT / "deploy/compose"
 OVERRIDE = Path("tests/compose.test.yaml")
-# Where an engine's limits are above this computer's own, it starts no container.
+# An engine starts no container if its limits are above this computer's own.
 CONTAINERS_CONF = """
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
