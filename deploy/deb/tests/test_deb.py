@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from debian import INSTALL, TESTED, Debian, find_difference, find_package, satisfy
 from releases import Release
-
-from .debian import INSTALL, TESTED, Debian, find_difference, find_package, satisfy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

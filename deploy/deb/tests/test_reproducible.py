@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-
-from .debian import TESTED
+from debian import TESTED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

@@ -2,8 +2,8 @@
 
 with Debian(release) as debian:                 what is written is gone afterwards
     debian.prepare(...)                         before it runs: with this machine's network
-    debian.boot()
-    debian.run("systemctl", "status")           inside: no network but its own loopback
+    debian.boot()                               or, in a network that is there: debian.boot("/run/netns/NAME")
+    debian.run("systemctl", "status")           inside: no other network but its own loopback
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -43,8 +43,9 @@ _RESTLESS = (
 class Debian:
     """Raises CalledProcessError where a step fails. Needs root, debootstrap, overlayfs and cgroup2."""
 
-    def __init__(self, release: Release) -> None:
-        self._lower = make_root(release, "test", _PACKAGES)
+    def __init__(self, release: Release, root: Path | None = None) -> None:
+        """`root`: a release with more packages, from `make_root_for`."""
+        self._lower = root or make_root(release, "test", _PACKAGES)
         self._work = Path(tempfile.mkdtemp(prefix="run-", dir=self._lower.parent))
         self._runs: subprocess.Popen[bytes] | None = None
         self._init = 0
@@ -75,10 +76,11 @@ class Debian:
         whole += f'{"".join(f"cp {it} {merged}/srv/; " for it in files)} exec chroot "{merged}" sh -ec "$1"'
         return _run("unshare", "--mount", "env", "-i", _PATH, "sh", "-c", whole, "sh", script)
 
-    def boot(self) -> None:
+    def boot(self, network: str = "") -> None:
+        """`network`: the path of a network namespace; without it, one of its own."""
         with (self._work / "boot.log").open("wb") as log:
             self._runs = subprocess.Popen(
-                [_BOOT, str(self._lower), str(self._work)],
+                [_BOOT, str(self._lower), str(self._work), network],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -94,11 +96,19 @@ class Debian:
             assert time.monotonic() < deadline, (self._work / "boot.log").read_text()
             time.sleep(0.2)
 
+    @property
+    def place(self) -> Path:
+        """Its file system, while it runs."""
+        return Path(f"/proc/{self._init}/root")
+
+    def command(self, *command: str) -> list[str]:
+        """A command of this computer that runs another one inside."""
+        enter = ("nsenter", f"--target={self._init}", *["-m", "-n", "-p", "-u", "-i", "-C", "-r", "-w"])
+        return [*enter, "env", "-i", _PATH, "LANG=C.UTF-8", "TERM=xterm", "HOME=/root", *command]
+
     def run(self, *command: str, check: bool = True) -> str:
         """The command's output, stripped."""
-        enter = ("nsenter", f"--target={self._init}", *["-m", "-n", "-p", "-u", "-i", "-C", "-r", "-w"])
-        clean = ("env", "-i", _PATH, "DEBIAN_FRONTEND=noninteractive", "LANG=C.UTF-8")
-        return _run(*enter, *clean, *command, check=check)
+        return _run(*self.command("env", "DEBIAN_FRONTEND=noninteractive", *command), check=check)
 
     def measure_exposure(self, unit: str) -> float:
         """systemd's level for it, from 0 to 10; 10 is no protection at all."""
@@ -109,7 +119,7 @@ class Debian:
 
     def files(self) -> dict[str, str]:
         """Each file, link and directory, and what it is: as it would show that something was left behind."""
-        root = Path(f"/proc/{self._init}/root")
+        root = self.place
         found: dict[str, str] = {}
         ahead = [root]
         while ahead:
@@ -137,13 +147,26 @@ def find_package(name: str, release: Release) -> Path:
 
 def satisfy(packages: Iterable[Path]) -> str:
     """A script that installs what the packages need of the release, which is no trace of the packages."""
-    depends = [
-        it.strip()
-        for package in packages
-        for it in subprocess.check_output(["dpkg-deb", "--field", package, "Depends"], text=True).split(",")
-    ]
-    others = ", ".join(it for it in depends if not it.startswith("culvert-"))
+    others = ", ".join(_find_needed(packages, "Depends"))
     return f"apt-get update -q; apt-get satisfy -y -q --no-install-recommends '{others}'; apt-get clean"
+
+
+def make_root_for(release: Release, purpose: str, packages: Iterable[Path], others: Sequence[str]) -> Path:
+    """The release with what `apt install` of the packages would take of it, and others; kept for the next time."""
+    found = _find_needed(packages, "Depends", "Recommends")
+    # A version says nothing here: a release has one of each.
+    needed = {it.partition("|")[0].partition("(")[0].strip() for it in found}
+    return make_root(release, purpose, sorted({*_PACKAGES, *others, *needed}))
+
+
+def _find_needed(packages: Iterable[Path], *fields: str) -> list[str]:
+    said = [
+        subprocess.check_output(["dpkg-deb", "--field", package, field], text=True)
+        for package in packages
+        for field in fields
+    ]
+    named = [it.strip() for each in said for it in each.split(",")]
+    return [it for it in named if it and not it.startswith("culvert-")]
 
 
 def find_difference(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
