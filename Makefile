@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-helm test-compose deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ test-system: ## The kernel's tests and the lab's, at once
 test-kernel: ## Our ESP and the gateway beside Linux's ESP
 	$(ROOT) $(PYTEST) -m slow tests/kernel
 test-e2e: ## All parts joined, in the lab
-	$(ROOT) $(PYTEST) -m slow tests --ignore=tests/kernel --ignore=tests/chaos
+	$(ROOT) $(PYTEST) -m slow tests --ignore=tests/kernel --ignore=tests/chaos --ignore=tests/fleet
 test-chaos: ## Random kills in the lab, 12 of them: it comes back by itself
 	$(ROOT) $(PYTEST) -m slow -s tests/chaos
 chaos: setup-test ## The same with 60 kills (SEED=n; 15 min; not in `make test`)
@@ -105,6 +105,10 @@ release: setup-test ## Make a release of VERSION=1.2.3, signed with KEY=FILE, in
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/publish.py $(VERSION) $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
 test-deb: deb ## The packages on clean releases under systemd; those of one built twice (network; 40 min; not in `make test`)
 	export $(WITH_CARGO); $(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow deploy/deb
+test-fleet: RELEASES := $(or $(RELEASES),deb12 deb13)
+test-fleet: setup-test site ## Each command of docs/quick-start.md on machines under systemd, to the first page (network; not in `make test`)
+	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py --changed $(RELEASES)
+	$(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow -s tests/fleet
 
 images: setup-images ## Build the OCI images from the packages for Debian 12, and their SBOMs, into build/images and podman's store
 	PYTHONPATH=deploy/deb:deploy/dependencies $(ROOT) $(VENV)/python deploy/images/build.py

@@ -15,11 +15,10 @@ from typing import Any
 import httpx
 import pytest
 from culvert_proto.invitation_link import parse_invitation
+from debian import TESTED, Debian, find_package, satisfy
 from releases import ROOT, Release
 from repository import CLIENTS, make_repository
 from signing import Signer
-
-from .debian import TESTED, Debian, find_package, satisfy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
