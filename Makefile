@@ -150,6 +150,9 @@ p4: ## Compile the P4 programs (needs p4c)
 lock: ## Resolve the Python dependencies anew, with hashes
 	$(UV) pip compile --universal --generate-hashes --no-annotate --no-header -q --group dev pyproject.toml \
 	  -o requirements.lock $(foreach p,proto ipsec db agent-server service dns-updater client tray lab,--no-emit-package culvert-$(p))
+	$(UV) pip compile --universal --format pylock.toml --no-header -q --group dev pyproject.toml -c requirements.lock \
+	  -o build/pylock.toml $(foreach p,proto ipsec db agent-server service dns-updater client tray lab,--no-emit-package culvert-$(p))
+	$(VENV)/python deploy/dependencies/digests.py build/pylock.toml
 	cd switch-targets/sluice/tests/p4runtime_shell && $(CURDIR)/$(UV) pip compile --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -q requirements.in -o requirements.lock
 	cd docs/site && $(CURDIR)/$(UV) pip compile --universal --python-version 3.11 --generate-hashes \

@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--key", type=Path)
     parser.add_argument("--successor", type=Path, action="append", default=[])
     parser.add_argument("release", nargs="*")
-    chosen = parser.parse_args()
+    chosen = parser.parse_intermixed_args()
     folder = ROOT / "build/release" / chosen.version
     try:
         releases = [find_release(it) for it in chosen.release] or RELEASES

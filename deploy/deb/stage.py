@@ -66,12 +66,13 @@ class Stage:
         root = make_root(self.release, "build", self.release.build_packages)
         return run_inside(root, self.folder, *command)
 
-    def documents(self) -> None:
-        """Licences, changelog and SBOM."""
+    def documents(self, site_packages: Path | None = None) -> None:
+        """Licences, changelog and SBOM, with the digests of the wheels in `site_packages`."""
         documents = f"usr/share/doc/{self.name}"
         notices = _run_here(sys.executable, str(_DEPENDENCIES / "notices.py"), self.name)
         self.text(f"{documents}/copyright", f"{(self.files / 'copyright').read_text()}{notices}\n")
-        sbom = _run_here(sys.executable, str(_DEPENDENCIES / "sbom.py"), self.name)
+        wheels = [] if site_packages is None else [str(site_packages)]
+        sbom = _run_here(sys.executable, str(_DEPENDENCIES / "sbom.py"), self.name, *wheels)
         self.compressed(f"{documents}/sbom.cdx.json.gz", f"{sbom}\n".encode())
         when = _run_here("git", "-C", str(ROOT), "log", "-1", "--format=%cD")
         [maintainer] = re.findall(r"^Maintainer: (.*)$", (self.files / "control").read_text(), re.MULTILINE)

@@ -2,7 +2,7 @@
 
 `artefacts.py ARTEFACT` prints the part of requirements.lock that the artefact needs.
 
-requirements.lock ─► wheels.py ─┐
+requirements.lock ─► wheels.py ─┐   with wheels.sha256, by digests.py
 Cargo.lock ────────► crates.py ─┼─► packages of an artefact ─► notices.py, sbom.py
 package-lock.json ─► npm.py ────┘
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import crates
 import npm
@@ -33,12 +34,12 @@ class Artefact:
     has_console: bool = False
     has_site: bool = False
 
-    def find_packages(self) -> list[Package]:
-        """The packages of others. Raises CalledProcessError, LookupError."""
+    def find_packages(self, site_packages: Path | None = None) -> list[Package]:
+        """The packages of others; the wheels as in `site_packages`. Raises CalledProcessError, LookupError."""
         console = npm.find_packages() if self.has_console else []
         site = [wheels.find_site_generator()] if self.has_site else []
         return [
-            *wheels.find_packages(self.parts, self.beside),
+            *wheels.find_packages(self.parts, self.beside, site_packages),
             *crates.find_packages(self.crates),
             *console,
             *site,

@@ -1,7 +1,7 @@
 """The SBOM of an artefact, CycloneDX 1.6. One commit gives the same bytes each time.
 
-sbom.py ARTEFACT     printed
-sbom.py              build/sbom/ARTEFACT.cdx.json for each
+sbom.py ARTEFACT [SITE-PACKAGES]     printed; with the wheels that are installed there
+sbom.py                              build/sbom/ARTEFACT.cdx.json for each
 """
 
 # The library's classes are decorated, and basedpyright does not know the arguments of what the decorator returns.
@@ -17,6 +17,7 @@ import tomllib
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from artefacts import ARTEFACTS, Artefact, find_artefact
@@ -75,11 +76,11 @@ def _describe(package: Package) -> Component:
     )
 
 
-def _read(artefact: Artefact) -> str:
+def _read(artefact: Artefact, site_packages: Path | None = None) -> str:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     commit = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     when = datetime.fromtimestamp(int(subprocess.check_output(commit)), UTC)
-    return render_sbom(artefact.name, artefact.licence, artefact.find_packages(), version, when)
+    return render_sbom(artefact.name, artefact.licence, artefact.find_packages(site_packages), version, when)
 
 
 def render_image_sbom(artefact: Mapping[str, Any], debian: Sequence[Mapping[str, str]]) -> str:
@@ -100,7 +101,7 @@ def render_image_sbom(artefact: Mapping[str, Any], debian: Sequence[Mapping[str,
 
 def main() -> None:
     if len(sys.argv) > 1:
-        print(_read(find_artefact(sys.argv[1])))
+        print(_read(find_artefact(sys.argv[1]), *map(Path, sys.argv[2:])))
         return
     directory = ROOT / "build/sbom"
     directory.mkdir(parents=True, exist_ok=True)

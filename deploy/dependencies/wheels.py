@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from importlib.metadata import Distribution, distribution, requires
+from importlib.metadata import Distribution, distribution, distributions, requires
 from pathlib import Path
 from typing import Any
 
+from digests import find_digest
 from package import ROOT, Contained, Package, read_licence, read_texts
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -39,9 +40,23 @@ _LACKED = {
 }
 
 
-def find_packages(parts: Sequence[str], beside: Sequence[str] = ()) -> list[Package]:
-    """The packages of others that these parts depend on, and the parts beside them do not. Raises LookupError."""
-    return [_describe(distribution(name)) for name in _find_names(parts, beside)]
+def find_packages(
+    parts: Sequence[str], beside: Sequence[str] = (), site_packages: Path | None = None
+) -> list[Package]:
+    """The packages of others that these parts depend on, and the parts beside them do not. Raises LookupError.
+
+    Their wheels are those of `site_packages`, which may be another Python's; None: of this one.
+    """
+    return [_describe(_find(name, site_packages)) for name in _find_names(parts, beside)]
+
+
+def _find(name: str, site_packages: Path | None) -> Distribution:
+    if site_packages is None:
+        return distribution(name)
+    found = list(distributions(name=name, path=[str(site_packages)]))
+    if len(found) != 1:
+        raise LookupError(f"{site_packages} has {len(found)} packages {name}")
+    return found[0]
 
 
 def cut_lock(parts: Sequence[str], beside: Sequence[str] = ()) -> str:
@@ -106,7 +121,8 @@ def _describe(installed: Distribution) -> Package:
     texts = read_texts(files, licence) + tuple(
         (ROOT / it).read_text().strip() for it in _LACKED.get(name, ())
     )
-    return Package("pypi", name, installed.version, licence, texts, contains=tuple(contains))
+    digest = find_digest(name, installed.version, installed.read_text("WHEEL") or "")
+    return Package("pypi", name, installed.version, licence, texts, digest, tuple(contains))
 
 
 def _read_contained(sbom: Path) -> Iterator[Contained]:

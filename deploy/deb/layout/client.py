@@ -39,6 +39,6 @@ def build(release: Release) -> Path:
         stage.text(place, stage.run_inside(*asked, "-c", program))
     stage.copy(_PLACES)
     stage.manuals(ROOT / "client/man")
-    stage.documents()
+    stage.documents(site_packages)
     linked = stage.find_link_dependencies(environment.find_libraries(site_packages))
     return stage.pack({"python": f"python{release.python}", **linked})

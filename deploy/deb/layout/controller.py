@@ -50,7 +50,7 @@ def build(release: Release) -> Path:
     environment.add_programs(stage, _PREFIX, _PROGRAMS)
     stage.copy(_PLACES)
     stage.copy({it: f"usr/share/doc/{NAME}/{it.name}" for it in (ROOT / "docs").glob("*.md")})
-    stage.documents()
+    stage.documents(site_packages)
     # With the embedded Postgres' programs, which have no suffix.
     linked = environment.find_libraries(site_packages)
     linked += [it for it in site_packages.rglob("pginstall*/bin/*") if it.is_file()]

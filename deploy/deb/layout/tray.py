@@ -31,7 +31,7 @@ def build(release: Release) -> Path:
     environment.add_programs(stage, PREFIX, _PROGRAMS)
     stage.copy(_PLACES)
     stage.manuals(ROOT / "tray-ui/man")
-    stage.documents()
+    stage.documents(site_packages)
     # The theme is of use only with GTK's settings.
     libraries = environment.find_libraries(site_packages)
     return stage.pack(stage.find_link_dependencies(libraries, optional=["libqgtk3.so"]))
