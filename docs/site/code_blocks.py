@@ -84,8 +84,10 @@ def _judge(
     if language not in (*_SHELLS, "span") or code in _LABELS:
         return
     for line in code.replace("\\\n", " ").splitlines():
+        # Another folder has another Makefile.
+        known = None if re.match(r"\s*cd ", line) else targets
         for words in _split(line):
-            yield from _judge_command(words, commands, targets)
+            yield from _judge_command(words, commands, known)
 
 
 def _split(line: str) -> Iterator[list[str]]:
@@ -106,10 +108,10 @@ def _split(line: str) -> Iterator[list[str]]:
 
 
 def _judge_command(
-    words: list[str], commands: Mapping[tuple[str, ...], Command], targets: set[str]
+    words: list[str], commands: Mapping[tuple[str, ...], Command], targets: set[str] | None
 ) -> Iterator[str]:
     name = words[0].rpartition("/")[2]
-    if name == "make" and words[0] == "make":
+    if words[0] == "make" and targets is not None:
         for word in words[1:]:
             if re.fullmatch(r"[a-z][\w-]+", word) and word not in targets:
                 yield f"`make {word}`: the Makefile has no such target"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _README = "/README.md"
+_DEVELOPER = "Developer"
 
 
 class SiteError(Exception):
@@ -35,7 +36,7 @@ class Section:
 
 
 def read_contents() -> tuple[Section, ...]:
-    """Raises SiteError for a page that is missing, and for a page of docs/ that no section has."""
+    """Raises SiteError for a page that is missing. A page of docs/ that no section names is the developer's."""
     table = tomllib.loads((ROOT / "docs/site/contents.toml").read_text())
     sections = tuple(
         Section(it["title"], tuple(Page(title, source, _place(source)) for title, source in it["pages"]))
@@ -46,10 +47,13 @@ def read_contents() -> tuple[Section, ...]:
     tracked = set(_git("ls-files", "--cached", "--others", "--exclude-standard").split())
     if missing := sorted(named - tracked):
         raise SiteError(f"docs/site/contents.toml names what is not there: {', '.join(missing)}")
-    ours = {it for it in tracked if it.startswith("docs/") and it.endswith(".md")}
-    if unnamed := sorted(ours - named):
-        raise SiteError(f"docs/site/contents.toml lacks {', '.join(unnamed)}")
-    return sections
+    unnamed = sorted(it for it in tracked - named if it.startswith("docs/") and it.endswith(".md"))
+    others = tuple(Page(_read_title(it), it, _place(it)) for it in unnamed)
+    return tuple(Section(it.title, it.pages + others) if it.title == _DEVELOPER else it for it in sections)
+
+
+def _read_title(source: str) -> str:
+    return (ROOT / source).read_text().partition("\n")[0].removeprefix("# ")
 
 
 def _place(source: str) -> str:

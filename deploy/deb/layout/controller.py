@@ -22,6 +22,7 @@ _PROGRAMS = {
     "culvert-dns-updater": "culvert_dns_updater.cli:main",
 }
 _UNITS = ROOT / "deploy/systemd"
+_MONITORING = ROOT / "deploy/monitoring"
 _PLACES = {
     _UNITS / "culvert-controller.service": "usr/lib/systemd/system/culvert-controller.service",
     _UNITS / "culvert-dns-updater.service": "usr/lib/systemd/system/culvert-dns-updater.service",
@@ -49,6 +50,9 @@ def build(release: Release) -> Path:
     environment.add_interpreter(stage, _PREFIX)
     environment.add_programs(stage, _PREFIX, _PROGRAMS)
     stage.copy(_PLACES)
+    stage.copy(
+        {_MONITORING / it: f"usr/share/{NAME}/monitoring/{it}" for it in ("alerts.yml", "dashboard.json")}
+    )
     stage.copy({it: f"usr/share/doc/{NAME}/{it.name}" for it in (ROOT / "docs").glob("*.md")})
     stage.documents(site_packages)
     # With the embedded Postgres' programs, which have no suffix.
