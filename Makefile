@@ -111,7 +111,7 @@ test-fleet: setup-test site ## Each command of docs/quick-start.md on machines u
 	$(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow -s tests/fleet
 
 images: setup-images ## Build the OCI images from the packages for Debian 12, and their SBOMs, into build/images and podman's store
-	PYTHONPATH=deploy/deb:deploy/dependencies $(ROOT) $(VENV)/python deploy/images/build.py
+	$(ROOT) env PYTHONPATH=deploy/deb:deploy/dependencies $(VENV)/python deploy/images/build.py
 test-compose: images ## deploy/compose with podman, from its one command to the first page and through restarts (network; 10 min; not in `make test`)
 	$(ROOT) $(PYTEST) -m slow deploy/compose
 build/helm/helm:
