@@ -25,7 +25,7 @@ from culvert_db.identity import (
     Totp,
     User,
 )
-from culvert_db.migrate import MigrationError, upgrade, upgrade_apart
+from culvert_db.migrate import MigrationError, newest_revision, upgrade, upgrade_apart
 from culvert_db.network import Gateway, GatewayEnrolment, Resource, ResourceGateway
 from culvert_db.outage import READ_ONLY, refusal, sqlstate, why_away
 from culvert_db.ownership import (
@@ -142,6 +142,7 @@ __all__ = [
     "doubted",
     "from_json",
     "hears",
+    "newest_revision",
     "notify",
     "parse_url",
     "refusal",

@@ -20,6 +20,8 @@ class LiveController(Base):
     # Its readable name.
     name: Mapped[str]
     ends_at: Mapped[datetime.datetime]
+    # The newest migration that it knows; unset: one before 0044.
+    revision: Mapped[str | None]
 
 
 class ControllerName(Base):

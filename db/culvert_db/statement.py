@@ -49,10 +49,17 @@ def as_json(kind: type[Base], *, without: Sequence[str] = ()) -> ColumnElement[s
 
 
 def from_json(kind: type[_Row], text: str) -> _Row:
-    """An object without a session; columns that are missing in the text are not set."""
+    """An object without a session; columns that are missing in the text are not set. Those that are unknown here, from a
+    newer release's schema, are left out.
+    """
     found: dict[str, Any] = json.loads(text)
+    known = kind.__table__.columns
     return kind(
-        **{name: value if value is None else _reader(kind, name)(value) for name, value in found.items()}
+        **{
+            name: value if value is None else _reader(kind, name)(value)
+            for name, value in found.items()
+            if name in known
+        }
     )
 
 

@@ -11,13 +11,14 @@ from typing import Any, cast
 
 import grpc.aio
 import pytest
-from culvert_db import Admin, Totp, create_engine, embedded
+from culvert_db import Admin, Totp, create_engine, embedded, migrate, newest_revision
 from culvert_db.embedded import EmbeddedPostgres
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason, agent_pb2_grpc
 from culvert_service.audit import verifier
 from culvert_service.config import ConfigurationError
 from culvert_service.controller.database import open_for_reading
+from culvert_service.operation import backup as operation_backup
 from culvert_service.operation import commands as operation
 from culvert_service.operation import postgres_tools
 from culvert_service.operation.backup import backup, restore
@@ -75,6 +76,35 @@ async def test_a_controller_comes_back_from_its_backup(tmp_path: Path) -> None:
             await device.prove()
         [line] = await world.rest("GET", "/audit?action=controller.restore")
         assert line["object"] == f"backup/{manifest.made_at}"
+
+
+async def test_a_backup_is_restored_by_the_next_release_and_by_none_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, kept, scripts = settings_in(tmp_path / "first"), tmp_path / "culvert.tar", tmp_path / "next"
+    async with running(settings) as world:
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        await backup(settings, kept)
+    shutil.rmtree(settings.state_dir)
+    with monkeypatch.context() as patch:
+        patch.setattr(operation_backup, "newest_revision", lambda: "0001")
+        with pytest.raises(ConfigurationError, match=r"of a newer release .* Remedy: restore it with"):
+            await restore(settings, kept)
+    assert not settings.state_dir.exists()
+    shutil.copytree(migrate._SCRIPTS, scripts)
+    (scripts / "versions/9001_next.py").write_text(
+        f"from alembic import op\nrevision, down_revision = '9001', {newest_revision()!r}\n"
+        "def upgrade(): op.execute('ALTER TABLE users ADD COLUMN of_the_next_release text')\n"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "BESIDE", newest_revision())
+        patch.setattr(migrate, "_SCRIPTS", scripts)
+        await restore(settings, kept)
+    # This release serves on it: the way back.
+    async with running(settings) as world:
+        assert [user["name"] for user in await world.rest("GET", "/users")] == ["alice"]
+        async with world.database() as session:
+            assert await session.scalar(text("SELECT version_num FROM alembic_version")) == "9001"
 
 
 @asynccontextmanager

@@ -54,8 +54,8 @@ def settings(tmp_path: Path, database_url: str) -> tuple[Settings, Settings]:
 
 
 @asynccontextmanager
-async def process(settings: Settings) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A controller that can be killed, ready to serve."""
+async def process(settings: Settings, modules: str = "") -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A controller that can be killed, ready to serve. `modules`: a folder with modules in place of this checkout's."""
     environment = os.environ | {
         "CULVERT_STATE_DIR": str(settings.state_dir),
         "CULVERT_REST_LISTEN": settings.rest_listen,
@@ -63,6 +63,7 @@ async def process(settings: Settings) -> AsyncGenerator[asyncio.subprocess.Proce
         "CULVERT_DATABASE_URL": settings.database_url.get_secret_value() if settings.database_url else "",
         "CULVERT_MANAGED_ZONES": ",".join(settings.managed_zones),
         "CULVERT_CONTROLLER_NAME": settings.controller_name,
+        "PYTHONPATH": modules,
     }
     with settings.state_dir.with_name(f"{settings.controller_name}.log").open("ab") as log:
         child = await asyncio.create_subprocess_exec(CONTROLLER, "serve", env=environment, stderr=log)

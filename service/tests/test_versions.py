@@ -55,6 +55,14 @@ async def test_a_change_needs_the_current_etag(world: World, switch: Switch) -> 
         assert (await ask(world, "DELETE", path, seen=await etag(world, path))).is_success, path
 
 
+async def test_each_address_of_a_gateway_counts(world: World, switch: Switch) -> None:
+    path = "/gateways/gw-berlin"
+    for change in ({"public_address": "203.0.113.7"}, {"address": "10.0.0.4"}):
+        seen = await etag(world, path)
+        await world.rest("PUT", path, await world.rest("GET", path) | change)
+        assert await etag(world, path) != seen, change
+
+
 async def test_a_part_that_changes_changes_the_whole(world: World, switch: Switch) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
     await world.rest("POST", "/policies", POLICY)

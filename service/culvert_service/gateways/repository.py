@@ -35,7 +35,8 @@ from culvert_service.rest.page import Cut
 _POINTS = 240
 
 _RENEW_CONTROLLER = text("""
-INSERT INTO controllers (holder, name, ends_at) VALUES (:holder, :name, now() + make_interval(secs => :seconds))
+INSERT INTO controllers (holder, name, ends_at, revision)
+VALUES (:holder, :name, now() + make_interval(secs => :seconds), :revision)
 ON CONFLICT (holder) DO UPDATE SET ends_at = excluded.ends_at
 """)
 _DELETE_ENDED_CONTROLLERS = text("""
@@ -238,7 +239,8 @@ async def site_tunnels_of(session: AsyncSession, gateway_id: int) -> Sequence[st
 async def renew_controller(session: AsyncSession, me: ControllerId, seconds: float) -> None:
     """Count this controller among those that share the gateways, for another `seconds`."""
     await session.execute(_DELETE_ENDED_CONTROLLERS)
-    await session.execute(_RENEW_CONTROLLER, {"holder": me.holder, "name": me.name, "seconds": seconds})
+    own = {"holder": me.holder, "name": me.name, "seconds": seconds, "revision": me.revision}
+    await session.execute(_RENEW_CONTROLLER, own)
 
 
 async def give_gateway(session: AsyncSession, me: ControllerId, seconds: float) -> int | None:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from culvert_db import bind_database, create_engine, upgrade
+from culvert_db import bind_database, create_engine, newest_revision, upgrade
 from culvert_db.embedded import EmbeddedPostgres
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -85,6 +85,11 @@ async def restore(settings: Settings, source: Path) -> RestoreReport:
     Deletes credentials that may have been used or revoked since the backup, and uses up all codes until now.
     """
     manifest, files = _unpack(source)
+    if manifest.revision > (ours := newest_revision()):
+        raise ConfigurationError(
+            f"{source} is of a newer release (revision {manifest.revision}; this one is {ours}). Remedy: restore it with "
+            "the release that made it, or with a newer one"
+        )
     state = settings.state_dir
     private_files.check_writable(state)
     kept = {name.removeprefix(_STATE): content for name, content in files.items() if name != _DUMP}

@@ -11,6 +11,20 @@ down_revision = "0042"
 branch_labels = None
 depends_on = None
 
+_BEFORE = (
+    "name, kind, address, address6, p4runtime_address, p4runtime_device_id, pool, pool6, wan, lan, suite, legacy_suites, "
+    "draining_since, version"
+)
+
+
+def _count_versions(columns: str) -> None:
+    """By changes of the columns that an administrator describes."""
+    op.execute("DROP TRIGGER culvert_count_version ON gateways")
+    op.execute(
+        f"CREATE TRIGGER culvert_count_version BEFORE UPDATE OF {columns} ON gateways "
+        "FOR EACH ROW EXECUTE FUNCTION culvert_count_version()"
+    )
+
 
 def upgrade() -> None:
     for own in ("address", "address6"):
@@ -20,10 +34,12 @@ def upgrade() -> None:
         op.create_index(
             f"uq_gateways_{own}", "gateways", [sa.text(f"coalesce(public_{own}, {own})")], unique=True
         )
+    _count_versions(f"{_BEFORE}, public_address, public_address6")
 
 
 def downgrade() -> None:
     """Fails while two gateways have the same address of their own."""
+    _count_versions(_BEFORE)
     for own in ("address", "address6"):
         op.drop_index(f"uq_gateways_{own}", "gateways")
         op.create_unique_constraint(f"uq_gateways_{own}", "gateways", [own])

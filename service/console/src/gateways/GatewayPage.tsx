@@ -59,7 +59,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
     ...(publicAddress === ""
       ? []
-      : [["Devices send to", <Mono key="d">{publicAddress}</Mono>] as [string, ReactNode]]),
+      : [["Public address", <Mono key="d">{publicAddress}</Mono>] as [string, ReactNode]]),
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
     ["Controller", gateway.owner === "" ? "none" : gateway.owner],
