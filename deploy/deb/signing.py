@@ -19,6 +19,9 @@ from pathlib import Path
 
 # A key that ends leaves every laptop without updates on that day, so there has to be time for a successor.
 _SHORTEST_LIFE = datetime.timedelta(days=365)
+# RFC 9580, section 9.1.
+_RSA, _DSA = "1", "17"
+_SHORTEST_RSA = 3072
 _THROWAWAY = "Throwaway key of a build of Culvert, not of a release"
 
 
@@ -43,6 +46,8 @@ class Signer:
         """
         with tempfile.TemporaryDirectory(prefix="culvert-signing-") as folder:
             home = Path(folder)
+            # Debian 13 refuses a key that SHA-1 binds to its name.
+            (home / "gpg.conf").write_text("weak-digest SHA1\n")
             try:
                 if key is None:
                     _gpg(
@@ -89,12 +94,16 @@ def _import(home: Path, file: Path) -> None:
 def _find_signing_key(home: Path, file: Path | None) -> str:
     """The fingerprint of the only secret key. Raises LookupError."""
     listed = _gpg(home, "--list-secret-keys", "--with-colons", "--fixed-list-mode").decode()
-    keys = re.findall(r"^sec:([^:]*):(?:[^:]*:){4}(\d*):.*\n(?:fpr:+(\w+):)", listed, re.MULTILINE)
+    keys = re.findall(r"^sec:([^:]*):(\d+):(\d+):[^:]*:[^:]*:(\d*):.*\n(?:fpr:+(\w+):)", listed, re.MULTILINE)
     if len(keys) != 1:
         raise LookupError(f"{file}: {len(keys)} secret keys, and exactly one signs a release")
-    [(validity, ends, fingerprint)] = keys
+    [(validity, bits, algorithm, ends, fingerprint)] = keys
     if validity in ("e", "r", "i", "d"):
         raise LookupError(f"{file}: the key {fingerprint} has expired or is revoked")
+    if algorithm == _DSA or (algorithm == _RSA and int(bits) < _SHORTEST_RSA):
+        raise LookupError(
+            f"{file}: apt refuses DSA, and RSA of less than {_SHORTEST_RSA} bits: sign with an Ed25519 key"
+        )
     life = datetime.timedelta(seconds=int(ends)) if ends else None
     if life is not None and life - datetime.timedelta(seconds=_now()) < _SHORTEST_LIFE:
         raise LookupError(

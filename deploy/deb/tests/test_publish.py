@@ -104,3 +104,20 @@ def test_what_is_published_has_signed_digests(tmp_path: Path, monkeypatch: pytes
     found = {str(it.relative_to(folder)) for it in folder.rglob("*") if it.is_file()}
     assert found - listed == {"SHA256SUMS", "SHA256SUMS.asc"}
     assert {"NOTES.md", package.name, "sbom/culvert-client.cdx.json"} <= listed
+
+
+def test_a_key_that_apt_refuses_is_refused(tmp_path: Path) -> None:
+    for name, options, algorithm in (
+        ("sha1", ["--cert-digest-algo", "SHA1", "--allow-weak-key-signatures"], "ed25519"),
+        ("short", [], "rsa2048"),
+    ):
+        home = tmp_path / name
+        home.mkdir(0o700)
+        gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", "", *options]
+        subprocess.run([*gpg, "--quick-generate-key", name, algorithm, "sign", "never"], check=True)
+        (tmp_path / f"{name}.key").write_bytes(subprocess.check_output([*gpg, "--export-secret-keys"]))
+        with (
+            pytest.raises(LookupError, match=r"no OpenPGP key|refuses DSA"),
+            Signer.of(tmp_path / f"{name}.key"),
+        ):
+            pass

@@ -37,6 +37,7 @@ class Served:
     folder: Path
     good: Path
     url: str
+    public_url: str
     token: str
     ca: Path
 
@@ -90,8 +91,8 @@ def served(signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             time.sleep(0.2)
         state = folder / "state"
         token = (state / "admin-token").read_text().strip()
-        url = f"https://127.0.0.1:{ports[0]}"
-        yield Served(folder / "served", folder / "good", url, token, state / "infrastructure-ca.pem")
+        here, public = (f"https://{host}:{ports[0]}" for host in ("127.0.0.1", NAME))
+        yield Served(folder / "served", folder / "good", here, public, token, state / "infrastructure-ca.pem")
     finally:
         process.terminate()
         process.wait(30)
@@ -227,6 +228,14 @@ def test_an_unknown_system_is_refused_and_nothing_changes(laptop: Debian, served
     said = laptop.prepare(f"{hidden}; {{ {served.command()}; }} 2>&1 || true")
     assert "none for Other. Nothing was changed." in said
     assert laptop.prepare("ls -lR /etc/apt /usr/share/keyrings") == before
+
+
+def test_a_second_source_for_the_repository_is_refused(laptop: Debian, served: Served) -> None:
+    served.show(served.good)
+    mine = "/etc/apt/sources.list.d/mine.list"
+    laptop.prepare(f"echo 'deb [trusted=yes] {served.public_url}/apt any main' >{mine}")
+    said = laptop.prepare(f"cd /root; {{ {served.command()}; }} 2>&1 || true; rm {mine}")
+    assert f"{mine} names this repository, too: remove it first. Nothing was changed." in said
 
 
 def test_a_derivative_gets_the_packages_of_its_base(laptop: Debian, served: Served) -> None:

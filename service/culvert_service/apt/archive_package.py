@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -50,7 +51,12 @@ def write_archive_package(source: Source) -> bytes:
         files["etc/apt/apt.conf.d/50culvert-archive"] = setting.encode()
     control = _CONTROL.format(version=source.version, architecture=source.architecture, host=source.host)
     titles = ", ".join(source.systems.values())
-    preinst = _PREINST.format(find_suite=_FIND_SUITE, codenames=" | ".join(source.systems), titles=titles)
+    preinst = _PREINST.format(
+        find_suite=_FIND_SUITE,
+        codenames=" | ".join(source.systems),
+        titles=titles,
+        find_other=_FIND_OTHER.format(url=shlex.quote(source.url)),
+    )
     postinst = _POSTINST.format(find_suite=_FIND_SUITE, source=_SOURCE)
     scripts = {"preinst": preinst, "postinst": postinst, "postrm": _POSTRM}
     return write_package(control, scripts, files, source.published_at)
@@ -99,7 +105,15 @@ case "$suite" in
     exit 1
     ;;
 esac
+{find_other}
 """
+# apt reads no source at all where two name one repository with different keyrings.
+_FIND_OTHER = """\
+other=$(grep -rlF {url} /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | grep -v '/culvert.sources$' | head -n 1)
+if [ -n "$other" ]; then
+    echo "$other names this repository, too: remove it first. Nothing was changed." >&2
+    exit 1
+fi"""
 _POSTINST = """\
 #!/bin/sh
 set -e
