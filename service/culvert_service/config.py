@@ -19,6 +19,7 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SecretsSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 # Written by `culvert-controller setup`; commands without settings of their own use it.
@@ -281,6 +282,13 @@ def load(file: Path | None) -> Settings:
         return Settings(**given, **tomllib.loads(file.read_text()))
     except OSError as error:
         raise ConfigurationError(system_words(error)) from None
+    except SettingsError as error:
+        # A file of secrets cannot be read. The text names the setting and the kind of source, and no value.
+        cause = error.__cause__ or error.__context__
+        if isinstance(cause, OSError):
+            words = f"{system_words(cause)}. The user {os.geteuid()} must be able to read it"
+            raise ConfigurationError(words) from None
+        raise ConfigurationError(str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
     except ValidationError as error:

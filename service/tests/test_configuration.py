@@ -145,3 +145,20 @@ def test_a_secret_opens_only_where_it_was_put(tmp_path: Path) -> None:
         key.open(sealed, "totp 2")
     with pytest.raises(MasterKeyError):
         MasterKey(bytes(32)).open(sealed, "totp 1")
+
+
+def test_a_secret_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "culvert_database_url").write_bytes(b"s3cret\xff")
+    monkeypatch.setenv("CULVERT_SECRETS_DIR", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="database_url") as error:
+        load(None)
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_secret_is_read_as_kubernetes_lays_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "..2026_11_27").mkdir()
+    (tmp_path / "..2026_11_27/culvert_database_url").write_text("postgresql://db/culvert\n")
+    (tmp_path / "..data").symlink_to("..2026_11_27")
+    (tmp_path / "culvert_database_url").symlink_to("..data/culvert_database_url")
+    monkeypatch.setenv("CULVERT_SECRETS_DIR", str(tmp_path))
+    assert load(None).database_url is not None
