@@ -47,8 +47,8 @@ pub struct Engine {
     keks: Arc<KekRing>,
     allowed: AllowedSuites,
     slots: u32,
-    outbound: Slots<OutboundSa>,
-    inbound: Slots<InboundSa>,
+    pub(crate) outbound: Slots<OutboundSa>,
+    pub(crate) inbound: Slots<InboundSa>,
 }
 
 impl Engine {
@@ -158,6 +158,16 @@ impl Engine {
             Err(OpenError::Dummy) => failed(Verdict::Dummy, newest),
             Err(OpenError::HardLimit) => failed(Verdict::HardLimit, newest),
         }
+    }
+
+    /// The key of an SA that another process has had, if this one may use it.
+    pub(crate) fn unwrap(&self, identity: &Identity) -> Option<KeyMaterial> {
+        let suite = self.allowed.admit(identity.suite)?;
+        self.keks.unwrap(suite, &identity.wrapped).ok()
+    }
+
+    pub(crate) fn has_slot(&self, slot: u32) -> bool {
+        slot < self.slots
     }
 
     /// Makes the parts of this entry's SA, if the SA is allowed.

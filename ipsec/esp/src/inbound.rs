@@ -154,6 +154,17 @@ impl InboundSa {
         self.window.top()
     }
 
+    pub(crate) fn window(&self) -> &ReplayWindow {
+        &self.window
+    }
+
+    /// Goes on with the window of another process, unless this one is ahead.
+    pub(crate) fn adopt_window(&mut self, window: ReplayWindow) {
+        if window.top() >= self.window.top() {
+            self.window = window;
+        }
+    }
+
     pub fn set_limits(&mut self, soft: Limits, hard: Limits) {
         self.lifetime.soft = soft;
         self.lifetime.hard = hard;

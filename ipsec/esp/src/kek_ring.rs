@@ -5,7 +5,9 @@
 //! ```
 
 use parking_lot::RwLock;
+use zeroize::Zeroizing;
 
+use crate::contract::KEK_LEN;
 use crate::key::{Kek, KeyError, KeyMaterial, WrappedKey};
 use crate::suite::AdmittedSuite;
 
@@ -49,6 +51,28 @@ impl KekRing {
         held.keks.truncate(MAX_KEKS);
         held.changes += 1;
         true
+    }
+
+    /// Takes the keys of another process's ring, newest first. Returns false, and changes nothing, unless there are 1 to
+    /// [`MAX_KEKS`].
+    pub fn replace(&self, keks: Vec<Kek>) -> bool {
+        let fits = (1..=MAX_KEKS).contains(&keks.len());
+        if fits {
+            let mut held = self.0.write();
+            held.keks = keks;
+            held.changes += 1;
+        }
+        fits
+    }
+
+    /// The keys one behind the other, newest first, for another process alone.
+    pub fn reveal(&self) -> Zeroizing<Vec<u8>> {
+        let held = self.0.read();
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEKS * KEK_LEN));
+        held.keks
+            .iter()
+            .for_each(|kek| bytes.extend_from_slice(kek.bytes()));
+        bytes
     }
 
     /// The [`Kek::fingerprint`] of each key, newest first.

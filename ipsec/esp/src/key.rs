@@ -78,6 +78,10 @@ impl Kek {
         Self(Zeroizing::new(*bytes))
     }
 
+    pub(crate) fn bytes(&self) -> &[u8; KEK_LEN] {
+        &self.0
+    }
+
     pub fn unwrap(
         &self,
         suite: AdmittedSuite,

@@ -14,6 +14,7 @@
 mod cipher;
 mod contract;
 pub mod engine;
+pub mod handover;
 mod inbound;
 mod kek_ring;
 mod key;

@@ -32,9 +32,9 @@ pub(crate) struct Lifetime {
 /// Packets and bytes that an SA has carried, and the time of its first packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    packets: u64,
-    bytes: u64,
-    first: Option<Duration>,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) first: Option<Duration>,
 }
 
 pub(crate) struct HardLimitReached;

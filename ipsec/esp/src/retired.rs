@@ -51,6 +51,12 @@ impl<K: Clone + Eq + Hash> Retired<K> {
         }
     }
 
+    /// The keys, oldest first.
+    pub(crate) fn by_age(&self) -> impl Iterator<Item = (&K, Spent)> {
+        let keys = self.by_age.values();
+        keys.filter_map(|key| Some((key, self.keys.get(key)?.1)))
+    }
+
     /// Takes out the usage of a key that comes back.
     pub fn take(&mut self, key: &K) -> Option<Spent> {
         let (age, spent) = self.keys.remove(key)?;

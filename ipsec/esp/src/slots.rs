@@ -112,6 +112,54 @@ impl<S: Resumable> Slots<S> {
         held.as_mut().map(|held| work(&mut held.sa))
     }
 
+    /// Calls `each` with every slot that holds an SA.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(u32, &Identity, &S)) {
+        for (at, page) in self.pages.iter().enumerate() {
+            for (offset, place) in page.get().into_iter().flatten().enumerate() {
+                if let Some(Some(held)) = place.get().map(|place| place.lock()).as_deref() {
+                    each((at * PAGE + offset) as u32, &held.identity, &held.sa);
+                }
+            }
+        }
+    }
+
+    /// Calls `each` with every retired key, oldest first.
+    pub(crate) fn for_each_retired(&self, mut each: impl FnMut(&WrappedKey, Spent)) {
+        let keys = self.keys.lock();
+        keys.retired
+            .by_age()
+            .for_each(|(key, spent)| each(key, spent));
+    }
+
+    /// Runs `go_on` on the SA of that identity in the slot; `make` builds it when it is not there. Returns whether it is now.
+    pub(crate) fn adopt(
+        &self,
+        slot: u32,
+        identity: Identity,
+        make: impl FnOnce(&Identity) -> Option<S>,
+        go_on: impl FnOnce(&mut S),
+    ) -> bool {
+        if let Some(place) = self.place(slot)
+            && let Some(held) = &mut *place.lock()
+            && held.identity == identity
+        {
+            go_on(&mut held.sa);
+            return true;
+        }
+        let Some(mut sa) = make(&identity) else {
+            return false;
+        };
+        go_on(&mut sa);
+        self.install(slot, HeldSa { identity, sa }).is_some()
+    }
+
+    /// Remembers a key as retired, with what it has spent.
+    pub(crate) fn retire(&self, wrapped: WrappedKey, spent: Spent) {
+        let mut keys = self.keys.lock();
+        self.forget(&mut keys, &wrapped);
+        keys.retired.retire(wrapped, spent);
+    }
+
     /// The slot, locked, with `new` in it.
     fn install(&self, slot: u32, mut new: HeldSa<S>) -> Option<MutexGuard<'_, Option<HeldSa<S>>>> {
         let place = self.place_for(slot)?;

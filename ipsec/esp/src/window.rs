@@ -33,6 +33,21 @@ impl ReplayWindow {
         window
     }
 
+    /// A window as it was in another process; `None` when `blocks` are not those of a window of this size.
+    pub(crate) fn restore(top: u64, size: u16, blocks: &[u64]) -> Option<Self> {
+        let mut window = Self::resume_after(top, size);
+        if blocks.len() != window.blocks.len() {
+            return None;
+        }
+        window.blocks.copy_from_slice(blocks);
+        Some(window)
+    }
+
+    /// The bits, for [`ReplayWindow::restore`].
+    pub(crate) fn blocks(&self) -> &[u64] {
+        &self.blocks
+    }
+
     pub(crate) fn size(&self) -> u16 {
         self.size as u16
     }
