@@ -29,6 +29,15 @@ struct Row {
     timeout: u64,
 }
 
+/// A row's times, for another process.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct IdleState {
+    #[prost(uint64, tag = "1")]
+    pub last_hit: u64,
+    #[prost(uint64, tag = "2")]
+    pub armed: u64,
+}
+
 impl Idle {
     /// A row without a timeout that was never hit.
     pub fn reset(&mut self, row: usize) {
@@ -79,6 +88,21 @@ impl Idle {
                 armed: from.armed,
                 timeout: from.timeout,
             };
+        }
+    }
+
+    /// `None` for a row without idle times.
+    pub fn state(&self, row: usize) -> Option<IdleState> {
+        self.rows.get(row).map(|row| IdleState {
+            last_hit: row.last_hit.load(Relaxed),
+            armed: row.armed,
+        })
+    }
+
+    /// A row goes on where it was in another process, with the timeout that it has here.
+    pub fn restore(&mut self, row: usize, state: &IdleState) {
+        if let Some(row) = self.rows.get_mut(row) {
+            (*row.last_hit.get_mut(), row.armed) = (state.last_hit, state.armed);
         }
     }
 

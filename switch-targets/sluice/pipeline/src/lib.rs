@@ -71,3 +71,4 @@ pub use spec::{
     RegisterId, RegisterSpec, TableId, TableSpec, ValueSetId, ValueSetSpec,
 };
 pub use switch::Switch;
+pub use switch::handover::{BadState, SwitchState};

@@ -1,8 +1,11 @@
 //! Meters: they colour a packet by the rate of those before it. Colour-blind.
 
+mod handover;
+
 use std::time::Duration;
 
 use crate::cells::CounterValue;
+pub use handover::MeterState;
 
 /// Buckets are kept in billionths of a unit, so that a rate times nanoseconds is exact.
 const SCALE: u128 = 1_000_000_000;

@@ -1,6 +1,7 @@
 //! A program with all that changes while it runs.
 
 mod carry;
+pub mod handover;
 mod objects;
 mod profiles;
 mod tables;

@@ -36,12 +36,12 @@ pub struct Table {
     /// The table has direct counters or idle timeouts.
     counts: bool,
     /// Counters by row; empty when the table does not count.
-    counters: Vec<Counter>,
+    pub(crate) counters: Vec<Counter>,
     /// Counts misses, as the default entry's direct counter.
     misses: Counter,
-    idle: Idle,
+    pub(crate) idle: Idle,
     /// Meters by row; empty when the table has no meter.
-    meters: Mutex<Vec<Meter>>,
+    pub(crate) meters: Mutex<Vec<Meter>>,
     /// References by row; empty when the table has no action profile.
     pointers: Vec<Option<(Reference, EntryAction)>>,
     default: Option<(ActionCall, Bound)>,

@@ -155,6 +155,44 @@ fn an_entry_has_a_meter_of_its_own() {
 }
 
 #[test]
+fn another_process_goes_on_where_the_buckets_are() {
+    let bench = |flows: &[u128]| {
+        let mut bench = Bench::new();
+        let metered = bench.metered;
+        for flow in flows {
+            let entry = bench.entry(metered, *flow, 2);
+            bench.switch.insert(metered, entry).unwrap();
+        }
+        let meter = bench.switch.direct_meter_mut(metered, &key(7), 0).unwrap();
+        meter.configure(rates(1, 1, 2, 2));
+        bench
+    };
+    let mut old = bench(&[7, 8]);
+    assert_eq!(old.sends(0, 7, 0).unwrap().1, 0);
+    let state = old.switch.snapshot();
+    let mut new = bench(&[7, 8]);
+    new.switch.restore(&state).unwrap();
+    assert_eq!(new.switch.snapshot(), state);
+    let next = |bench: &mut Bench| [0, 0, 1, 9].map(|at| bench.sends(0, 7, at));
+    assert_eq!(next(&mut new), next(&mut old));
+    assert_eq!(new.switch.snapshot(), old.switch.snapshot());
+
+    for other in [&[8, 7][..], &[7], &[7, 9]] {
+        let refused = bench(other).switch.restore(&state).unwrap_err();
+        assert!(refused.to_string().contains("other entries"), "{other:?}");
+    }
+    let mut unmetered = bench(&[7, 8]);
+    let meter = unmetered.switch.direct_meter_mut(old.metered, &key(7), 0);
+    meter.unwrap().configure(None);
+    let refused = unmetered.switch.restore(&state).unwrap_err();
+    assert!(refused.to_string().contains("configured otherwise"));
+    let mut renamed = state;
+    renamed.counters.clear();
+    renamed.tables[0].name = "none".into();
+    assert!(bench(&[7, 8]).switch.restore(&renamed).is_err());
+}
+
+#[test]
 fn malformed_meters_are_refused_with_their_place() {
     let json = String::from_utf8(JSON.to_vec()).unwrap();
     for (from, to, place) in [

@@ -199,6 +199,32 @@ impl Table {
         self.rows.len() - self.free.len()
     }
 
+    /// The rows that have an entry, in their order.
+    pub(crate) fn used_rows(&self) -> impl Iterator<Item = usize> {
+        let rows = self.rows.iter().enumerate();
+        rows.filter_map(|(row, bound)| bound.as_ref().map(|_| row))
+    }
+
+    /// A number that differs when entries differ, or the order of their rows: FNV-1a of the keys.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |bytes: &[u8]| {
+            for byte in bytes {
+                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        for rule in self.used_rows().filter_map(|row| self.index.rule(row)) {
+            add(&rule.value);
+            add(&rule.mask);
+            add(&rule.priority.to_be_bytes());
+            for range in &rule.ranges {
+                add(&range.low);
+                add(&range.high);
+            }
+        }
+        hash
+    }
+
     pub fn counter(
         &self,
         spec: &TableSpec,
