@@ -94,11 +94,29 @@ pub fn batch_status(operation: &str, results: &[Result<(), Fault>]) -> Result<()
     ))
 }
 
+/// gRPC's codes are 0 to 16.
+const CODES: i32 = 17;
+
 /// Requests that change the switch, by what they were answered.
 #[derive(Default)]
 pub struct Requests(pub Mutex<BTreeMap<&'static str, u64>>);
 
 impl Requests {
+    /// The counts, by the number of the code.
+    pub fn counts(&self) -> Vec<u64> {
+        let counts = self.0.lock();
+        let count = |code| counts.get(name(Code::from_i32(code))).copied();
+        (0..CODES).map(|code| count(code).unwrap_or(0)).collect()
+    }
+
+    /// Adds the counts of another process.
+    pub fn resume(&self, counts: &[u64]) {
+        let mut own = self.0.lock();
+        for (code, count) in (0..CODES).zip(counts).filter(|(_, count)| **count > 0) {
+            *own.entry(name(Code::from_i32(code))).or_default() += count;
+        }
+    }
+
     pub fn answered(&self, code: Code) {
         *self.0.lock().entry(name(code)).or_default() += 1;
     }

@@ -1,7 +1,9 @@
 //! sluice: reads the command line, opens the ports, serves P4Runtime until told to end.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,13 +14,18 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 use sluice::connections::dial::Dialler;
 use sluice::connections::listener::{P4RuntimePort, accept_local};
+use sluice::dataplane::esp_engine::Engines;
 use sluice::dataplane::trace::{render, unhex};
 use sluice::dataplane::{esp_engine, packet_hash, payload_tail};
 use sluice::p4runtime::kek::{self, KEK_LEN, read_kek};
 use sluice::p4runtime::pipeline_config;
-use sluice::process::command::{Command, CommandLine, ProgramArgs, TraceArgs};
+use sluice::p4runtime::state::Device;
+use sluice::process::command::{Command, CommandLine, ProgramArgs, ReloadArgs, TraceArgs};
 use sluice::process::config::Args;
 use sluice::process::dev::DevArgs;
+use sluice::process::handover::giver::Start;
+use sluice::process::handover::successor::Successor;
+use sluice::process::handover::{self, NextProgram};
 use sluice::process::serve::{BoxError, Setup, SwitchProcess};
 use sluice::process::trace_control;
 use sluice::process::trace_offline::{self, Bench, packets};
@@ -28,26 +35,38 @@ use tracing::warn;
 use tracing_subscriber::EnvFilter;
 use zeroize::Zeroizing;
 
+/// The command line of this process, and the process that it takes over from.
+type Begun = (Start, Option<Successor>);
+
 /// TLS connections that wait to be served.
 const CONNECTIONS: usize = 16;
 
 fn main() -> ExitCode {
-    let line = match CommandLine::try_parse() {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let takes_over = arguments.get(1).is_some_and(|it| it == handover::COMMAND);
+    if takes_over {
+        arguments.remove(1);
+    }
+    let line = match CommandLine::try_parse_from(&arguments) {
         Ok(line) => line,
         Err(error) => return shown(&error),
     };
+    let begin = |log_json: bool| {
+        log_to_stderr(log_json);
+        let successor = takes_over.then(Successor::greet).transpose()?;
+        Ok((Start::of_this_process(&arguments)?, successor))
+    };
     let done = match (line.command, line.run) {
         (Some(Command::Trace(args)), _) => trace(&args),
+        (Some(Command::Reload(args)), _) => reload(&args),
         (Some(Command::Check(args)), _) => check(&args),
         (Some(Command::Run(args)), _) | (None, Some(args)) => {
             usage(args.check());
-            log_to_stderr(args.process.log_json);
-            return ended(run(&args));
+            return ended(begin(args.process.log_json).and_then(|begun| run(&args, begun)));
         }
         (Some(Command::Dev(args)), _) => {
             usage(args.check());
-            log_to_stderr(args.process.log_json);
-            return ended(dev(&args));
+            return ended(begin(args.process.log_json).and_then(|begun| dev(&args, begun)));
         }
         (None, None) => Ok(()),
     };
@@ -96,15 +115,15 @@ fn broken_pipe(fault: &(dyn std::error::Error + Send + Sync + 'static)) -> bool 
 }
 
 /// The externs of a switch without keys: what needs one says so in its verdict. Their key-encryption key is random and not kept.
-fn externs_without_keys() -> Result<(ExternRegistry, Arc<AtomicU64>), BoxError> {
+fn externs_without_keys() -> Result<(ExternRegistry, Arc<Engines>, Arc<AtomicU64>), BoxError> {
     let mut externs = ExternRegistry::new();
     let mut kek = Zeroizing::new([0; KEK_LEN]);
     aws_lc_rs::rand::fill(kek.as_mut()).map_err(|_| "the system gives no random bytes")?;
     let keks = Arc::new(Kek::from_bytes(&kek).into());
-    esp_engine::register(&mut externs, Arc::clone(&keks), AllowedSuites::MODERN);
+    let engines = esp_engine::register(&mut externs, Arc::clone(&keks), AllowedSuites::MODERN);
     let refused = packet_hash::register(&mut externs, keks);
     payload_tail::register(&mut externs);
-    Ok((externs, refused))
+    Ok((externs, engines, refused))
 }
 
 fn check(args: &ProgramArgs) -> Result<(), BoxError> {
@@ -128,28 +147,60 @@ fn check(args: &ProgramArgs) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn trace(args: &TraceArgs) -> Result<(), BoxError> {
-    let mut out = std::io::stdout().lock();
-    if let Some(control) = &args.control {
-        let mut stream = UnixStream::connect(control).map_err(|error| {
-            format!(
-                "cannot ask {}: {error}. Remedy: name the --control of a switch that runs, as root or its user",
-                control.display()
-            )
-        })?;
-        stream.write_all(trace_control::request(&args.filter(), args.format).as_bytes())?;
-        let mut stream = BufReader::new(stream);
-        let mut answer = String::new();
-        stream.read_line(&mut answer)?;
-        if answer.trim_end() != trace_control::TAKEN {
-            return Err(answer.trim_end().into());
+fn reload(args: &ReloadArgs) -> Result<(), BoxError> {
+    let absolute = |path: &Path| {
+        let path = path
+            .canonicalize()
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let text = path
+            .to_str()
+            .ok_or_else(|| format!("{} is not UTF-8", path.display()));
+        text.map(str::to_owned)
+    };
+    let next = match (&args.json, &args.p4info) {
+        (Some(json), Some(p4info)) => Some(NextProgram {
+            json: absolute(json)?,
+            p4info: absolute(p4info)?,
+            cookie: args.cookie,
+        }),
+        _ => None,
+    };
+    ask(&args.control, &trace_control::reload_request(next.as_ref()))
+}
+
+/// Asks the switch that has the control socket, and shows what it says.
+fn ask(control: &Path, request: &str) -> Result<(), BoxError> {
+    let mut stream = UnixStream::connect(control).map_err(|error| {
+        format!(
+            "cannot ask {}: {error}. Remedy: name the --control of a switch that runs, as root or its user",
+            control.display()
+        )
+    })?;
+    stream.write_all(request.as_bytes())?;
+    let mut stream = BufReader::new(stream);
+    let mut answer = String::new();
+    stream.read_line(&mut answer)?;
+    match answer.trim_end() {
+        trace_control::TAKEN => {
+            std::io::copy(&mut stream, &mut std::io::stdout().lock())?;
+            Ok(())
         }
-        std::io::copy(&mut stream, &mut out)?;
-        return Ok(());
+        "" => Err("the switch ended before it answered: see its log".into()),
+        reason => Err(reason.into()),
+    }
+}
+
+fn trace(args: &TraceArgs) -> Result<(), BoxError> {
+    if let Some(control) = &args.control {
+        return ask(
+            control,
+            &trace_control::request(&args.filter(), args.format),
+        );
     }
     let (Some(json), Some(p4info), Some(port)) = (&args.json, &args.p4info, args.port) else {
         return Err("name a program and a port: --json, --p4info and --port".into());
     };
+    let mut out = std::io::stdout().lock();
     let filter = args.filter();
     let mut bench = Bench::load(json, p4info, externs_without_keys()?.0)?;
     if let Some(entries) = &args.entries {
@@ -182,7 +233,9 @@ fn log_to_stderr(json: bool) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false);
+        .with_target(false)
+        // It would go to standard error too, and a full disk there would end the switch.
+        .log_internal_errors(false);
     if json { log.json().init() } else { log.init() }
 }
 
@@ -223,11 +276,11 @@ fn lock_memory() -> std::io::Result<bool> {
 }
 
 #[tokio::main(worker_threads = 2)]
-async fn run(args: &Args) -> Result<(), BoxError> {
+async fn run(args: &Args, (start, successor): Begun) -> Result<(), BoxError> {
     keep_memory_private()?;
     let mut externs = ExternRegistry::new();
     let keks: Arc<KekRing> = Arc::new(Kek::from_bytes(&*read_kek(&args.kek)?).into());
-    esp_engine::register(&mut externs, Arc::clone(&keks), args.allowed_suites());
+    let engines = esp_engine::register(&mut externs, Arc::clone(&keks), args.allowed_suites());
     let hash_keys_refused = packet_hash::register(&mut externs, Arc::clone(&keks));
     payload_tail::register(&mut externs);
     for suite in &args.allowed_suites {
@@ -235,16 +288,21 @@ async fn run(args: &Args) -> Result<(), BoxError> {
     }
     let identity = args.identity();
     let (serving, tls) = watch::channel(Arc::new(identity.server_config()?));
-    let switch = SwitchProcess::open(Setup {
+    let setup = Setup {
         device_id: args.device_id,
         ports: &args.ports,
         process: &args.process,
         grpc: args.grpc,
         externs,
+        engines,
         keks: Some(Arc::clone(&keks)),
         hash_keys_refused,
-    })
-    .await?;
+        start,
+    };
+    let switch = match successor {
+        Some(successor) => SwitchProcess::take_over(setup, successor).await?,
+        None => SwitchProcess::open(setup).await?,
+    };
     tokio::spawn(kek::follow(args.kek.clone(), keks));
     let (names, allowed) = (identity.names.clone(), args.allowed_sources.clone());
     tokio::spawn(identity.follow(serving));
@@ -272,31 +330,31 @@ async fn run(args: &Args) -> Result<(), BoxError> {
 }
 
 #[tokio::main(worker_threads = 2)]
-async fn dev(args: &DevArgs) -> Result<(), BoxError> {
+async fn dev(args: &DevArgs, (start, successor): Begun) -> Result<(), BoxError> {
     warn!(
         "DEVELOPMENT ONLY: no certificates and no keys. Every program and user of this computer may change this switch at {}",
         args.grpc
     );
-    let (externs, hash_keys_refused) = externs_without_keys()?;
-    let switch = SwitchProcess::open(Setup {
+    let (externs, engines, hash_keys_refused) = externs_without_keys()?;
+    let setup = Setup {
         device_id: args.device_id,
         ports: &args.ports,
         process: &args.process,
         grpc: Some(args.grpc),
         externs,
+        engines,
         keks: None,
         hash_keys_refused,
-    })
-    .await?;
-    if let (Some(json), Some(p4info)) = (&args.json, &args.p4info) {
-        let mut program = trace_offline::load(&switch.device, json, p4info)?;
-        if let Some(entries) = &args.entries {
-            trace_offline::write(&mut program, entries)?;
+        start,
+    };
+    let switch = match successor {
+        Some(successor) => SwitchProcess::take_over(setup, successor).await?,
+        None => {
+            let switch = SwitchProcess::open(setup).await?;
+            install(&switch.device, args).await?;
+            switch
         }
-        pipeline_config::install(&switch.device, program)
-            .await
-            .map_err(|fault| fault.message)?;
-    }
+    };
     switch
         .serve(|listener, conditions| {
             let (accepted, connections) = mpsc::channel(CONNECTIONS);
@@ -306,4 +364,17 @@ async fn dev(args: &DevArgs) -> Result<(), BoxError> {
             connections
         })
         .await
+}
+
+/// The program and the entries of the command line.
+async fn install(device: &Device, args: &DevArgs) -> Result<(), BoxError> {
+    let (Some(json), Some(p4info)) = (&args.json, &args.p4info) else {
+        return Ok(());
+    };
+    let mut program = trace_offline::load(device, json, p4info)?;
+    if let Some(entries) = &args.entries {
+        trace_offline::write(&mut program, entries)?;
+    }
+    let installed = pipeline_config::install(device, program).await;
+    installed.map_err(|fault| fault.message.into())
 }

@@ -78,6 +78,25 @@ impl PacketIo {
         self.inbox.lock().try_recv().ok()
     }
 
+    /// The frames that wait for the program, which stay.
+    pub fn waiting(&self) -> Vec<Vec<u8>> {
+        let mut inbox = self.inbox.lock();
+        let frames: Vec<_> = std::iter::from_fn(|| inbox.try_recv().ok()).collect();
+        for frame in &frames {
+            // There is room for what has just been taken out.
+            let _ = self.to_inbox.try_send(frame.clone());
+        }
+        frames
+    }
+
+    /// Frames that have waited in another process wait here now, as far as there is room.
+    pub fn resume(&self, frames: Vec<Vec<u8>>) {
+        for frame in frames {
+            let _ = self.to_inbox.try_send(frame);
+        }
+        let _ = (&self.wake).write(&[0]);
+    }
+
     pub fn is_empty(&self) -> bool {
         self.inbox.lock().is_empty()
     }

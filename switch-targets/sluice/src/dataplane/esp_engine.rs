@@ -1,7 +1,10 @@
 //! The P4 extern `EspEngine` (p4/gateway/esp_engine.p4) on the ESP engine of the crate `esp`.
 //!
 //! Sequence numbers and replay windows belong to the switch, not to the program: an engine is found again by its instance's
-//! name when a program is pushed, and lives as long as the process. To start it anew would repeat IVs under living keys.
+//! name when a program is pushed, and lives as long as the process, or goes on in the one that takes over. To start it anew
+//! would repeat IVs under living keys.
+
+mod handover;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +15,8 @@ use esp::{AllowedSuites, KekRing, Limits, MAX_OVERHEAD, Suite};
 use parking_lot::Mutex;
 use sluice_pipeline::{Attributes, Extern, ExternArg, ExternRegistry, Packet, Payload};
 
+pub use handover::GivenEngine;
+
 /// The type's name in P4.
 const TYPE: &str = "EspEngine";
 /// Engines that all programs pushed so far may name together.
@@ -20,32 +25,32 @@ const MAX_ENGINES: usize = 16;
 const MAX_SLOTS: u32 = 131_072;
 
 /// The engines of this process, by instance name.
-struct Engines {
+pub struct Engines {
     keks: Arc<KekRing>,
     allowed: AllowedSuites,
     by_name: Mutex<BTreeMap<String, Arc<Engine>>>,
 }
 
 /// Make `EspEngine` known to programs.
-pub fn register(registry: &mut ExternRegistry, keks: Arc<KekRing>, allowed: AllowedSuites) {
-    let engines = Engines {
+pub fn register(
+    registry: &mut ExternRegistry,
+    keks: Arc<KekRing>,
+    allowed: AllowedSuites,
+) -> Arc<Engines> {
+    let engines = Arc::new(Engines {
         keks,
         allowed,
         by_name: Mutex::default(),
-    };
+    });
+    let own = Arc::clone(&engines);
     registry.register(TYPE, move |name, attributes| {
         Ok(Box::new(engines.instance(name, attributes)?))
     });
+    own
 }
 
 impl Engines {
-    fn instance(&self, name: &str, attributes: &Attributes) -> Result<Instance, String> {
-        let slots = attributes
-            .get("slots")
-            .and_then(|slots| slots.to_u64())
-            .and_then(|slots| u32::try_from(slots).ok());
-        let slots = slots.filter(|slots| (1..=MAX_SLOTS).contains(slots));
-        let slots = slots.ok_or_else(|| format!("the number of slots must be 1 to {MAX_SLOTS}"))?;
+    fn engine(&self, name: &str) -> Result<Arc<Engine>, String> {
         let mut by_name = self.by_name.lock();
         if !by_name.contains_key(name) && by_name.len() >= MAX_ENGINES {
             return Err(format!(
@@ -56,7 +61,19 @@ impl Engines {
             let keks = Arc::clone(&self.keks);
             Arc::new(Engine::new(keks, MAX_SLOTS, self.allowed))
         };
-        let engine = Arc::clone(by_name.entry(name.to_owned()).or_insert_with(new));
+        Ok(Arc::clone(
+            by_name.entry(name.to_owned()).or_insert_with(new),
+        ))
+    }
+
+    fn instance(&self, name: &str, attributes: &Attributes) -> Result<Instance, String> {
+        let slots = attributes
+            .get("slots")
+            .and_then(|slots| slots.to_u64())
+            .and_then(|slots| u32::try_from(slots).ok());
+        let slots = slots.filter(|slots| (1..=MAX_SLOTS).contains(slots));
+        let slots = slots.ok_or_else(|| format!("the number of slots must be 1 to {MAX_SLOTS}"))?;
+        let engine = self.engine(name)?;
         Ok(Instance { engine, slots })
     }
 }

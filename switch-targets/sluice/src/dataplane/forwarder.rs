@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,9 @@ const PUBLISH: Duration = Duration::from_millis(500);
 pub struct Forwarder {
     plane: Arc<DataPlane>,
     ports: Vec<u16>,
+    stopping: Arc<AtomicBool>,
     stop: Vec<UnixStream>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Option<Vec<Port>>>>,
 }
 
 impl Forwarder {
@@ -46,18 +47,27 @@ impl Forwarder {
         ended: &mpsc::UnboundedSender<io::Error>,
     ) -> io::Result<Self> {
         let (mut stop, mut threads) = (Vec::new(), Vec::new());
+        let stopping = Arc::new(AtomicBool::new(false));
         let first = ports.first().map_or(&[][..], Vec::as_slice);
         let numbers = first.iter().map(|port| port.number).collect();
         plane.watch(first);
         for (number, ports) in ports.into_iter().enumerate() {
             let (stopper, stopped) = UnixStream::pair()?;
             let (plane, ended) = (Arc::clone(plane), ended.clone());
+            let stopped = Stopped {
+                soon: Arc::clone(&stopping),
+                by: stopped,
+            };
             let run = move || {
                 let run = || forward(&plane, number, ports, &stopped);
                 let result = catch_unwind(AssertUnwindSafe(run));
                 let crashed = |_| Err(io::Error::other("a thread of the data plane has crashed"));
-                if let Err(error) = result.unwrap_or_else(crashed) {
-                    let _ = ended.send(error);
+                match result.unwrap_or_else(crashed) {
+                    Ok(ports) => Some(ports),
+                    Err(error) => {
+                        let _ = ended.send(error);
+                        None
+                    }
                 }
             };
             let thread = std::thread::Builder::new().name(format!("dataplane-{number}"));
@@ -67,18 +77,41 @@ impl Forwarder {
         Ok(Self {
             plane: Arc::clone(plane),
             ports: numbers,
+            stopping,
             stop,
             threads,
         })
     }
+
+    /// Ends the threads between two batches. Returns their ports, with which [`Forwarder::start`] goes on; `None` if a thread has
+    /// crashed.
+    pub fn pause(mut self) -> Option<Vec<Vec<Port>>> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Option<Vec<Vec<Port>>> {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.stop.clear();
+        let threads: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        threads
+            .into_iter()
+            .map(|ports| ports.ok().flatten())
+            .collect()
+    }
+}
+
+/// Tells a thread that it is to end: `by` is readable, because its peer is gone.
+struct Stopped {
+    soon: Arc<AtomicBool>,
+    by: UnixStream,
 }
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        self.stop.clear();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        if self.threads.is_empty() {
+            return;
         }
+        drop(self.join());
         let (plane, traffic) = (&self.plane, &self.plane.traffic);
         self.ports.iter().for_each(|port| traffic.log_closed(*port));
         let running = plane.lock();
@@ -98,8 +131,8 @@ fn forward(
     plane: &DataPlane,
     thread: usize,
     mut ports: Vec<Port>,
-    stopped: &UnixStream,
-) -> io::Result<()> {
+    stopped: &Stopped,
+) -> io::Result<Vec<Port>> {
     let traffic = &plane.traffic;
     let mut precedence = Precedence::new(NICENESS);
     if !precedence.is_allowed() {
@@ -138,12 +171,12 @@ fn forward(
             let ports = ports.iter_mut().zip(&mut outgoing);
             ports.for_each(|(port, outgoing)| port.send(outgoing));
         }
-        if came > 0 && looked.elapsed() < GLANCE {
+        if came > 0 && looked.elapsed() < GLANCE && !stopped.soon.load(Ordering::Relaxed) {
             continue;
         }
         if !wait(
             &mut ports,
-            stopped,
+            &stopped.by,
             (thread == 0).then_some(&*plane.packet_io),
             if came > 0 { Duration::ZERO } else { TICK },
         )? {
@@ -173,7 +206,7 @@ fn forward(
     for port in &mut ports {
         traffic.publish(port.number, &port.take_stats());
     }
-    Ok(())
+    Ok(ports)
 }
 
 /// Waits until a frame comes in, and closes ports that have failed. False: the thread is to end.

@@ -82,6 +82,17 @@ impl DataPlane {
         }
     }
 
+    /// The switch has been running since `started`, in another process.
+    #[must_use]
+    pub fn since(self, started: Instant) -> Self {
+        Self { started, ..self }
+    }
+
+    /// Returns whether the control plane has taken all that packets had to tell it.
+    pub fn is_learned(&self) -> bool {
+        self.learned.capacity() == self.learned.max_capacity()
+    }
+
     /// Makes a data plane for a program that no packet runs through yet.
     pub fn beside(&self, running: Running) -> Self {
         Self {

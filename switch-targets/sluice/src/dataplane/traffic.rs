@@ -36,7 +36,78 @@ pub struct PortTraffic {
     pub sent_super_frames: AtomicU64,
 }
 
+/// All counts of [`Traffic`], for another process.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TrafficState {
+    #[prost(message, repeated, tag = "1")]
+    pub ports: Vec<PortState>,
+    /// `to_no_port`, `without_program`, `digests_lost`.
+    #[prost(uint64, repeated, tag = "2")]
+    pub others: Vec<u64>,
+}
+
+/// The counts of a port, in the order of [`PortTraffic::counters`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PortState {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(uint64, repeated, tag = "2")]
+    pub counts: Vec<u64>,
+}
+
+impl PortTraffic {
+    fn counters(&self) -> [&AtomicU64; 12] {
+        [
+            &self.received_bytes,
+            &self.sent_bytes,
+            &self.received,
+            &self.sent,
+            &self.missed,
+            &self.oversize,
+            &self.without_checksum,
+            &self.too_long,
+            &self.refused,
+            &self.malformed,
+            &self.received_super_frames,
+            &self.sent_super_frames,
+        ]
+    }
+}
+
 impl Traffic {
+    fn others(&self) -> [&AtomicU64; 3] {
+        [&self.to_no_port, &self.without_program, &self.digests_lost]
+    }
+
+    pub fn snapshot(&self) -> TrafficState {
+        let read = |counters: &[&AtomicU64]| {
+            let counters = counters.iter();
+            counters.map(|it| it.load(Ordering::Relaxed)).collect()
+        };
+        let ports = (0..).zip(&self.ports).map(|(number, port)| PortState {
+            number,
+            counts: read(&port.counters()),
+        });
+        TrafficState {
+            ports: ports
+                .filter(|it| it.counts.iter().any(|it| *it > 0))
+                .collect(),
+            others: read(&self.others()),
+        }
+    }
+
+    /// Adds the counts of the process before.
+    pub fn resume(&self, state: &TrafficState) {
+        for from in &state.ports {
+            if let Some(port) = u16::try_from(from.number).ok().and_then(|it| self.port(it)) {
+                let counters = port.counters().into_iter().zip(&from.counts);
+                counters.for_each(|(counter, more)| add(counter, *more));
+            }
+        }
+        let others = self.others().into_iter().zip(&state.others);
+        others.for_each(|(counter, more)| add(counter, *more));
+    }
+
     pub fn new(threads: usize) -> Self {
         Self {
             ports: (0..PORTS).map(|_| PortTraffic::default()).collect(),

@@ -182,6 +182,20 @@ impl Arbitration {
         others.filter_map(|(name, contest)| Some((name, contest.config.as_ref()?)))
     }
 
+    /// The roles that have had a primary, with the highest election id and the config of each.
+    pub fn remembered(&self) -> impl Iterator<Item = (&str, ElectionId, Option<&RoleConfig>)> {
+        let roles = self.roles.iter();
+        roles.filter_map(|(role, it)| Some((role.as_str(), it.highest?, it.config.as_ref())))
+    }
+
+    /// A role has had a primary, in another process. Roles beyond [`MAX_ROLES`] are not remembered.
+    pub fn remember(&mut self, role: String, highest: ElectionId, config: Option<RoleConfig>) {
+        if self.roles.len() < MAX_ROLES || self.roles.contains_key(&role) {
+            let contest = self.roles.entry(role).or_default();
+            (contest.highest, contest.config) = (Some(highest), config);
+        }
+    }
+
     /// The stream is gone. Returns who must be told.
     pub fn disconnect(&mut self, stream: StreamId) -> Vec<StreamId> {
         let Some(role) = self.streams.remove(&stream) else {

@@ -11,11 +11,14 @@
 //! ```
 //! All memory is bounded; messages that do not fit are counted and lost, as the specification allows.
 
+mod handover;
+
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dataplane::plane::Message;
+pub use handover::DigestState;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {

@@ -6,6 +6,7 @@ pub mod arbitration;
 mod arbitration_tests;
 pub mod digest;
 pub mod digest_pump;
+pub mod handover;
 pub mod idle_pump;
 pub mod intake;
 pub mod kek;

@@ -79,6 +79,14 @@ pub async fn install(device: &Device, new: Saved) -> Result<(), Fault> {
     commit(device, &mut *device.installed.write().await, new, false)
 }
 
+/// Lets packets run through the program that [`carry_entities`] has filled, with the counts of the running one.
+///
+/// # Errors
+/// As [`install`].
+pub async fn replace(device: &Device, new: Saved) -> Result<(), Fault> {
+    commit(device, &mut *device.installed.write().await, new, true)
+}
+
 /// Lets packets run through the program. `reconcile`: with the counts of the old one.
 fn commit(
     device: &Device,

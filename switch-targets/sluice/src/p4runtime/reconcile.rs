@@ -53,12 +53,7 @@ pub fn carry_entities(device: &Device, old: &Installed, new: &mut Saved) -> Resu
     let renaming = Renaming::new(old, &new.installed);
     new.installed.schema.types.adopt(&old.schema.types);
     for asked in entities_to_keep(old) {
-        let mut found = Vec::new();
-        read::one(device, old, asked, &mut found)?;
-        for entity in found {
-            if is_of_program(device, old, &entity) {
-                continue;
-            }
+        for entity in written(device, old, asked)? {
             let misfit = |fault: Fault| {
                 let text = format!(
                     "the running program's entries do not fit: {}",
@@ -73,7 +68,30 @@ pub fn carry_entities(device: &Device, old: &Installed, new: &mut Saved) -> Resu
     Ok(())
 }
 
-fn write(new: &mut Saved, entity: Entity) -> Result<(), Fault> {
+/// All that clients have written, in the order in which [`write()`] takes it.
+///
+/// # Errors
+/// The program is gone.
+pub fn all_written(device: &Device, installed: &Installed) -> Result<Vec<Entity>, Fault> {
+    let kinds = entities_to_keep(installed).into_iter();
+    let found: Result<Vec<_>, _> = kinds
+        .map(|asked| written(device, installed, asked))
+        .collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+fn written(device: &Device, installed: &Installed, asked: Entity) -> Result<Vec<Entity>, Fault> {
+    let mut found = Vec::new();
+    read::one(device, installed, asked, &mut found)?;
+    found.retain(|entity| !is_of_program(device, installed, entity));
+    Ok(found)
+}
+
+/// Writes an entity that has been read from another program or process.
+///
+/// # Errors
+/// As for a client's write.
+pub fn write(new: &mut Saved, entity: Entity) -> Result<(), Fault> {
     let update = |kind: Type| p4rt::Update {
         r#type: kind as i32,
         entity: Some(p4rt::Entity {

@@ -17,6 +17,7 @@ Examples:
   sluice trace --json gateway.json --p4info gateway.p4info.txtpb --entries entries.txtpb --port 1 packets.pcap
   sluice trace --control /run/sluice/control --port 1 --count 5 --where ipv4.dst=10.0.0.0/8
   sluice trace --control /run/sluice/control --dropped --match 12:0800
+  sluice reload --control /run/sluice/control
 
 Environment:
   RUST_LOG       level of the log: error, warn, info (default), debug, trace
@@ -58,6 +59,8 @@ pub enum Command {
     Dev(DevArgs),
     /// Show the way of packets through a program
     Trace(TraceArgs),
+    /// Have a running switch go on in a new process, without the loss of a packet or an SA: after an upgrade, or with another program
+    Reload(ReloadArgs),
     /// Load a program as the switch would, and say what is in it or where its fault is
     Check(ProgramArgs),
 }
@@ -68,6 +71,28 @@ pub struct ProgramArgs {
     pub json: PathBuf,
     /// The program's P4Info, in text form
     pub p4info: PathBuf,
+}
+
+/// The new process has the options of the running one, and the program on the disk now. If it can't take over, the running one
+/// goes on, and says why.
+#[derive(Clone, Debug, Args)]
+pub struct ReloadArgs {
+    /// The --control of the switch
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+
+    /// Another program, as p4c's bmv2 back end writes it. Entries, counters and registers that fit it are kept; if an entry does not
+    /// fit, nothing changes
+    #[arg(long, value_name = "FILE", requires = "p4info")]
+    pub json: Option<PathBuf>,
+
+    /// The other program's P4Info, in text form
+    #[arg(long, value_name = "FILE", requires = "json")]
+    pub p4info: Option<PathBuf>,
+
+    /// The other program's cookie, by which a controller recognises it
+    #[arg(long, value_name = "NUMBER", requires = "json")]
+    pub cookie: Option<u64>,
 }
 
 /// Give either a running switch (--control) or a program and packets.

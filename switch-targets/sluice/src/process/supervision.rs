@@ -14,6 +14,11 @@ pub fn ready() {
     told(sd_notify::notify(&[NotifyState::Ready]));
 }
 
+/// Another process is the service's main process from now on.
+pub fn succeeded_by(pid: u32) {
+    told(sd_notify::notify(&[NotifyState::MainPid(pid)]));
+}
+
 pub fn ending() {
     told(sd_notify::notify(&[NotifyState::Stopping]));
 }

@@ -1,24 +1,27 @@
-//! The control socket: `sluice trace --control PATH` asks, the running switch tells.
+//! The control socket: `sluice trace --control PATH` and `sluice reload --control PATH` ask, the running switch tells.
 //!
 //! The request is one line of JSON. The answer's first line is [`TAKEN`], or why it is not; behind it comes what the client
 //! prints. One trace at a time; root and the switch's own user alone may ask, whatever the socket's mode is.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::info;
 
 use crate::condition::{Condition, Conditions};
 use crate::dataplane::plane::DataPlane;
 use crate::dataplane::trace::{Filter, Format, render};
+use crate::process::handover::NextProgram;
 
 /// Bytes of a request.
 const MAX_REQUEST: u64 = 16384;
@@ -35,10 +38,21 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A client's request must arrive within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The socket, which goes when this does.
+/// A client's wish that the switch goes on in a new process.
+pub struct ReloadRequest {
+    pub next: Option<NextProgram>,
+    /// The new process's id, or the reason why this one goes on.
+    pub reply: oneshot::Sender<Result<u32, String>>,
+    /// Closed when the client has been answered.
+    pub answered: oneshot::Receiver<()>,
+}
+
+/// The socket, which goes when this does, unless another process has it too.
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
+    /// Another process has the socket.
+    pub given: Arc<AtomicBool>,
 }
 
 impl Control {
@@ -58,11 +72,37 @@ impl Control {
         Ok(Self {
             listener,
             path: path.to_owned(),
+            given: Arc::default(),
         })
     }
 
-    /// Answers clients.
-    pub async fn run(self, plane: Arc<DataPlane>, conditions: Arc<Conditions>) {
+    /// The socket of the process before, which still has it.
+    ///
+    /// # Errors
+    /// The descriptor is no such socket.
+    pub fn take(fd: OwnedFd, path: &Path) -> io::Result<Self> {
+        let listener = std::os::unix::net::UnixListener::from(fd);
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener: UnixListener::from_std(listener)?,
+            path: path.to_owned(),
+            given: Arc::new(true.into()),
+        })
+    }
+
+    /// # Errors
+    /// The system gives no descriptor.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        self.listener.as_fd().try_clone_to_owned()
+    }
+
+    /// Answers clients. What they ask of the process as a whole goes to `reloads`.
+    pub async fn run(
+        self,
+        plane: Arc<DataPlane>,
+        conditions: Arc<Conditions>,
+        reloads: mpsc::Sender<ReloadRequest>,
+    ) {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             match self.listener.accept().await {
@@ -70,11 +110,11 @@ impl Control {
                     let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
                         continue;
                     };
-                    let plane = Arc::clone(&plane);
+                    let (plane, reloads) = (Arc::clone(&plane), reloads.clone());
                     tokio::spawn(async move {
                         let _permit = permit;
-                        if let Err(error) = answer(&plane, stream).await {
-                            info!(%error, "a trace ended");
+                        if let Err(error) = answer(&plane, &reloads, stream).await {
+                            info!(%error, "a client of the control socket has left");
                         }
                     });
                 }
@@ -96,7 +136,9 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if !self.given.load(Ordering::Relaxed) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -107,11 +149,36 @@ fn may_ask(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid() == 0 || own.as_ref().is_ok_and(|own| *own == peer.uid()))
 }
 
-async fn answer(plane: &DataPlane, mut stream: UnixStream) -> io::Result<()> {
+async fn answer(
+    plane: &DataPlane,
+    reloads: &mpsc::Sender<ReloadRequest>,
+    mut stream: UnixStream,
+) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read.take(MAX_REQUEST));
     let mut line = String::new();
     timeout(PATIENCE, read.read_line(&mut line)).await??;
+    if let Some(next) = parse_reload(&line) {
+        let (reply, replied) = oneshot::channel();
+        let (told, answered) = oneshot::channel();
+        let request = ReloadRequest {
+            next,
+            reply,
+            answered,
+        };
+        let busy = || "another reload is under way".to_owned();
+        let replied = match reloads.try_send(request) {
+            Ok(()) => replied.await.unwrap_or_else(|_| Err(busy())),
+            Err(_) => Err(busy()),
+        };
+        let text = match replied {
+            Ok(pid) => format!("{TAKEN}\nprocess {pid} has taken over\n"),
+            Err(reason) => format!("{reason}\n"),
+        };
+        let written = write.write_all(text.as_bytes()).await;
+        drop(told);
+        return written;
+    }
     let Some((filter, format)) = parse(&line) else {
         let text = b"the request is malformed: is the switch of another version?\n";
         return write.write_all(text).await;
@@ -152,6 +219,27 @@ pub fn request(filter: &Filter, format: Format) -> String {
     format!("{line}\n")
 }
 
+/// The request line of a client that wants a new process. Paths must be absolute: the switch has another folder.
+pub fn reload_request(next: Option<&NextProgram>) -> String {
+    let next = next.map(|it| json!({ "json": it.json, "p4info": it.p4info, "cookie": it.cookie }));
+    format!("{}\n", json!({ "reload": true, "next": next }))
+}
+
+/// The outer `None`: no such request.
+fn parse_reload(line: &str) -> Option<Option<NextProgram>> {
+    let request: Value = serde_json::from_str(line).ok()?;
+    request["reload"].as_bool().filter(|it| *it)?;
+    let next = &request["next"];
+    if next.is_null() {
+        return Some(None);
+    }
+    Some(Some(NextProgram {
+        json: next["json"].as_str()?.to_owned(),
+        p4info: next["p4info"].as_str()?.to_owned(),
+        cookie: next["cookie"].as_u64(),
+    }))
+}
+
 fn parse(line: &str) -> Option<(Filter, Format)> {
     let request: Value = serde_json::from_str(line).ok()?;
     let count = request["count"].as_u64()?;
@@ -183,6 +271,25 @@ fn parse(line: &str) -> Option<(Filter, Format)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reload_names_a_program_or_none() {
+        let next = NextProgram {
+            json: "/a".into(),
+            p4info: "/b".into(),
+            cookie: Some(u64::MAX),
+        };
+        assert_eq!(parse_reload(&reload_request(None)), Some(None));
+        assert_eq!(parse_reload(&reload_request(Some(&next))), Some(Some(next)));
+        for bad in [
+            "",
+            "{}",
+            r#"{"reload":false}"#,
+            r#"{"reload":true,"next":{"json":"/a"}}"#,
+        ] {
+            assert_eq!(parse_reload(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_request_is_what_was_asked_for() {

@@ -101,6 +101,25 @@ impl Types {
             .unwrap_or_default()
     }
 
+    /// The numbers of all names, for another process.
+    pub fn snapshot(&self) -> Vec<NamesState> {
+        let types = self.translated.iter();
+        let states = types.filter_map(|(name, sdn)| match sdn {
+            Sdn::Name(names) => Some(names.snapshot(name)),
+            _ => None,
+        });
+        states.collect()
+    }
+
+    /// Names have the numbers that they had in another process.
+    pub fn resume(&self, states: &[NamesState]) {
+        for state in states {
+            if let Some(Sdn::Name(names)) = self.translated.get(&state.type_name) {
+                names.resume(state);
+            }
+        }
+    }
+
     /// Names keep the numbers that they have in `other`, where a type of that name is one of names too.
     pub fn adopt(&self, other: &Self) {
         for (name, sdn) in &self.translated {
@@ -152,7 +171,55 @@ impl Sdn {
     }
 }
 
+/// The names of a type, and the number of each: its low and its high half.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct NamesState {
+    #[prost(string, tag = "1")]
+    pub type_name: String,
+    #[prost(string, repeated, tag = "2")]
+    pub names: Vec<String>,
+    #[prost(uint64, repeated, tag = "3")]
+    pub low: Vec<u64>,
+    #[prost(uint64, repeated, tag = "4")]
+    pub high: Vec<u64>,
+    /// The number that was given out last, likewise; empty when none was.
+    #[prost(uint64, repeated, tag = "5")]
+    pub last: Vec<u64>,
+}
+
 impl Names {
+    fn snapshot(&self, type_name: &str) -> NamesState {
+        let assigned = self.0.lock();
+        let halves = |number: u128| [number as u64, (number >> 64) as u64];
+        let mut state = NamesState {
+            type_name: type_name.to_owned(),
+            last: assigned.last.map(halves).into_iter().flatten().collect(),
+            ..NamesState::default()
+        };
+        for (name, number) in &assigned.numbers {
+            let [low, high] = halves(*number);
+            state.names.push(name.clone());
+            state.low.push(low);
+            state.high.push(high);
+        }
+        state
+    }
+
+    fn resume(&self, state: &NamesState) {
+        let whole = |low: u64, high: u64| u128::from(high) << 64 | u128::from(low);
+        let numbers = state.low.iter().zip(&state.high);
+        let numbers = numbers.map(|(low, high)| whole(*low, *high));
+        let mut assigned = Assigned::default();
+        for (name, number) in state.names.iter().zip(numbers) {
+            assigned.numbers.insert(name.clone(), number);
+            assigned.names.insert(number, name.clone());
+        }
+        if let [low, high] = state.last[..] {
+            assigned.last = Some(whole(low, high));
+        }
+        *self.0.lock() = assigned;
+    }
+
     fn number(&self, width: u32, given: &[u8], unknown: Unknown) -> Result<u128, Fault> {
         let name = std::str::from_utf8(given)
             .map_err(|_| Fault::invalid("the value is a name, which must be UTF-8"))?;

@@ -1,12 +1,13 @@
 //! The two ways to an interface.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use offload::Transport;
 
 use super::fanout::Share;
 use super::frames::{IntakeCounts, Outgoing};
+use super::handover::GivenSocket;
 use super::socket::{PacketSocket, SentCounts};
 use super::xdp::XdpSocket;
 
@@ -37,6 +38,19 @@ impl Attachment {
                 PacketSocket::open(interface, *offload, share).map(Self::Packet)
             }
             Way::Xdp => XdpSocket::open(interface).map(|socket| Self::Xdp(Box::new(socket))),
+        }
+    }
+
+    /// Goes on with a socket of another process.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::take`]; AF_XDP sockets are not handed over.
+    pub fn take(interface: &str, way: &Way, given: &GivenSocket, fd: OwnedFd) -> io::Result<Self> {
+        match way {
+            Way::Packet { share, .. } => {
+                PacketSocket::take(interface, share, given, fd).map(Self::Packet)
+            }
+            Way::Xdp => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

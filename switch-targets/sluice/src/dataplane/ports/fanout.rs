@@ -65,6 +65,20 @@ impl Group {
         members.count += 1;
         Ok(Membership(self.clone()))
     }
+
+    /// A socket of another process is in the kernel's group `id` already.
+    pub fn adopt(&self, id: u16) -> Membership {
+        let mut members = self.0.lock();
+        (members.id, members.count) = (id, members.count + 1);
+        drop(members);
+        Membership(self.clone())
+    }
+}
+
+impl Membership {
+    pub fn id(&self) -> u16 {
+        self.0.0.lock().id
+    }
 }
 
 impl Drop for Membership {

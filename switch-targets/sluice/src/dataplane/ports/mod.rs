@@ -11,6 +11,7 @@ mod fanout;
 #[cfg(test)]
 mod fanout_tests;
 mod frames;
+pub mod handover;
 mod options;
 mod port_arg;
 mod ring;
@@ -70,11 +71,20 @@ fn remedy(cause: &io::Error) -> &'static str {
 /// # Errors
 /// With the reason and a remedy.
 pub fn open(ports: &[PortArg], offload: bool, threads: usize) -> Result<Vec<Vec<Port>>, PortError> {
+    let one = |ways: Vec<Way>| {
+        let ports = ports.iter().zip(ways);
+        ports.map(|(port, way)| Port::open(port, way)).collect()
+    };
+    ways(ports, offload, threads).into_iter().map(one).collect()
+}
+
+/// For each thread, the way in which it opens every port.
+fn ways(ports: &[PortArg], offload: bool, threads: usize) -> Vec<Vec<Way>> {
     let groups: Vec<_> = ports.iter().map(|_| Group::default()).collect();
     let one = |thread| {
         let ports = ports.iter().zip(&groups);
-        let opened = ports.map(|(port, group)| {
-            let way = match (port.xdp, usize::from(port.number) % threads == thread) {
+        let ways = ports.map(|(port, group)| {
+            match (port.xdp, usize::from(port.number) % threads == thread) {
                 (true, true) => Way::Xdp,
                 (true, false) => Way::Packet {
                     offload,
@@ -87,10 +97,9 @@ pub fn open(ports: &[PortArg], offload: bool, threads: usize) -> Result<Vec<Vec<
                         _ => Share::Flows(group.clone()),
                     },
                 },
-            };
-            Port::open(port, way)
+            }
         });
-        opened.collect()
+        ways.collect()
     };
     (0..threads).map(one).collect()
 }

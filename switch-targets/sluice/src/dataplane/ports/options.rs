@@ -50,6 +50,20 @@ pub(super) fn index(interface: &str) -> io::Result<c_uint> {
     }
 }
 
+/// The interface that a packet socket is bound to; `None` for a socket of another kind.
+pub(super) fn bound_to(fd: BorrowedFd<'_>) -> io::Result<Option<c_uint>> {
+    // SAFETY: all zeros is a valid value of this plain C struct.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::sockaddr_ll>() as socklen_t;
+    // SAFETY: `address` has `length` bytes, and both outlive the call.
+    check(unsafe {
+        let address = (&raw mut address).cast();
+        libc::getsockname(fd.as_raw_fd(), address, &raw mut length)
+    })?;
+    let is_packet = address.sll_family == libc::AF_PACKET as u16;
+    Ok(is_packet.then_some(address.sll_ifindex as c_uint))
+}
+
 /// Bytes of the interface's longest IP packet.
 pub(super) fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
     let mut request = request(interface);

@@ -19,6 +19,7 @@ use libc::{c_int, c_uint, c_void, tpacket2_hdr};
 use offload::{VNET_LEN, Vnet};
 
 use super::frames::FrameInfo;
+use super::handover::GivenRing;
 use super::options::set;
 
 /// Bytes of frames that the kernel keeps for us when we are late.
@@ -58,6 +59,38 @@ impl Ring {
         let version = libc::tpacket_versions::TPACKET_V2 as c_int;
         set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        Self::map(fd, (slot, slots, 0), vnet)
+    }
+
+    /// Maps the ring of a socket that another process has opened, and goes on where that process stopped.
+    pub(super) fn take(fd: BorrowedFd<'_>, given: &GivenRing, vnet: bool) -> io::Result<Self> {
+        let number = |value: u64| usize::try_from(value).map_err(io::Error::other);
+        let (slot, slots, next) = (
+            number(given.slot)?,
+            number(given.slots)?,
+            number(given.next)?,
+        );
+        let is_ring = slot.is_power_of_two() && slot >= SMALLEST_SLOT && next < slots;
+        // The kernel refuses a mapping of another length than its ring's.
+        match slot.checked_mul(slots) {
+            Some(_) if is_ring => Self::map(fd, (slot, slots, next), vnet),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    pub(super) fn give(&self) -> GivenRing {
+        GivenRing {
+            slot: self.slot as u64,
+            slots: self.slots as u64,
+            next: self.next as u64,
+        }
+    }
+
+    fn map(
+        fd: BorrowedFd<'_>,
+        (slot, slots, next): (usize, usize, usize),
+        vnet: bool,
+    ) -> io::Result<Self> {
         // SAFETY: a new mapping, which nothing else knows; the result is checked.
         let start = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -75,7 +108,7 @@ impl Ring {
                 start,
                 slot,
                 slots,
-                next: 0,
+                next,
                 vnet,
             }),
             _ => Err(io::Error::last_os_error()),

@@ -24,17 +24,18 @@ const LARGE: usize = 14 + 2 * TAG + 65535;
 
 pub struct PacketSocket {
     /// The receive ring; none in a socket that only sends.
-    ring: Option<Ring>,
-    fd: OwnedFd,
-    offload: Option<Offload>,
-    _membership: Option<Membership>,
+    pub(super) ring: Option<Ring>,
+    pub(super) fd: OwnedFd,
+    pub(super) offload: Option<Offload>,
+    /// Leaves the count of its group when the socket is gone.
+    pub(super) membership: Option<Membership>,
 }
 
 /// The state for super-frames, if they are enabled and the kernel supports them.
-struct Offload {
+pub(super) struct Offload {
     /// Room for a super-frame that is too long for the ring, and for a tag before it.
     large: Box<[u8]>,
-    may: Mergeable,
+    pub(super) may: Mergeable,
 }
 
 /// The fate of outgoing frames.
@@ -77,7 +78,7 @@ impl PacketSocket {
             ring,
             fd,
             offload,
-            _membership: None,
+            membership: None,
         };
         // Between binding and joining it would receive all.
         if !matches!(share, Share::All) {
@@ -104,7 +105,7 @@ impl PacketSocket {
         // SAFETY: `address` is a sockaddr_ll of `length` bytes that outlives the call.
         check(unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const address).cast(), length) })?;
         if let Share::Flows(group) = share {
-            socket._membership = Some(group.join(socket.fd())?);
+            socket.membership = Some(group.join(socket.fd())?);
             hear(socket.fd())?;
         }
         Ok(socket)
@@ -299,15 +300,19 @@ impl Offload {
             let _ = set(fd, libc::SOL_SOCKET, force, &QUEUE)
                 .or_else(|_| set(fd, libc::SOL_SOCKET, option, &QUEUE));
         }
-        Some(Self {
+        Some(Self::with(mtu, true, true))
+    }
+
+    pub(super) fn with(mtu: usize, tcp: bool, udp: bool) -> Self {
+        Self {
             large: vec![0; TAG + LARGE].into(),
             may: Mergeable {
                 link: Link::Ethernet,
                 mtu,
-                tcp: true,
-                udp: true,
+                tcp,
+                udp,
             },
-        })
+        }
     }
 
     /// The frame that the kernel has queued beside a slot.
