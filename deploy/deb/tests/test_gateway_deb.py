@@ -81,9 +81,19 @@ def test_the_gateway_installs_runs_and_leaves_no_trace(debian: Debian, package: 
     debian.run("sleep", "4")
     _serves(debian)
     assert (killed := _main_process(debian)) != old
+    debian.run("systemctl", "reload", UNIT)
+    _serves(debian)
+    assert (reloaded := _main_process(debian)) != killed
     debian.run(*INSTALL, "--reinstall", f"/srv/{package.name}")
     _serves(debian)
-    assert _main_process(debian) != killed
+    assert _main_process(debian) != reloaded
+    log = debian.run("journalctl", "--no-pager", "--output=cat", "-u", UNIT)
+    assert log.count('"takes over"') == 2, log
+    assert debian.run("systemctl", "show", "--property=NRestarts", UNIT) == "NRestarts=1"
+    # A process that takes over is watched as the first one was.
+    debian.run("sleep", "20")
+    _serves(debian)
+    assert debian.run("systemctl", "show", "--property=NRestarts", UNIT) == "NRestarts=1"
 
     debian.run("apt-get", "purge", "-y", "-q", "culvert-gateway")
     assert debian.run("pgrep", "sluice", check=False) == ""

@@ -23,7 +23,7 @@ pub struct GivenMessage {
 }
 
 impl DigestQueue {
-    /// What the next primary is to hear, for another process: the primary of this one has acknowledged none of it.
+    /// The messages that the next primary is to hear, in another process: the primary of this one has acknowledged none of them.
     pub fn snapshot(&self) -> DigestState {
         let mut state = DigestState {
             last_list_id: self.last_list_id,
