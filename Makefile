@@ -54,7 +54,7 @@ test-rust: ## The Rust crates' tests
 # They wait more than they compute.
 test-parts: build/p4runtime-shell/installed ## Parts against real servers, namespaces, displays; Rust's tests beside them
 	+@$(MAKE) -j3 --no-print-directory --output-sync=target test-rust test-controller test-others
-test-controller: site ## Of these, the controller, its database and its DNS
+test-controller: site build/bin/pebble ## Of these, the controller, its database and its DNS
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
 	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
@@ -71,6 +71,11 @@ test-chaos: ## Random kills in the lab, 12 of them: it comes back by itself
 	$(ROOT) $(PYTEST) -m slow -s tests/chaos
 chaos: setup-test ## The same with 60 kills (SEED=n; 15 min; not in `make test`)
 	$(ROOT) env CULVERT_CHAOS_KILLS=60 CULVERT_CHAOS_SEED=$(or $(SEED),1) $(PYTEST) -m slow -s tests/chaos
+
+# The ACME server for tests. Without Go, the tests that need it are left out, and say so.
+PEBBLE = github.com/letsencrypt/pebble/v2/cmd
+build/bin/pebble:
+	! command -v go >/dev/null || GOBIN=$(CURDIR)/$(@D) nice go install $(PEBBLE)/pebble@v2.10.3 $(PEBBLE)/pebble-challtestsrv@v2.10.3
 
 # p4runtime-shell wants an older protobuf than we do.
 build/p4runtime-shell/installed: switch-targets/sluice/tests/p4runtime_shell/requirements.lock

@@ -1,5 +1,6 @@
 """Culvert's tables and migrations. Statements about a concept are in that concept's package."""
 
+from culvert_db.acme import AcmeCertificate
 from culvert_db.admins import (
     Admin,
     AdminInvitation,
@@ -67,6 +68,7 @@ __all__ = [
     "RESOURCES_CHANNEL",
     "REVOCATIONS_CHANNEL",
     "SITE_TUNNELS_CHANNEL",
+    "AcmeCertificate",
     "ActorKind",
     "Address",
     "Admin",

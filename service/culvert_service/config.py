@@ -62,6 +62,19 @@ def _issuer(value: str) -> str:
     return value
 
 
+def _directory(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme != "https" or not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError("must be an https address without a user and a fragment")
+    return value
+
+
+def _contact(value: str) -> str:
+    if not re.fullmatch(r"mailto:[^\s@,?]+@[^\s@,?]+", value):
+        raise ValueError("must be one address, as mailto:admin@corp.example")
+    return value
+
+
 def _public_url(value: str) -> str:
     if urlsplit(value).path.strip("/"):
         raise ValueError(
@@ -187,6 +200,19 @@ class Settings(BaseSettings):
     # Replaced files are read within seconds.
     public_certificate_file: Path | None = None
     public_key_file: Path | None = None
+    # The directory of the ACME server that issues this certificate (TLS-ALPN-01, at port 443), instead of files.
+    acme_directory: Annotated[str, AfterValidator(_directory)] | None = None
+    # As mailto:admin@corp.example.
+    acme_contact: Annotated[str, AfterValidator(_contact)] | None = None
+    # Whether you agree to the authority's terms of service.
+    acme_terms_agreed: bool = False
+    # A profile of the authority, as shortlived; empty: its default.
+    acme_profile: str = ""
+    # The key (base64url, alone in a file) with which the authority binds the account to an account there.
+    acme_eab_key_id: str | None = None
+    acme_eab_key_file: Path | None = None
+    # The CAs (PEM) trusted for the server's certificate; unset: the system's.
+    acme_ca_file: Path | None = None
     # The address of enrolment and of late renewals, if public_rest_url leads to a proxy that ends TLS: devices trust
     # Culvert's CA alone.
     public_enrolment_url: Annotated[str, AfterValidator(_public_url)] | None = None
@@ -201,6 +227,18 @@ class Settings(BaseSettings):
     def _public_certificate_is_whole(self) -> Self:
         if (self.public_certificate_file is None) != (self.public_key_file is None):
             raise ValueError("public_certificate_file and public_key_file go together")
+        return self
+
+    @model_validator(mode="after")
+    def _acme_is_whole(self) -> Self:
+        if (self.acme_eab_key_id is None) != (self.acme_eab_key_file is None):
+            raise ValueError("acme_eab_key_id and acme_eab_key_file go together")
+        if self.acme_directory is None:
+            return self
+        if self.public_certificate_file is not None:
+            raise ValueError("acme_directory and public_certificate_file exclude each other")
+        if "." not in self.public_name or re.fullmatch(r"[0-9.]+|.*:.*", self.public_name):
+            raise ValueError("acme_directory needs a public_rest_url with a whole name, as vpn.corp.example")
         return self
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.gateways.dialled import Dialled
 from culvert_service.identity.revocations import Revocations
 from culvert_service.pki.own_certificates import OwnCertificates
-from culvert_service.pki.public_certificate import CertificateFiles
+from culvert_service.pki.public_certificate import PublicCertificates
 from culvert_service.rest.problem import problem
 from culvert_service.watch.hub import Hub
 
@@ -145,7 +145,7 @@ class RestPort:
     """The administrators' port: a front in Rust, which hands each request to uvicorn."""
 
     def __init__(
-        self, app: FastAPI, settings: Settings, own: OwnCertificates, public: CertificateFiles | None
+        self, app: FastAPI, settings: Settings, own: OwnCertificates, public: PublicCertificates | None
     ) -> None:
         self._settings = settings
         self._own = own
@@ -200,8 +200,14 @@ class RestPort:
 
         def show() -> None:
             found = self._public.current if self._public is not None else None
-            pair = None if found is None else (found.chain, found.key)
-            front.show(own.chain(own.server), own.server.key_pem, pair)
+            challenge = self._public.challenge if self._public is not None else None
+            front.show(
+                own.chain(own.server),
+                own.server.key_pem,
+                None if found is None else (found.chain, found.key),
+                # Both are in one text: the certificate, then the key.
+                None if challenge is None else (challenge, challenge),
+            )
 
         show()
         own.tell(show)

@@ -50,7 +50,7 @@ pub fn open(
     let choice = Choice {
         own: certified(chain, key)?,
         public: public.map(pair).transpose()?,
-        challenge: challenge.map(pair).transpose()?,
+        challenge: challenge.map(|it| unread(&it.0, &it.1)).transpose()?,
     };
     let mut protocols = vec![b"http/1.1".to_vec()];
     if choice.challenge.is_some() {
@@ -93,6 +93,15 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let (chain, key) = (certificates(chain)?, private(key)?);
     let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(said)?;
     Ok(Arc::new(certified))
+}
+
+/// As `certified`, for a certificate with a critical extension that the TLS library does not know: it is shown unread.
+fn unread(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
+    let key = provider()
+        .key_provider
+        .load_private_key(private(key)?)
+        .map_err(said)?;
+    Ok(Arc::new(CertifiedKey::new(certificates(chain)?, key)))
 }
 
 /// The configurations of the port of devices and gateways.

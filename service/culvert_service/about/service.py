@@ -16,7 +16,7 @@ from culvert_service.dns.managed import ManagedZones
 from culvert_service.oidc.service import Oidc
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.own_certificates import OwnCertificates
-from culvert_service.pki.public_certificate import CertificateFiles, PublicCertificate
+from culvert_service.pki.public_certificate import PublicCertificate, PublicCertificates
 from culvert_service.rest.problem import to_problem
 
 
@@ -26,7 +26,7 @@ class About:
         settings: Settings,
         managed_zones: ManagedZones,
         own: OwnCertificates,
-        public: CertificateFiles | None,
+        public: PublicCertificates | None,
         authorities: dict[str, Authority],
         oidc: Oidc,
         now: Callable[[], datetime.datetime],

@@ -20,6 +20,7 @@ from fastapi import APIRouter, FastAPI
 
 from culvert_service.about import endpoints as about_endpoints
 from culvert_service.about.service import About
+from culvert_service.acme.service import AcmeCertificates
 from culvert_service.admins.part import AdminsPart
 from culvert_service.agent.handover import Handover
 from culvert_service.agent.servicer import AgentServicer
@@ -64,7 +65,7 @@ from culvert_service.oidc.service import Oidc, provider_from_settings
 from culvert_service.pki.authority import Authority
 from culvert_service.pki.master_key import MasterKey
 from culvert_service.pki.own_certificates import OwnCertificates
-from culvert_service.pki.public_certificate import CertificateFiles
+from culvert_service.pki.public_certificate import CertificateFiles, PublicCertificates
 from culvert_service.policies import endpoints as policy_endpoints
 from culvert_service.resources import endpoints as resource_endpoints
 from culvert_service.resources.effect import ResourceEffects
@@ -122,11 +123,18 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     own = OwnCertificates(
         infrastructure, device_authority, gateway_authority, settings.certificate_names, now
     )
-    public = _public_certificate(settings, now)
     tracing, instruments = Tracing(settings, database), Instruments()
     direct = DirectConnections(settings, database)
     me = ControllerId(settings.controller_name)
     calls = Calls(database, me, master_key)
+    public: PublicCertificates | None = None
+    acme: list[AcmeCertificates] = []
+    if settings.acme_directory is not None:
+        public = AcmeCertificates(settings, settings.acme_directory, database, me, master_key, calls, now)
+        acme = [public]
+    elif settings.public_certificate_file is not None and settings.public_key_file is not None:
+        files = settings.public_certificate_file, settings.public_key_file
+        public = CertificateFiles(*files, settings.public_name, now)
 
     cut_key = CutKey(master_key)
     keep = datetime.timedelta(days=settings.audit_keep_days) if settings.audit_keep_days else None
@@ -236,7 +244,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         protected_prefixes=settings.protected_prefixes,
         now=now,
     )
-    calls.serve(servicer, remote, site_tunnels, throughput)
+    calls.serve(servicer, remote, site_tunnels, throughput, *acme)
     listener = Listener(direct.database, [ownership, pushes, site_tunnels, calls, zones, revocations])
     live = Live(database, gateways, dns, throughput)
 
@@ -283,7 +291,10 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(None, [resource_endpoints.router(api, resources, ResourceEffects(database, resources))]),
         Part(None, public=[oidc_endpoints.public_router(public_api, oidc)]),
         Part(None, public=[apt_endpoints.public_router(public_api, packages)]),
-        Part(own, [about_endpoints.router(api, About(settings, zones, own, public, authorities, oidc, now))]),
+        Part(
+            own,
+            [about_endpoints.router(api, About(settings, zones, own, public, authorities, oidc, now))],
+        ),
         Part(public),
         Part(presence),
         Part(
@@ -317,13 +328,6 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
     # `watching` stops before RestPort: the server waits for open streams.
     parts += [Part(RestPort(app, settings, own, public)), watching]
     return Built(app, gateways, [part.runs for part in parts if part.runs is not None])
-
-
-def _public_certificate(settings: Settings, now: Callable[[], datetime.datetime]) -> CertificateFiles | None:
-    certificate, key = settings.public_certificate_file, settings.public_key_file
-    if certificate is None or key is None:
-        return None
-    return CertificateFiles(certificate, key, settings.public_name, now)
 
 
 def _program(settings: Settings) -> Program:

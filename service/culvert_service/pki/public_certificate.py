@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -46,6 +47,29 @@ class PublicCertificate:
 
     def __repr__(self) -> str:
         return f"PublicCertificate(fingerprint={self.fingerprint.hex()})"
+
+
+class PublicCertificates(Protocol):
+    """The source of the certificate: the last good one, if any, and the fault of a newer one, or empty."""
+
+    @property
+    def current(self) -> PublicCertificate | None: ...
+
+    @property
+    def fault(self) -> str: ...
+
+    @property
+    def challenge(self) -> bytes | None:
+        """PEM of the certificate and key for a certification authority that validates the name (RFC 8737)."""
+        ...
+
+    def tell(self, hear: Callable[[], None]) -> None:
+        """`hear` is called after each change."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 def check(chain: bytes, key: bytes, name: str, now: datetime.datetime) -> PublicCertificate:
@@ -113,6 +137,7 @@ class CertificateFiles:
         self._looks = Periodic("public certificate", self._round, _LOOK_EVERY_SECONDS)
         self.current: PublicCertificate | None = None
         self.fault = ""
+        self.challenge: bytes | None = None
         self.look()
 
     def tell(self, hear: Callable[[], None]) -> None:

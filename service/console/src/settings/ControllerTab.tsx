@@ -80,7 +80,7 @@ export function ControllerTab() {
       >
         {it.public_certificate_fault !== null && (
           <Text size="sm" c="red" role="status">
-            {`A new certificate of the public name is not used: ${it.public_certificate_fault}`}
+            {`Certificate of the public name: ${it.public_certificate_fault}`}
           </Text>
         )}
         <Table aria-label="Certificates">
