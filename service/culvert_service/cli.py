@@ -28,6 +28,7 @@ from culvert_service.operation import commands as operation
 from culvert_service.operation.rest_client import CallRefusedError
 from culvert_service.pki.master_key import MasterKeyError
 from culvert_service.setup import command as setup_command
+from culvert_service.setup.acme import AcmeFlags
 
 _Result = TypeVar("_Result")
 
@@ -128,6 +129,26 @@ def setup(
         Path | None, typer.Option(help="Certificate (PEM, with its chain) of the public name for browsers.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    acme: Annotated[
+        bool, typer.Option("--acme", help="Get that certificate by ACME, at port 443 [from Let's Encrypt].")
+    ] = False,
+    acme_directory: Annotated[
+        str | None, typer.Option(help="The directory (https) of another ACME server.")
+    ] = None,
+    acme_contact: Annotated[str | None, typer.Option(help="An e-mail address that it may write to.")] = None,
+    agree_to_terms: Annotated[
+        bool, typer.Option("--agree-to-terms", help="You agree to its terms of service.")
+    ] = False,
+    acme_profile: Annotated[str | None, typer.Option(help="A profile of it, as shortlived.")] = None,
+    acme_eab_key_id: Annotated[
+        str | None, typer.Option(help="The id of its key for external account binding.")
+    ] = None,
+    acme_eab_key_file: Annotated[
+        Path | None, typer.Option(help="A file with that key (base64url) alone.")
+    ] = None,
+    acme_ca_file: Annotated[
+        Path | None, typer.Option(help="The CAs (PEM) of its own certificate [the system's].")
+    ] = None,
     elsewhere: Annotated[
         bool,
         typer.Option("--elsewhere", help="The name leads to a proxy, load balancer or NAT before this host."),
@@ -157,6 +178,16 @@ def setup(
                 trusted_proxy or (),
                 certificate,
                 key,
+                AcmeFlags(
+                    acme,
+                    acme_directory,
+                    acme_contact,
+                    agree_to_terms,
+                    acme_profile,
+                    acme_eab_key_id,
+                    acme_eab_key_file,
+                    acme_ca_file,
+                ),
                 elsewhere=elsewhere,
                 yes=yes,
                 change=change,

@@ -10,21 +10,22 @@ from typing import cast
 from acme import messages
 
 _SHOWN_MAX = 500
-_PROVED_ELSEWHERE = (
-    "TLS connections to port 443 of the name must end at this controller and at no proxy, at each of its addresses "
-    "(A and AAAA)"
+# The remedy of a validation, whatever its failure is called.
+_LEAD_HERE = (
+    "TCP port 443 of the name must lead to this controller from where the authority is, without a proxy that ends TLS, at "
+    "each of its addresses (A and AAAA): look at DNS, firewall and NAT"
 )
 _CONTACT = "change acme_contact to an address of yours, as mailto:admin@corp.example, or remove it"
 # By the error types of RFC 8555, section 6.7.
 _REMEDIES = {
     "caa": "add this authority to the CAA records of the name or its parents, or remove these records",
-    "connection": "let TCP port 443 of the name lead to this controller: DNS, firewall, NAT, and the authority's way to it",
+    "connection": _LEAD_HERE,
     "dns": "give the name an address in the DNS that the authority asks",
     "unknownHost": "give the name an address in the DNS that the authority asks",
     "dnssec": "mend the DNSSEC signatures of the zone",
-    "tls": _PROVED_ELSEWHERE,
-    "incorrectResponse": _PROVED_ELSEWHERE,
-    "unauthorized": _PROVED_ELSEWHERE,
+    "tls": _LEAD_HERE,
+    "incorrectResponse": _LEAD_HERE,
+    "unauthorized": "ask the authority what the account may do; check acme_eab_key_id and acme_eab_key_file, if set",
     "rateLimited": "none is needed: the controller waits for as long as the authority asks",
     "rejectedIdentifier": "ask the authority which names it signs; public ones sign names of public domains alone",
     "externalAccountRequired": "get a key for external accounts from the authority: acme_eab_key_id and acme_eab_key_file",
@@ -55,14 +56,16 @@ class AccountClosedError(AcmeFaultError):
     """The server knows the account no more, or has closed it."""
 
 
-def problem(host: str, said: messages.Error, wait_seconds: float) -> AcmeFaultError:
-    """Of a problem document (RFC 7807)."""
+def problem(
+    host: str, said: messages.Error, wait_seconds: float = 0, *, validates: bool = False
+) -> AcmeFaultError:
+    """The fault of a problem document (RFC 7807). `validates`: it is the end of a validation."""
     kind = str(said.typ).rpartition(":")[2]
     # The library's decorator hides the field's type.
     inner = cast("tuple[messages.Error, ...]", said.subproblems or ())
     details = [str(it.detail) for it in (said, *inner[:1]) if it.detail]
     shown = _printable(": ".join(details) or str(said.title or kind))
-    remedy = _REMEDIES.get(kind, _REST)
+    remedy = _LEAD_HERE if validates and kind == "unauthorized" else _REMEDIES.get(kind, _REST)
     # An account that cannot be used is the controller's to replace.
     error = AccountClosedError if kind == "accountDoesNotExist" else AcmeFaultError
     return error(
@@ -74,7 +77,7 @@ def problem(host: str, said: messages.Error, wait_seconds: float) -> AcmeFaultEr
 
 
 def unreachable(host: str, error: BaseException) -> AcmeFaultError:
-    """Of a call without an answer."""
+    """The fault of a call without an answer."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -95,7 +98,7 @@ def unreachable(host: str, error: BaseException) -> AcmeFaultError:
 
 
 def strange(host: str, why: str, wait_seconds: float = 0) -> AcmeFaultError:
-    """Of an answer that is none of ACME."""
+    """The fault of an answer that is none of ACME."""
     return AcmeFaultError(
         f"the answer of {host} cannot be used: {_printable(why)}",
         "check that acme_directory is the URL of an ACME directory; the controller tries again by itself",

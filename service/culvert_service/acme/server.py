@@ -24,7 +24,6 @@ from certifi import where as certifi_file
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from josepy import errors as jose_errors
 from josepy.jwa import ES256
 from josepy.jwk import JWK, JWKEC
 from requests.utils import get_environ_proxies
@@ -65,7 +64,7 @@ class _TlsAlpn01(challenges.KeyAuthorizationChallenge):
     response_cls = _TlsAlpn01Response
 
     def validation(self, account_key: JWK, **_: Any) -> bytes:
-        """What the challenge's certificate has to contain."""
+        """The digest for the challenge's certificate."""
         return hashlib.sha256(self.key_authorization(account_key).encode()).digest()
 
 
@@ -91,7 +90,7 @@ class AcmeServer:
 
     @property
     def wait_seconds(self) -> float:
-        """How long the server's last answer wants the next call to wait; 0: as long as the caller likes."""
+        """The server's wish for the wait before the next call; 0: it has none."""
         return self._network.wait_seconds
 
     @property
@@ -116,9 +115,7 @@ class AcmeServer:
         """Whether an account must be bound to an account at the authority that exists already."""
         return self._meta("external_account_required") is True
 
-    async def register(
-        self, contact: str | None, agrees: bool, binding: tuple[str, str] | None, key_file: Path | None
-    ) -> str:
+    async def register(self, contact: str | None, agrees: bool, binding: tuple[str, str] | None) -> str:
         """The URL of the key's account, which is made if it is not there. `binding`: key id and key in base64url."""
         client, key = self._connected(), self._key
         assert key is not None
@@ -126,15 +123,9 @@ class AcmeServer:
         if agrees:
             fields["terms_of_service_agreed"] = True
         if binding is not None:
-            try:
-                fields["external_account_binding"] = messages.ExternalAccountBinding.from_data(
-                    key.public_key(), *binding, client.directory
-                )
-            except (ValueError, TypeError, jose_errors.Error):
-                raise AcmeFaultError(
-                    f"{key_file} holds no key in base64url",
-                    "write the authority's HMAC key there, and nothing else",
-                ) from None
+            fields["external_account_binding"] = messages.ExternalAccountBinding.from_data(
+                key.public_key(), *binding, client.directory
+            )
         self._network.account = None
         try:
             made = await self._ask(client.new_account, messages.NewRegistration(**fields))
@@ -249,7 +240,7 @@ class AcmeServer:
     def _judged(self, authorization: messages.AuthorizationResource) -> AcmeFaultError:
         for found in _challenges(authorization):
             if found.error is not None:
-                return problem(self.host, found.error, 0)
+                return problem(self.host, found.error, validates=True)
         return AcmeFaultError(
             f"{self.host} has ended the validation: {authorization.body.status}",
             "ask the authority; the controller tries again by itself",

@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import logging
 import random
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
@@ -260,9 +261,7 @@ class AcmeCertificates:
         binding = _binding(settings.acme_eab_key_id, settings.acme_eab_key_file)
         # Before the account is made, so that it is not lost.
         await self._write(account_key=self._seal(key_pem(key), "account"))
-        url = await server.register(
-            settings.acme_contact, settings.acme_terms_agreed, binding, settings.acme_eab_key_file
-        )
+        url = await server.register(settings.acme_contact, settings.acme_terms_agreed, binding)
         await self._write(account_url=url)
         return server
 
@@ -338,10 +337,15 @@ def _binding(key_id: str | None, key_file: Path | None) -> tuple[str, str] | Non
     if key_id is None or key_file is None:
         return None
     try:
-        with key_file.open() as opened:
-            return key_id, opened.read(_KEY_MAX).strip().rstrip("=")
-    except (OSError, UnicodeDecodeError) as error:
-        why = system_words(error) if isinstance(error, OSError) else f"{key_file} is no text"
+        with key_file.open("rb") as opened:
+            key = opened.read(_KEY_MAX).strip().rstrip(b"=")
+    except OSError as error:
         raise AcmeFaultError(
-            f"acme_eab_key_file: {why}", "name a file that the controller may read"
+            f"acme_eab_key_file: {system_words(error)}", "name a file that the controller may read"
         ) from None
+    if not re.fullmatch(rb"[A-Za-z0-9_-]{8,}", key) or len(key) % 4 == 1:
+        raise AcmeFaultError(
+            f"acme_eab_key_file: {key_file} holds no key in base64url",
+            "write the authority's HMAC key there, and nothing else",
+        )
+    return key_id, key.decode()

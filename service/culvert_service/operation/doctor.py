@@ -89,10 +89,13 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
     try:
         gateways = await call(settings, "GET", "/gateways")
         zones = await call(settings, "GET", "/dns/zones")
+        about = await call(settings, "GET", "/controller")
     except (ConfigurationError, CallRefusedError) as error:
         yield Finding("controller", str(error), "See its log: journalctl -u culvert-controller")
         return
     yield Finding("controller")
+    if settings.acme_directory is not None:
+        yield _acme_certificate(about)
     for gateway in gateways:
         wrong = "" if gateway["state"] == "online" else str(gateway["reason"])
         remedy = "Check that it runs, that its bundle is the newest, and the path to it."
@@ -119,6 +122,15 @@ def _public_certificate(settings: Settings) -> Finding | None:
     left = found.expires_at - now()
     wrong = f"it ends in {left.days} days" if left < _PUBLIC_SOON else ""
     return Finding(what, wrong, "Renew it: the controller reads the replaced files by itself.")
+
+
+def _acme_certificate(about: dict[str, Any]) -> Finding:
+    what = "public certificate"
+    if about["public_certificate_fault"]:
+        wrong, _, remedy = about["public_certificate_fault"].partition(" Remedy: ")
+        return Finding(what, wrong, remedy)
+    there = any(it["name"] == "public" for it in about["certificates"])
+    return Finding(what, "" if there else "the authority has not issued it yet", "Look again in a minute.")
 
 
 async def _provider(settings: Settings) -> Finding:

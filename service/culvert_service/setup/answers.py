@@ -18,6 +18,9 @@ from culvert_proto import dns_name
 from culvert_service.config import ConfigurationError
 
 EMBEDDED = "embedded"
+LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
+# The port that an ACME server connects to (RFC 8737, section 3).
+_VALIDATED = 443
 _PORT_MAX = 65535
 # The first port that a program may listen on without a privilege (ip(7), ip_unprivileged_port_start).
 _UNPRIVILEGED = 1024
@@ -28,6 +31,45 @@ _HEAD = """\
 
 class AnswerError(ValueError):
     """An answer that cannot be used; the text says why and what to answer instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acme:
+    """The ACME server that issues the certificate of the public name. Files are absolute paths."""
+
+    directory: str = LETS_ENCRYPT
+    agrees: bool = False
+    contact: str | None = None
+    profile: str | None = None
+    eab_key_id: str | None = None
+    eab_key_file: str | None = None
+    ca_file: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        found = {
+            "acme_directory": self.directory,
+            "acme_terms_agreed": self.agrees or None,
+            "acme_contact": self.contact,
+            "acme_profile": self.profile,
+            "acme_eab_key_id": self.eab_key_id,
+            "acme_eab_key_file": self.eab_key_file,
+            "acme_ca_file": self.ca_file,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Acme | None:
+        if "acme_directory" not in settings:
+            return None
+        return cls(
+            settings["acme_directory"],
+            settings.get("acme_terms_agreed", False),
+            settings.get("acme_contact"),
+            settings.get("acme_profile"),
+            settings.get("acme_eab_key_id"),
+            settings.get("acme_eab_key_file"),
+            settings.get("acme_ca_file"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +85,8 @@ class Answers:
     trusted_proxies: tuple[str, ...] = ()
     # Certificate and key of the public name for browsers, absolute paths; none: of the controller's own CA.
     certificate: tuple[str, str] | None = None
+    # Excludes `certificate`.
+    acme: Acme | None = None
 
     @property
     def database_is_secret(self) -> bool:
@@ -67,6 +111,8 @@ class Answers:
             found["trusted_proxies"] = list(self.trusted_proxies)
         if self.certificate is not None:
             found["public_certificate_file"], found["public_key_file"] = self.certificate
+        if self.acme is not None:
+            found |= self.acme.settings()
         if self.database is not None and not self.database_is_secret:
             found["database_url"] = self.database
         return found
@@ -92,6 +138,31 @@ def parse_name(text: str) -> tuple[str, int | None]:
     if not re.fullmatch(r"\d{1,5}", port) or not 0 < int(port) <= _PORT_MAX:
         raise AnswerError(f"{port or 'nothing'} is no port: write NAME or NAME:PORT")
     return name, int(port)
+
+
+def parse_contact(text: str) -> str:
+    """A URL of an address for e-mail. Raises AnswerError."""
+    address = text.strip().removeprefix("mailto:")
+    if not re.fullmatch(r"[^\s@,?]+@[^\s@,?]+", address):
+        raise AnswerError(f"{text!r} is no address: write one, as admin@corp.example")
+    return f"mailto:{address}"
+
+
+def refuse_unreachable(answers: Answers) -> None:
+    """For an ACME server, which validates the name by TLS at its port 443. Raises AnswerError."""
+    if answers.acme is None:
+        return
+    if answers.trusted_proxies:
+        raise AnswerError(
+            "behind a reverse proxy, which ends TLS, browsers get the proxy's certificate: get that one there, and leave "
+            "--acme out"
+        )
+    if answers.public_port != _VALIDATED:
+        raise AnswerError(
+            f"browsers use port {answers.public_port}, and an ACME server validates the name at port {_VALIDATED}: "
+            f"--port {_VALIDATED}, or --public-name {answers.name}:{_VALIDATED} if that port is forwarded to "
+            f"{answers.port} here"
+        )
 
 
 def parse_zones(words: Sequence[str]) -> tuple[str, ...]:

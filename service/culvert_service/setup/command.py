@@ -18,7 +18,7 @@ import time
 import tomllib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -33,7 +33,9 @@ from culvert_service.controller.database import make_engine
 from culvert_service.operation.doctor import Finding
 from culvert_service.operation.rest_client import readiness
 from culvert_service.setup import answers, examination, host_changes
-from culvert_service.setup.answers import EMBEDDED, AnswerError, Answers
+from culvert_service.setup.acme import AcmeFlags, wait_for_certificate
+from culvert_service.setup.acme import examine as examine_server
+from culvert_service.setup.answers import EMBEDDED, Acme, AnswerError, Answers
 from culvert_service.setup.host_changes import CONTROLLER, DNS_UPDATER, Changes, Places
 
 _Answer = TypeVar("_Answer")
@@ -44,6 +46,20 @@ _LOOK_SECONDS = 0.5
 # Lines of the output of a step that failed.
 _SHOWN_LINES = 15
 _DROP_IN = "# Written by `culvert-controller setup`.\n[Service]\n"
+# Settings that an answer may take away again.
+_OPTIONAL = (
+    "database_url",
+    "trusted_proxies",
+    "public_certificate_file",
+    "public_key_file",
+    "acme_directory",
+    "acme_terms_agreed",
+    "acme_contact",
+    "acme_profile",
+    "acme_eab_key_id",
+    "acme_eab_key_file",
+    "acme_ca_file",
+)
 _LOW_PORT = "AmbientCapabilities=CAP_NET_BIND_SERVICE\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n"
 
 
@@ -60,6 +76,7 @@ class Flags:
     trusted_proxies: Sequence[str] = ()
     certificate: Path | None = None
     key: Path | None = None
+    acme: AcmeFlags = field(default_factory=AcmeFlags)
     elsewhere: bool = False
     yes: bool = False
     change: bool = False
@@ -91,6 +108,7 @@ def set_up(flags: Flags) -> None:
 
 def _set_up_first(flags: Flags, places: Places, owner: tuple[int, int] | None, *, asks: bool) -> None:
     found = _answers(flags, Answers("", ()), asks=asks)
+    found = _agreed(found, places.service_user, asks=asks)
     wanted = found.settings(places.state, any_host=_any_host())
     database = _examine(found, places, elsewhere=_is_elsewhere(flags))
     print(f"\nIt is going to write {places.settings}, make keys in {places.state}")
@@ -117,6 +135,8 @@ def _set_up_first(flags: Flags, places: Places, owner: tuple[int, int] | None, *
     except (ConfigurationError, OSError) as error:
         why = config.system_words(error) if isinstance(error, OSError) else str(error)
         raise NotSetUpError(f"{why}\nEverything is as it was before.") from None
+    if found.acme is not None and _starts(flags, places):
+        wait_for_certificate(config.load(places.settings))
     if not _starts(flags, places):
         print(f"It is set up. Start it: systemctl enable --now {CONTROLLER} {DNS_UPDATER}")
     if link is None:
@@ -138,9 +158,11 @@ def _set_up_again(flags: Flags, places: Places, owner: tuple[int, int] | None) -
             "hand, or move it away and set up again"
         ) from None
     found = _answers(flags, before, asks=False)
+    if found.acme != before.acme:
+        found = _agreed(found, places.service_user, asks=not flags.yes and flags.change)
     host = split_listen(str(present["rest_listen"]))[0]
     any_host = f"[{host}]" if ":" in host else host
-    wanted: dict[str, Any] = dict.fromkeys(("database_url", "trusted_proxies"))
+    wanted: dict[str, Any] = dict.fromkeys(_OPTIONAL)
     wanted |= found.settings(places.state, any_host=any_host)
     differing = answers.difference(present, wanted)
     secret = found.database_is_secret and found.database != before.database
@@ -178,6 +200,8 @@ def _set_up_again(flags: Flags, places: Places, owner: tuple[int, int] | None) -
         why = config.system_words(error) if isinstance(error, OSError) else str(error)
         raise NotSetUpError(f"{why}\nEverything is as it was before.") from None
     print("Changed.")
+    if found.acme not in {None, before.acme} and _starts(flags, places):
+        wait_for_certificate(config.load(places.settings))
 
 
 def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
@@ -213,10 +237,17 @@ def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
             database = _ask(question, answers.parse_database, default=EMBEDDED)
         if (flags.certificate is None) != (flags.key is None):
             raise AnswerError("--certificate and --key go together")
-        certificate = before.certificate
+        certificate, acme = before.certificate, flags.acme.answer(before.acme)
+        if flags.certificate is not None and acme is not None and acme != before.acme:
+            raise AnswerError("--certificate and --acme exclude each other")
+        if flags.certificate is not None:
+            acme = None
+        elif acme is not None:
+            certificate = None
         if flags.certificate is not None and flags.key is not None:
             certificate = str(flags.certificate.absolute()), str(flags.key.absolute())
-        port = flags.port or before.port
+        # An ACME server validates the name at this port.
+        port = flags.port or (443 if acme is not None and not before.name else before.port)
         proxies = (
             answers.parse_prefixes(flags.trusted_proxies) if flags.trusted_proxies else before.trusted_proxies
         )
@@ -226,7 +257,30 @@ def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
     if flags.port is not None and flags.name is None and before.public_port == before.port:
         public_port = port
     agent_port = flags.agent_port or before.agent_port
-    return Answers(name, zones, database, port, public_port, agent_port, proxies, certificate)
+    found = Answers(name, zones, database, port, public_port, agent_port, proxies, certificate, acme)
+    try:
+        answers.refuse_unreachable(found)
+    except AnswerError as error:
+        raise NotSetUpError(str(error)) from None
+    return found
+
+
+def _agreed(found: Answers, user: tuple[int, int] | None, *, asks: bool) -> Answers:
+    """With the agreement to the ACME server's terms, if there is one. Raises NotSetUpError."""
+    if found.acme is None:
+        return found
+    finding, terms = examine_server(found.acme, user)
+    if _show(finding):
+        raise NotSetUpError("nothing was changed, because of the above")
+    if not terms or found.acme.agrees:
+        return found
+    if not asks:
+        raise NotSetUpError(
+            f"the authority wants its terms of service agreed to: {terms}. Remedy: read them, and add --agree-to-terms"
+        )
+    if not typer.confirm(f"Do you agree to the authority's terms of service, {terms}?"):
+        raise NotSetUpError("nothing was changed")
+    return replace(found, acme=replace(found.acme, agrees=True))
 
 
 def _ask(question: str, parse: Callable[[str], _Answer], default: str | None = None) -> _Answer:
@@ -254,6 +308,7 @@ def _present(settings: dict[str, Any], places: Places) -> Answers:
         agent_port=agent_port,
         trusted_proxies=tuple(settings.get("trusted_proxies", ())),
         certificate=None if certificate is None else (certificate, settings["public_key_file"]),
+        acme=Acme.of(settings),
     )
 
 

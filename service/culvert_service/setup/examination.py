@@ -54,13 +54,13 @@ def certificate(answers: Answers, user: tuple[int, int] | None) -> Finding | Non
     except CertificateFaultError as error:
         return Finding(what, *_split(str(error)))
     for file in files:
-        if user is not None and not _may_read(file, *user):
+        if user is not None and not may_read(file, *user):
             remedy = f"Copy it to a place of its own: install -o root -g culvert-controller -m 640 {file} /etc/culvert/"
             return Finding(what, f"the user culvert-controller cannot read {file}", remedy)
     return Finding(f"{what}, until {found.expires_at:%Y-%m-%d}")
 
 
-def _may_read(file: Path, user: int, group: int) -> bool:
+def may_read(file: Path, user: int, group: int) -> bool:
     done = subprocess.run(["test", "-r", file], user=user, group=group, extra_groups=[], check=False)
     return done.returncode == 0
 
