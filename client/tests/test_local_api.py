@@ -18,6 +18,7 @@ import grpc.aio
 import pytest
 from culvert_client.config import Endpoint
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
+from culvert_proto.invitation_link import parse_invitation
 
 from .controller import CODE, Controller, serving
 from .enrolment_server import RECOVERY_CODES, TOKEN, TOTP_URI, accepts, enrolment_server, refuses
@@ -406,6 +407,7 @@ async def test_a_refusal_says_what_happened_and_what_to_do(lab: Lab) -> None:
     assert wrong.err.splitlines() == [
         "The code is wrong.",
         "Check that your authenticator's clock is right, wait for the next code and type that.",
+        f"More: {parse_invitation(lab.link).controller}/docs/reasons/CODE_WRONG",
     ]
     unknown = await culvert(lab.daemon, ALICE, "open", "nowhere.example")
     assert (unknown.code, unknown.err.splitlines()[0]) == (
@@ -524,8 +526,11 @@ async def test_an_error_is_json_for_a_program_with_the_same_exit_code(lab: Lab) 
         assert (ended.code, error["reason"], ended.err) == (code, reason, "")
         assert error["message"]
         assert error["remedy"]
-        assert error.keys() == {"reason", "message", "remedy", "fields"}
-        assert (await culvert(lab.daemon, ALICE, *arguments)).code == code
+        assert error.keys() == {"reason", "message", "remedy", "fields", "page"}
+        # Refusals of the catalogue have a page at the controller.
+        assert error["page"].endswith(f"/docs/reasons/{reason}") if code == 3 else error["page"] == ""
+        said = await culvert(lab.daemon, ALICE, *arguments)
+        assert (said.code, f"More: {error['page']}" in said.err) == (code, code == 3)
     lab.daemon.settings.socket.unlink()
     ended = await culvert(lab.daemon, ALICE, "status", "--json")
     assert (ended.code, json.loads(ended.out)["error"]["reason"]) == (4, "DAEMON_DOWN")

@@ -50,7 +50,8 @@ def _list() -> str:
         "# Reasons of errors",
         "",
         "Each refusal and each fault has a reason from this list, with its cause and the next step in words. It leads to "
-        "its page here: in the REST API the problem's `type` is the page's path. Words in braces are names of the case.",
+        "its page here: in the REST API the problem's `type` is the page's path, and `culvert` prints the "
+        "address. Words in braces are names of the case.",
         "",
     ]
     for title, names in _groups().items():

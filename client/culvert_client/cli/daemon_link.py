@@ -9,11 +9,12 @@ from typing import NoReturn, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
-from culvert_proto import Reason, local_pb2_grpc
+from culvert_proto import Reason, local_pb2, local_pb2_grpc
 from culvert_proto.grpc_errors import DAEMON, from_rpc_error
 
 from culvert_client.cli.failure import EXIT_FAULT, EXIT_NO_DAEMON, EXIT_REFUSED, FailureError
 from culvert_client.cli.language import _
+from culvert_client.cli.words import page_of
 
 # Our tunable, in seconds: short, because a person is typing.
 PATIENCE = 1.0
@@ -59,6 +60,8 @@ class DaemonLink:
             raise FailureError("DAEMON_DOWN", told, remedy, EXIT_NO_DAEMON) from None
         refusal = from_rpc_error(error, peer=DAEMON)
         code = EXIT_FAULT if refusal.reason in _FAULTS else EXIT_REFUSED
+        answer = self.peek(lambda daemon: daemon.GetStatus(local_pb2.GetStatusRequest()))
+        page = page_of(refusal, answer.status.controller if answer is not None else "")
         raise FailureError(
-            refusal.reason.name, refusal.message, refusal.remedy, code, refusal.fields
+            refusal.reason.name, refusal.message, refusal.remedy, code, refusal.fields, page
         ) from None

@@ -50,10 +50,18 @@ _ACTIVITY_COLOURS = {
 }
 
 
-def say_error(what: str, remedy: str) -> None:
+def say_error(what: str, remedy: str, page: str = "") -> None:
+    """`page`: the address of a page with more, or empty."""
     err.print(make_readable(what), style="red", markup=False)
     if remedy:
         err.print(remedy, markup=False)
+    if page:
+        err.print(_("More: {address}").format(address=page), markup=False, soft_wrap=True)
+
+
+def page_of(error: CulvertError, controller: str) -> str:
+    """The address of the reason's page at this controller; empty without a controller."""
+    return f"{controller.rstrip('/')}{error.page}" if controller else ""
 
 
 def say_status(status: local_pb2.Status) -> None:
@@ -104,7 +112,7 @@ def _say_one(status: local_pb2.Status) -> None:
     if status.HasField("last_error"):
         error = CulvertError.from_proto(status.last_error)
         when = f" ({_ago(time.time() - status.last_error_at)})" if status.last_error_at else ""
-        say_error(error.message + when, error.remedy)
+        say_error(error.message + when, error.remedy, page_of(error, status.controller))
 
 
 def say_carried(enrolled: local_pb2.EnrollResponse) -> None:
