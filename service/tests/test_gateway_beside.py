@@ -287,6 +287,12 @@ async def test_masquerading_needs_no_route_and_a_port_forward_another_address(
             return b""
 
     await until(answer, lambda found: found == ADDRESS.encode(), 30)
+    await ip("-n", router_of(computer), "address", "add", "10.20.0.254/24", "dev", "in")
+    await ip("-n", computer.namespace, "route", "replace", "default", "via", "10.20.0.254")
+    rules = ("nft", "list", "table", "netdev", "culvert-0")
+    other = "fwd ip to 10.20.0.254"
+    await until(lambda: said_in(computer.namespace, *rules), lambda found: other in found, 30)
+    assert await answer() == ADDRESS.encode()
     watch.kill()
     await watch.wait()
 

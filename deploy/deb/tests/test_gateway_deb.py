@@ -34,6 +34,19 @@ ip link add lan type veth peer name lan-peer
 for name in wan lan wan-peer lan-peer; do ip link set $name up; done
 """
 
+# The same, of a gateway that has joined beside the kernel.
+JOINED_BESIDE = """
+sed -i 's/^PORTS=.*/PORTS=--port 1=sluice-w0 --port 2=sluice-l0/' /etc/culvert/sluice/berlin.env
+cat > /etc/culvert/sluice/berlin.json <<'END'
+{"gateway": "berlin", "controller": "vpn.corp.example:8443", "wan": "sluice-w0", "lan": "sluice-l0", "taken": [],
+ "next_hop": "10.20.0.1", "had_route": false,
+ "beside": {"number": 0, "interface": "lan", "address": "10.20.0.5", "next_hop": "10.20.0.1", "mtu": 1500,
+            "pool": "10.99.0.0/24", "intranet": ["10.20.0.0/24"], "inward": ["lan"], "masquerade": true}}
+END
+ip address add 10.20.0.5/24 dev lan
+"""
+TABLES = "table netdev culvert-0\ntable inet culvert-0"
+
 
 @pytest.fixture(params=TESTED, ids=lambda it: it.tag, scope="module")
 def release(request: pytest.FixtureRequest) -> Release:
@@ -102,6 +115,44 @@ def test_the_gateway_installs_runs_and_leaves_no_trace(debian: Debian, package: 
         == ""
     )
     assert find_difference(before, debian.files()) == {}
+
+
+def test_beside_the_kernel_its_network_comes_and_goes_with_the_unit(debian: Debian, package: Path) -> None:
+    debian.run(*INSTALL, f"/srv/{package.name}")
+    debian.run("sh", "-ec", SET_UP + JOINED_BESIDE)
+    before = _network(debian)
+    debian.run("systemctl", "start", UNIT)
+    _serves(debian)
+    assert debian.run("nft", "list", "tables") == TABLES
+    watch = "culvert-gateway-watch@berlin"
+    assert debian.measure_exposure(f"{watch}.service") <= MAX_EXPOSURE
+
+    # Other programs take parts away, and the switch is killed.
+    debian.run("nft", "flush", "ruleset")
+    debian.run("ip", "route", "delete", "10.99.0.0/24")
+    debian.run("sysctl", "-qw", "net.ipv4.conf.lan.forwarding=0")
+    debian.run("systemctl", "kill", "--signal=KILL", UNIT)
+    debian.run("sleep", "12")
+    _serves(debian)
+    assert debian.run("systemctl", "is-active", watch, check=False) == "active"
+    assert debian.run("nft", "list", "tables") == TABLES
+    debian.run("nft", "flush", "ruleset")
+    debian.run("sysctl", "-qw", "net.ipv4.conf.lan.forwarding=0")
+    debian.run("ip", "route", "delete", "10.99.0.0/24")
+    debian.run("sleep", "8")
+    assert debian.run("nft", "list", "tables") == TABLES, debian.run("journalctl", "--no-pager", "-u", watch)
+    assert "culvert-l0" in debian.run("ip", "route", "show", "10.99.0.0/24")
+    assert debian.run("sysctl", "-n", "net.ipv4.conf.lan.forwarding") == "1"
+
+    debian.run("systemctl", "stop", UNIT)
+    assert _network(debian) == before
+    debian.run("apt-get", "purge", "-y", "-q", "culvert-gateway")
+
+
+def _network(debian: Debian) -> str:
+    commands = "ip link; ip address; ip route; nft list ruleset; sysctl -a -r 'ipv4.*forwarding'"
+    found = debian.run("sh", "-ec", commands)
+    return "\n".join(it for it in found.splitlines() if "valid_lft" not in it)
 
 
 def _serves(debian: Debian) -> None:

@@ -11,8 +11,6 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 
 use crate::arp::Mac;
@@ -87,11 +85,6 @@ impl Beside {
     pub fn next_hop_of(&self, network: &Network) -> Ipv4Addr {
         let found = network.default_routes.get(&self.interface);
         found.copied().unwrap_or(self.next_hop)
-    }
-
-    /// The name of the two nftables tables.
-    pub fn table(&self) -> String {
-        format!("culvert-{}", self.number)
     }
 
     /// The ports and the address, as the controller takes them.
@@ -204,105 +197,6 @@ impl Beside {
             inward: texts("inward")?.into_iter().map(str::to_owned).collect(),
             masquerade: value["masquerade"].as_bool()?,
         })
-    }
-
-    /// The nftables script that replaces this gateway's tables, and makes nothing else. `on_link`: the interface's own
-    /// networks. `pool_alone`: the interfaces from which the kernel forwarded nothing before, and forwards for the pool alone.
-    pub fn rules(&self, on_link: &[Prefix], next_hop: Ipv4Addr, pool_alone: &[String]) -> String {
-        let Self {
-            interface,
-            address,
-            pool,
-            ..
-        } = self;
-        let [to_switch, lan] = [End::KernelWan, End::KernelLan].map(|end| self.name(end));
-        let mac = write_mac(self.mac(End::SwitchWan));
-        let (_, switch) = self.link();
-        let mut rules = self.no_rules();
-        let on_link: Vec<String> = on_link
-            .iter()
-            .map(|to| format!("ip daddr {to} fwd ip to ip daddr device \"{interface}\"\n"))
-            .collect();
-        let to_devices = format!(
-            "{}fwd ip to {next_hop} device \"{interface}\"",
-            on_link.concat()
-        );
-        rules += &format!(
-            "table netdev {table} {{
-             counter to-switch {{ }}
-             chain from-wire {{
-             type filter hook ingress device \"{interface}\" priority -100; policy accept;
-             ether type {{ vlan, 8021ad }} accept
-             meta pkttype host ip daddr {address} ip protocol esp counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
-             meta pkttype host ip daddr {address} udp dport 4500 counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
-             }}
-             chain to-devices {{
-             {to_devices}
-             }}
-             chain from-switch-wan {{
-             type filter hook ingress device \"{to_switch}\" priority 0; policy drop;
-             ip saddr {address} goto to-devices
-             }}
-             chain from-switch-lan {{
-             type filter hook ingress device \"{lan}\" priority 0; policy accept;
-             ip saddr {address} goto to-devices
-             }}
-             }}\n",
-            table = self.table(),
-        );
-        let pool_alone: String = pool_alone
-            .iter()
-            .map(|it| format!("iifname \"{it}\" oifname != \"{lan}\" drop\n"))
-            .collect();
-        let masquerade = if self.masquerade {
-            format!("ip saddr {pool} oifname != \"{lan}\" masquerade")
-        } else {
-            String::new()
-        };
-        rules += &format!(
-            "table inet {table} {{
-             counter out-of-tunnels {{ }}
-             counter forwarded {{ }}
-             chain forward-first {{
-             type filter hook forward priority -190; policy accept;
-             iifname \"{lan}\" ip saddr != {{ {pool}, {switch} }} drop
-             iifname \"{lan}\" meta nfproto ipv6 drop
-             oifname \"{lan}\" ip daddr != {pool} drop
-             oifname \"{lan}\" meta nfproto ipv6 drop
-             {pool_alone}
-             iifname \"{lan}\" counter name out-of-tunnels
-             }}
-             chain forward-last {{
-             type filter hook forward priority 300; policy accept;
-             iifname \"{lan}\" counter name forwarded
-             ip saddr {switch} ip saddr set {address}
-             }}
-             chain to-intranet {{
-             type nat hook postrouting priority 100; policy accept;
-             {masquerade}
-             }}
-             }}\n",
-            table = self.table(),
-        );
-        // Shows whether the tables that are there are these.
-        let digest = digest(&SHA256, rules.as_bytes());
-        let comment = format!(
-            "comment \"state {}\"",
-            HEXLOWER.encode(&digest.as_ref()[..8])
-        );
-        rules.replacen(
-            "counter to-switch {",
-            &format!("{comment}\ncounter to-switch {{"),
-            1,
-        )
-    }
-
-    /// The nftables script that removes this gateway's tables, be they there or not.
-    pub fn no_rules(&self) -> String {
-        let table = self.table();
-        ["netdev", "inet"]
-            .map(|of| format!("table {of} {table} {{ }}\ndelete table {of} {table}\n"))
-            .concat()
     }
 }
 

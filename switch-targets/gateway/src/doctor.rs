@@ -13,6 +13,7 @@ use crate::host::{CERTIFICATE, CONTROLLER_CA, Host, Joined, KEK, KEY};
 use crate::kernel;
 use crate::leave::{no_key, state};
 use crate::network::{Interface, Network, way_to};
+use crate::nftables;
 use crate::return_route::{self, ReturnRoute};
 
 pub fn status(host: &Host, joined: &Joined) -> bool {
@@ -257,10 +258,10 @@ fn check_address(beside: &Beside) -> Outcome<()> {
 }
 
 fn check_forwarding(beside: &Beside) -> Outcome<()> {
-    match kernel::counted(beside) {
+    match nftables::counted(beside) {
         Some([_, came, 0]) if came > 0 => {
             let lan = beside.name(End::KernelLan);
-            let closed = kernel::closed_firewalls().join(", ");
+            let closed = nftables::closed_firewalls().join(", ");
             let by = if closed.is_empty() {
                 "unknown".to_owned()
             } else {
@@ -289,9 +290,9 @@ fn check_return_route(beside: &Beside) -> Outcome<()> {
 /// Notes for a person where nothing is wrong for certain.
 fn notes(beside: &Beside) -> Vec<String> {
     let mut notes = Vec::new();
-    let counted = kernel::counted(beside);
+    let counted = nftables::counted(beside);
     let lan = beside.name(End::KernelLan);
-    for table in kernel::closed_firewalls() {
+    for table in nftables::closed_firewalls() {
         notes.push(format!(
             "nftables' table {table} drops forwarded packets that it does not know: it must accept those from and to {lan}"
         ));

@@ -7,15 +7,14 @@
 //! /run/culvert-gateway/NAME holds the interfaces from which the kernel forwarded nothing before.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::beside::{Beside, End};
 use crate::fault::{Fault, Outcome};
 use crate::host::Host;
 use crate::network::{Network, Prefix, forwarding_file, forwards, ip, way_to, write_mac};
+use crate::nftables;
 
 const PAIRS: [(End, End); 2] = [
     (End::KernelWan, End::SwitchWan),
@@ -32,7 +31,7 @@ pub fn apply(host: &Host, gateway: &str, beside: &Beside) -> Outcome<()> {
     ip(&["address", "replace", &beside.link_address(), "dev", &lan])?;
     let network = Network::read()?;
     let closed = closed(host, gateway, beside)?;
-    nft(&rules(&network, beside, &closed), &[])?;
+    nftables::run(&rules(&network, beside, &closed), &[])?;
     let (_, switch) = beside.link();
     ip(&[
         "route",
@@ -60,7 +59,7 @@ pub fn remove(host: &Host, gateway: &str, beside: &Beside) -> Outcome<()> {
             }
         }
     }
-    nft(&beside.no_rules(), &[])?;
+    nftables::run(&beside.no_rules(), &[])?;
     for (kernel, _) in PAIRS {
         let name = beside.name(kernel);
         if exists(&name) {
@@ -115,7 +114,7 @@ pub fn check(beside: &Beside) -> Outcome<()> {
         &format!("device \"{}\"", beside.name(End::KernelLan)),
         &format!("device \"{at}\""),
     );
-    nft(&trial, &["--check"]).map_err(|fault| {
+    nftables::run(&trial, &["--check"]).map_err(|fault| {
         let remedy = if fault.what.contains("cannot be run") {
             fault.remedy
         } else {
@@ -134,14 +133,22 @@ pub fn difference(host: &Host, gateway: &str, beside: &Beside) -> Outcome<Option
     let network = Network::read()?;
     let closed = closed(host, gateway, beside)?;
     let desired = rules(&network, beside, &closed);
-    let state = desired.lines().find(|it| it.starts_with("comment "));
+    let state = desired
+        .lines()
+        .map(str::trim)
+        .find(|it| it.starts_with("comment "));
     let table = beside.table();
     for family in ["netdev", "inet"] {
-        if list(family, beside).is_err() {
+        if nftables::list(family, beside).is_err() {
             return Ok(Some(format!("nftables' table {family} {table} is gone")));
         }
     }
-    if !list("netdev", beside)?.contains(state.unwrap_or_default()) {
+    let found = nftables::list("netdev", beside)?;
+    if !found.contains("chain from-wire") {
+        // Linux before 6.16 forgets the chain with its interface.
+        return Ok(Some(format!("{} was taken away", beside.interface)));
+    }
+    if !found.contains(state.unwrap_or_default()) {
         return Ok(Some(
             "addresses, the default route or forwarding have changed".to_owned(),
         ));
@@ -166,41 +173,6 @@ pub fn lost_links(beside: &Beside) -> bool {
         End::SwitchLan,
     ];
     all.into_iter().any(|it| !exists(&beside.name(it)))
-}
-
-/// Packets that nftables has counted: of ESP to the switch, out of tunnels, and those of them that were forwarded.
-pub fn counted(beside: &Beside) -> Option<[u64; 3]> {
-    let of = |family: &str, name: &str| -> Option<u64> {
-        let whole = list(family, beside).ok()?;
-        let (_, rest) = whole.split_once(&format!("counter {name} {{"))?;
-        let mut words = rest.split_whitespace();
-        words.find(|it| *it == "packets")?;
-        words.next()?.parse().ok()
-    };
-    Some([
-        of("netdev", "to-switch")?,
-        of("inet", "out-of-tunnels")?,
-        of("inet", "forwarded")?,
-    ])
-}
-
-/// The tables of nftables that drop what they do not know of forwarded packets.
-pub fn closed_firewalls() -> Vec<String> {
-    let listed = nft_output(&["list", "chains"]).unwrap_or_default();
-    let mut found = Vec::new();
-    let mut table = "";
-    for line in listed.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix("table ") {
-            table = name.trim_end_matches(['{', ' ']);
-        } else if line.contains("hook forward") && line.contains("policy drop") {
-            found.push(table.to_owned());
-        }
-    }
-    found
-}
-
-fn list(family: &str, beside: &Beside) -> Outcome<String> {
-    nft_output(&["list", "table", family, &beside.table()])
 }
 
 fn make_pair(beside: &Beside, kernel: End, switch: End) -> Outcome<()> {
@@ -310,55 +282,4 @@ fn user_of_esp_in_udp() -> Option<String> {
     Some(name.map_or("Another program".to_owned(), |it| {
         format!("The program {}", it.trim())
     }))
-}
-
-fn nft(script: &str, options: &[&str]) -> Outcome<()> {
-    let mut command = Command::new("nft");
-    command
-        .args(options)
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut process = command.spawn().map_err(absent)?;
-    if let Some(mut into) = process.stdin.take() {
-        // A program that ends early says why on its standard error.
-        let _ = into.write_all(script.as_bytes());
-    }
-    let run = process.wait_with_output().map_err(absent)?;
-    if run.status.success() {
-        return Ok(());
-    }
-    let why = String::from_utf8_lossy(&run.stderr);
-    Err(Fault::new(
-        format!(
-            "nftables refuses the gateway's tables: {}.",
-            why.lines().next().unwrap_or_default()
-        ),
-        "See: nft list ruleset",
-    ))
-}
-
-fn nft_output(arguments: &[&str]) -> Outcome<String> {
-    let run = Command::new("nft")
-        .args(arguments)
-        .output()
-        .map_err(absent)?;
-    if run.status.success() {
-        return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
-    }
-    let why = String::from_utf8_lossy(&run.stderr);
-    Err(Fault::new(
-        format!(
-            "nft {} failed: {}.",
-            arguments.join(" "),
-            why.lines().next().unwrap_or_default()
-        ),
-        "Run this as root.",
-    ))
-}
-
-fn absent(cause: std::io::Error) -> Fault {
-    let fault = Fault::of_system("The program nft (package nftables) cannot be run", &cause);
-    Fault::new(fault.what, "Run: apt install nftables")
 }

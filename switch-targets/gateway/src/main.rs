@@ -23,6 +23,7 @@ mod kernel;
 mod leave;
 mod link;
 mod network;
+mod nftables;
 mod plan;
 mod ports;
 mod renew;
