@@ -161,7 +161,7 @@ fn prepare(
                 .filter_map(|it| it.beside)
                 .collect();
             let found = beside::choose(&network, &settings.choice, prefix, &taken)?;
-            kernel::check(&found)?;
+            kernel::check(&network, &found)?;
             Placement::Beside(found, why)
         }
         None => {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::beside::{Beside, End};
 use crate::fault::{Fault, Outcome};
 use crate::host::Host;
-use crate::network::{Network, Prefix, forwarding_file, forwards, ip, way_to, write_mac};
+use crate::network::{Network, forwarding_file, forwards, ip, way_to, write_mac};
 use crate::nftables;
 
 const PAIRS: [(End, End); 2] = [
@@ -31,7 +31,7 @@ pub fn apply(host: &Host, gateway: &str, beside: &Beside) -> Outcome<()> {
     ip(&["address", "replace", &beside.link_address(), "dev", &lan])?;
     let network = Network::read()?;
     let closed = closed(host, gateway, beside)?;
-    nftables::run(&rules(&network, beside, &closed), &[])?;
+    nftables::run(&beside.rules(&network, &closed), &[])?;
     let (_, switch) = beside.link();
     ip(&[
         "route",
@@ -76,7 +76,7 @@ pub fn remove(host: &Host, gateway: &str, beside: &Beside) -> Outcome<()> {
 }
 
 /// Refuses what cannot work here, before anything is changed.
-pub fn check(beside: &Beside) -> Outcome<()> {
+pub fn check(network: &Network, beside: &Beside) -> Outcome<()> {
     if let Some(user) = user_of_esp_in_udp() {
         return Err(Fault::new(
             format!("{user} has UDP port 4500 of this computer, which devices send to."),
@@ -102,18 +102,11 @@ pub fn check(beside: &Beside) -> Outcome<()> {
     }
     // The same tables with the interface alone, as the links are not there yet: the kernel checks them and keeps nothing.
     let at = &beside.interface;
-    let trial = Beside {
-        interface: at.clone(),
-        ..beside.clone()
-    };
-    let trial = trial.rules(&[], beside.next_hop, &beside.inward).replace(
-        &format!("\"{}\"", beside.name(End::KernelWan)),
-        &format!("\"{at}\""),
-    );
-    let trial = trial.replace(
-        &format!("device \"{}\"", beside.name(End::KernelLan)),
-        &format!("device \"{at}\""),
-    );
+    let [wan, lan] = [End::KernelWan, End::KernelLan].map(|it| format!("\"{}\"", beside.name(it)));
+    let trial = beside
+        .rules(network, &beside.inward)
+        .replace(&wan, &format!("\"{at}\""))
+        .replace(&format!("device {lan}"), &format!("device \"{at}\""));
     nftables::run(&trial, &["--check"]).map_err(|fault| {
         let remedy = if fault.what.contains("cannot be run") {
             fault.remedy
@@ -132,7 +125,7 @@ pub fn difference(host: &Host, gateway: &str, beside: &Beside) -> Outcome<Option
     }
     let network = Network::read()?;
     let closed = closed(host, gateway, beside)?;
-    let desired = rules(&network, beside, &closed);
+    let desired = beside.rules(&network, &closed);
     let state = desired
         .lines()
         .map(str::trim)
@@ -206,15 +199,6 @@ fn make_pair(beside: &Beside, kernel: End, switch: End) -> Outcome<()> {
 
 fn exists(name: &str) -> bool {
     Path::new("/sys/class/net").join(name).exists()
-}
-
-/// The script for the present addresses and default route; those of the join if they are absent now.
-fn rules(network: &Network, beside: &Beside, closed: &[String]) -> String {
-    let on_link: Vec<Prefix> = network
-        .find(&beside.interface)
-        .map(|it| it.addresses.iter().map(|at| at.prefix()).collect())
-        .unwrap_or_default();
-    beside.rules(&on_link, beside.next_hop_of(network), closed)
 }
 
 fn record(host: &Host, gateway: &str) -> PathBuf {

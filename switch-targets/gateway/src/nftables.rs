@@ -2,7 +2,6 @@
 //! what the kernel forwards for the pool, counts it, and masquerades it.
 
 use std::io::Write as _;
-use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -10,7 +9,7 @@ use data_encoding::HEXLOWER;
 
 use crate::beside::{Beside, End};
 use crate::fault::{Fault, Outcome};
-use crate::network::{Prefix, write_mac};
+use crate::network::{Network, write_mac};
 
 impl Beside {
     /// The name of the two nftables tables.
@@ -18,9 +17,10 @@ impl Beside {
         format!("culvert-{}", self.number)
     }
 
-    /// The nftables script that replaces this gateway's tables, and makes nothing else. `on_link`: the interface's own
-    /// networks. `pool_alone`: the interfaces from which the kernel forwarded nothing before, and forwards for the pool alone.
-    pub fn rules(&self, on_link: &[Prefix], next_hop: Ipv4Addr, pool_alone: &[String]) -> String {
+    /// The nftables script that replaces this gateway's tables, and makes nothing else: for the present addresses and default
+    /// route, and those of the join where they are absent. `pool_alone`: the interfaces from which the kernel forwarded nothing
+    /// before, and forwards for the pool alone.
+    pub fn rules(&self, network: &Network, pool_alone: &[String]) -> String {
         let Self {
             interface,
             address,
@@ -31,14 +31,16 @@ impl Beside {
         let mac = write_mac(self.mac(End::SwitchWan));
         let (_, switch) = self.link();
         let mut rules = self.no_rules();
-        let on_link: Vec<String> = on_link
+        let at = network.find(interface);
+        let to_neighbours: String = at
             .iter()
+            .flat_map(|it| &it.addresses)
+            .map(|it| it.prefix())
             .map(|to| format!("ip daddr {to} fwd ip to ip daddr device \"{interface}\"\n"))
             .collect();
-        let to_devices = format!(
-            "{}fwd ip to {next_hop} device \"{interface}\"",
-            on_link.concat()
-        );
+        let next_hop = self.next_hop_of(network);
+        // nftables keeps the interface's index, which is another when the interface comes back.
+        let index = at.map_or(0, |it| it.index);
         rules += &format!(
             "table netdev {table} {{
                  counter to-switch {{ }}
@@ -46,10 +48,10 @@ impl Beside {
                      type filter hook ingress device \"{interface}\" priority -100; policy accept;
                      ether type {{ vlan, 8021ad }} accept
                      meta pkttype host ip daddr {address} ip protocol esp counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
-                     meta pkttype host ip daddr {address} udp dport 4500 counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
+                     meta pkttype host ip daddr {address} ip frag-off & 0x1fff == 0 udp dport 4500 counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
                  }}
                  chain to-devices {{
-                     {to_devices}
+                     {to_neighbours} fwd ip to {next_hop} device \"{interface}\" # {index}
                  }}
                  chain from-switch-wan {{
                      type filter hook ingress device \"{to_switch}\" priority 0; policy drop;
