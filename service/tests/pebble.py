@@ -50,8 +50,12 @@ async def pebble(
     seconds: int = 7776000,
     nonces_refused_percent: int = 5,
     eab_keys: Mapping[str, str] | None = None,
+    looks: bool = True,
 ) -> AsyncGenerator[Pebble]:
-    """Each name leads to 127.0.0.1. `validates_at`: the port in place of 443. `seconds`: lifetime of certificates."""
+    """Each name leads to 127.0.0.1. `validates_at`: the port in place of 443. `seconds`: lifetime of certificates.
+
+    `looks`: whether it validates; otherwise it takes each challenge for met.
+    """
     company, (https, manages, asks, asked) = Company(), (free_port() for _ in range(4))
     chain, key = company.issue(["localhost"])
     config = {
@@ -75,6 +79,7 @@ async def pebble(
         "PEBBLE_VA_NOSLEEP": "1",
         "PEBBLE_WFE_NONCEREJECT": str(nonces_refused_percent),
         "PEBBLE_AUTHZREUSE": "0",
+        "PEBBLE_VA_ALWAYS_VALID": "0" if looks else "1",
     }
     served = ["-config", str(directory / "config.json"), "-dnsserver", f"127.0.0.1:{asked}", "-strict"]
     with (directory / "log").open("wb") as log:

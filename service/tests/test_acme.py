@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_lab.free_port import free_port
 from culvert_service.acme import schedule
 from culvert_service.acme.faults import AccountClosedError, AcmeFaultError
-from culvert_service.acme.server import AcmeServer
+from culvert_service.acme.server import AcmeServer, finalized
 from culvert_service.acme.service import _binding, _request
 from culvert_service.config import Settings
 from culvert_service.controller.database import open_database
@@ -171,7 +171,7 @@ async def test_a_failed_validation_is_told_and_not_repeated_at_once(
 @pytest.mark.slow
 @needs_pebble
 async def test_an_account_is_bound_found_again_and_replaced_when_closed(tmp_path: Path) -> None:
-    async with pebble(tmp_path / "pebble", free_port(), eab_keys=EAB) as server:
+    async with pebble(tmp_path / "pebble", free_port(), eab_keys=EAB, looks=False) as server:
         key = ec.generate_private_key(ec.SECP256R1())
         found, _ = await asyncio.to_thread(
             examine_server, Acme(server.directory, ca_file=str(server.ca_file)), None
@@ -193,7 +193,15 @@ async def test_an_account_is_bound_found_again_and_replaced_when_closed(tmp_path
         await again.connect()
         request = _request(ec.generate_private_key(ec.SECP256R1()), NAME)
         order = await again.order(request, "")
-        assert len(again.unproved(order)) == 1
+        [unproved] = again.unproved(order)
+        await again.validate(unproved, 30)
+        await again.finalize(order)
+        # A process that has started anew gets the certificate of the order all the same.
+        assert order.uri is not None
+        assert await again.collect(finalized(str(order.uri)), 30)
+        with pytest.raises(AcmeFaultError, match="404") as unknown:
+            await again.collect(finalized(f"{order.uri}0"), 30)
+        assert unknown.value.is_refusal
         with pytest.raises(AcmeFaultError, match="acme_profile") as refused:
             await again.order(request, "unknown")
         assert not isinstance(refused.value, AccountClosedError)
@@ -267,6 +275,7 @@ async def test_a_server_leads_a_controller_nowhere_and_floods_it_with_nothing(tm
         html = await fault("/html")
         assert "HTTP status 502" in html.why
         assert html.wait_seconds == 60
+        assert not html.is_refusal
         assert "no directory" in (await fault("/other")).why
         assert "another host, 10.0.0.1" in (await fault("/away")).why
         often = await fault("/dir")

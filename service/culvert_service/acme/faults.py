@@ -28,7 +28,9 @@ _REMEDIES = {
     "unauthorized": "ask the authority what the account may do; check acme_eab_key_id and acme_eab_key_file, if set",
     "rateLimited": "none is needed: the controller waits for as long as the authority asks",
     "rejectedIdentifier": "ask the authority which names it signs; public ones sign names of public domains alone",
-    "externalAccountRequired": "get a key for external accounts from the authority: acme_eab_key_id and acme_eab_key_file",
+    "externalAccountRequired": "set acme_eab_key_id and acme_eab_key_file to the authority's key, and acme_contact",
+    # Some call a wrong key for external accounts so.
+    "malformed": "check acme_eab_key_id and acme_eab_key_file, if set; otherwise report a fault of Culvert",
     "invalidContact": _CONTACT,
     "unsupportedContact": _CONTACT,
     "invalidEmail": _CONTACT,
@@ -97,11 +99,12 @@ def unreachable(host: str, error: BaseException) -> AcmeFaultError:
     )
 
 
-def strange(host: str, why: str, wait_seconds: float = 0) -> AcmeFaultError:
-    """The fault of an answer that is none of ACME."""
+def strange(host: str, why: str, wait_seconds: float = 0, *, is_refusal: bool = True) -> AcmeFaultError:
+    """The fault of an answer that is none of ACME. `is_refusal`: the same request would get it again."""
     return AcmeFaultError(
         f"the answer of {host} cannot be used: {_printable(why)}",
         "check that acme_directory is the URL of an ACME directory; the controller tries again by itself",
+        is_refusal=is_refusal,
         wait_seconds=wait_seconds,
     )
 

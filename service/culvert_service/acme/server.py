@@ -12,6 +12,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -283,7 +284,13 @@ class AcmeServer:
                 raise unreachable(self.host, cause) from None
             answer = error.args[0] if error.args else None
             if isinstance(answer, requests.Response):
-                raise strange(self.host, f"HTTP status {answer.status_code}", self.wait_seconds) from None
+                status = answer.status_code
+                raise strange(
+                    self.host,
+                    f"HTTP status {status}",
+                    self.wait_seconds,
+                    is_refusal=status < HTTPStatus.INTERNAL_SERVER_ERROR,
+                ) from None
             raise strange(self.host, f"{type(error).__name__}: {error}") from None
 
 
