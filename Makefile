@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site screens
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ plots: ## The plots of docs/performance.md, from build/bench.jsonl
 	@$(VENV)/python tests/perf/plots.py
 
 docs: setup-test site ## Build the site of documentation into build/docs/site; check its links, anchors, commands and code
+screens: setup-test ## The pictures of the documentation, by the tests that show what is in them, into build/screens
+	$(ROOT) $(PYTEST) -m slow service/tests/test_console.py -k overview_and_the_lists_live
+	$(ROOT) $(PYTEST) -m slow tray-ui/tests/test_desktop.py -k a_tunnel_is_closed_with_the_keyboard
 site: $(DOCS_TOOL)
 	$(WITH_CARGO) $(VENV)/python docs/site/make_site.py $(if $(WHOLE),--whole)
 $(DOCS_TOOL): docs/site/requirements.lock

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
         print(error, file=sys.stderr)
         sys.exit(1)
     if missing:
-        print(f"without the screens {', '.join(sorted(missing))}: make screens")
+        print(f"without the screens {', '.join(sorted(missing))}: make screens makes them")
         if "--whole" in arguments:
             sys.exit(1)
     print(f"{(_BUILD / 'site').relative_to(ROOT)}")
