@@ -297,6 +297,15 @@ fn notes(beside: &Beside) -> Vec<String> {
             "nftables' table {table} drops forwarded packets that it does not know: it must accept those from and to {lan}"
         ));
     }
+    if let Some([_, came, forwarded]) = counted
+        && forwarded > 0
+        && came > forwarded
+    {
+        notes.push(format!(
+            "{} of {came} packets out of tunnels were dropped by a firewall of this computer",
+            came - forwarded
+        ));
+    }
     if let Some([0, ..]) = counted {
         notes.push(format!(
             "no packet of a device has come yet. Firewalls before this computer must let ESP and UDP 4500 through to {}",
