@@ -62,29 +62,64 @@ class Place:
 class Rig:
     """A running controller, and the means to be a device."""
 
-    def __init__(self, place: Place, state: Path, controller: subprocess.Popen[bytes]) -> None:
+    def __init__(self, place: Place, folder: Path, calls_per_second: int) -> None:
         self._place = place
-        self._state = state
-        self._controller = controller
-        self._authority = Authority.load(state, "device")
+        self._log = folder / "log"
+        self._state = folder / "state"
+        self._calls_per_second = calls_per_second
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._key_pem = self._key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        self._ca_pem = (state / "infrastructure-ca.pem").read_bytes()
+        self._start()
 
-    async def devices(self, count: int, *, addresses: bool = False) -> list[Client]:
-        """New ones, of one person; each connects when it first calls. With `addresses` they have inner ones already."""
+    def _start(self) -> None:
+        environment = _environment(self._place, self._state, self._calls_per_second)
+        with self._log.open("wb") as out:
+            self._controller = subprocess.Popen(
+                [PROGRAMS / "culvert-controller", "serve"], env=os.environ | environment, stderr=out
+            )
+
+    async def ready(self) -> None:
+        """Raises RuntimeError when the controller does not serve in time."""
+        await _until(self._serves, "controller that serves")
+
+    async def _serves(self) -> bool:
+        return b" ready " in await asyncio.to_thread(self._log.read_bytes)
+
+    async def stop(self) -> None:
+        self._controller.terminate()
+        await asyncio.to_thread(self._controller.wait, _READY_SECONDS)
+
+    async def restart(self) -> None:
+        """Returns when it serves again. Raises RuntimeError."""
+        await self.stop()
+        self._start()
+        await self.ready()
+
+    def postmaster(self) -> int:
+        """The process id of its Postgres."""
+        return int((self._state / "postgres/data/postmaster.pid").read_text().split()[0])
+
+    async def devices(
+        self, count: int, *, addresses: bool = False, first_person: int | None = None
+    ) -> list[Client]:
+        """New ones; each connects when it first calls. With `addresses` they have inner ones already.
+
+        They are USER's, or with `first_person` one each of the people from this id on.
+        """
+        authority = Authority.load(self._state, "device")
+        ca_pem = (self._state / "infrastructure-ca.pem").read_bytes()
         now = datetime.datetime.now(datetime.UTC)
         rows: list[dict[str, Any]] = []
         made: list[Client] = []
-        for _ in range(count):
+        for number in range(count):
             device_id = uuid.uuid4()
-            issued = self._authority.issue_device(self._key.public_key(), str(device_id))
+            issued = authority.issue_device(self._key.public_key(), str(device_id))
             rows.append(
                 {
                     "id": device_id,
-                    "user_id": 1,
+                    "user_id": 1 if first_person is None else first_person + number,
                     "name": "laptop",
                     "state": DeviceState.APPROVED,
                     "fingerprint": issued.fingerprint,
@@ -94,7 +129,7 @@ class Rig:
                     "code_valid_until": now + datetime.timedelta(hours=8),
                 }
             )
-            credentials = grpc.ssl_channel_credentials(self._ca_pem, self._key_pem, issued.pem)
+            credentials = grpc.ssl_channel_credentials(ca_pem, self._key_pem, issued.pem)
             made.append(Client(self._place.agent, credentials))
         engine = create_engine(self.database_url())
         async with bind_database(engine).begin() as session:
@@ -102,7 +137,11 @@ class Rig:
             if addresses:
                 await session.flush()
                 session.add_all(
-                    Address(gateway_id=1, device_id=row["id"], address=str(_HAD_BEFORE + number))
+                    Address(
+                        gateway_id=1,
+                        device_id=row["id"],
+                        address=str(_HAD_BEFORE + (first_person or 0) + number),
+                    )
                     for number, row in enumerate(rows)
                 )
         await engine.dispose()
@@ -142,9 +181,12 @@ class Client:
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials) -> None:
         self._address, self._credentials = address, credentials
+        self._connect()
+
+    def _connect(self) -> None:
         # Without it, channels with equal arguments share what they can, and that serialises them.
         options = [("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.aio.secure_channel(address, credentials, options=options)
+        self._channel = grpc.aio.secure_channel(self._address, self._credentials, options=options)
         self.stub = agent_pb2_grpc.AgentServiceStub(self._channel)
 
     def again(self) -> Client:
@@ -163,7 +205,20 @@ class Client:
     async def watch(self) -> None:
         """Returns when the profile is there; the stream stays."""
         self._stream = self.stub.Watch(agent_pb2.WatchRequest(client_version="bench"))
-        await self._stream.read()
+        await self.next_profile()
+
+    async def next_profile(self) -> None:
+        """Returns when the stream brings another profile. Raises RuntimeError when it ends before."""
+        async for event in self._stream:
+            if event.WhichOneof("event") == "profile":
+                return
+        raise RuntimeError("the stream has ended")
+
+    async def reconnect(self) -> None:
+        """On a new connection, after the controller's restart."""
+        await self.close()
+        self._connect()
+        await self.watch()
 
     async def close(self) -> None:
         await self._channel.close()
@@ -180,20 +235,20 @@ async def rig(number: int = 0, *, calls_per_second: int = 100_000) -> AsyncGener
     place = Place(number)
     with tempfile.TemporaryDirectory(prefix="culvert-bench-") as name:
         folder = Path(name)
-        state = folder / "state"
-        controller = _controller(place, state, folder / "log", calls_per_second)
+        parts = Rig(place, folder, calls_per_second)
         switches: list[subprocess.Popen[bytes]] = []
         try:
-            await _until(lambda: _serves(folder / "log"), "controller that serves")
-            async with _admin(place, state) as admin:
+            await parts.ready()
+            async with parts.admin() as admin:
                 bundle = await _describe(place, admin)
                 switches.append(_sluice(place, folder / "gateway", bundle))
                 await _until(lambda: _online(admin), "gateway online")
-            yield Rig(place, state, controller)
+            yield parts
         finally:
-            for process in (*switches, controller):
+            for process in switches:
                 process.terminate()
                 process.wait(_READY_SECONDS)
+            await parts.stop()
 
 
 def in_a_namespace(program: str, label: str, rigs: int = 1) -> dict[str, float]:
@@ -215,19 +270,6 @@ def _admin(place: Place, state: Path) -> httpx.AsyncClient:
     tls = ssl.create_default_context(cafile=str(state / "infrastructure-ca.pem"))
     url = f"https://{place.rest}/api/v1"
     return httpx.AsyncClient(base_url=url, verify=tls, headers=headers, trust_env=False)
-
-
-def _controller(place: Place, state: Path, log: Path, calls_per_second: int) -> subprocess.Popen[bytes]:
-    with log.open("wb") as out:
-        return subprocess.Popen(
-            [PROGRAMS / "culvert-controller", "serve"],
-            env=os.environ | _environment(place, state, calls_per_second),
-            stderr=out,
-        )
-
-
-async def _serves(log: Path) -> bool:
-    return b" ready " in await asyncio.to_thread(log.read_bytes)
 
 
 async def _online(admin: httpx.AsyncClient) -> bool:
