@@ -15,7 +15,7 @@ from culvert_db import Tunnel
 from culvert_proto import CulvertError, Reason
 from culvert_service.gateways import mapped
 from culvert_service.tunnels import enforcement
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from .conftest import Device, World, refused, running, settings_in, until
 from .switch import Switch
@@ -56,8 +56,9 @@ async def problem(world: World, method: str, path: str, body: object = None) -> 
 
 async def test_a_policy_reads_back_as_written(world: World, device: Device) -> None:
     await world.rest("POST", "/groups", {"name": "writers"})
-    assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
-    assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == ["alice"]
+    alone = {"count": 1, "first": ["alice"]}
+    assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == alone
+    assert (await world.rest("PUT", "/groups/writers/members/alice"))["members"] == alone
     conditions = NEVER | {
         "code_max_age_seconds": 600,
         "device_approved": True,
@@ -331,3 +332,28 @@ async def test_device_approval_can_be_required_of_every_device(tmp_path: Path, d
             ("code", True),
             ("gateway", False),
         ]
+
+
+async def test_a_group_may_have_more_people_than_a_request_names(world: World, device: Device) -> None:
+    many = 10_050
+    add_people = """
+        WITH people AS (
+            INSERT INTO users (name, email)
+            SELECT 'p' || i, 'p' || i || '@corp.example' FROM generate_series(1, :many) AS i RETURNING id
+        )
+        INSERT INTO group_members SELECT groups.id, people.id FROM groups, people WHERE groups.name = 'everyone'
+    """
+    await world.rest("POST", "/groups", {"name": "everyone"})
+    async with world.database.begin() as session:
+        await session.execute(text(add_people), {"many": many})
+    added = await world.rest("PUT", "/groups/everyone/members/alice")
+    assert (added["members"]["count"], added["members"]["first"][:2]) == (many + 1, ["alice", "p1"])
+    assert [group["members"] for group in await world.rest("GET", "/groups")] == [added["members"]]
+    assert len((await world.rest("GET", "/groups/everyone"))["members"]) == many + 1
+    everyone = {"name": "everyone to the wiki", "group": "everyone", "resources": ["wiki"]}
+    gain = (await world.rest("POST", "/policies/preview", everyone))["gain"]
+    # Alice has a policy of her own.
+    assert (gain["count"], gain["first"][0]) == (many, "p1")
+    members = [f"p{number}" for number in range(1, 10_002)]
+    body = {"name": "everyone", "members": members}
+    assert await problem(world, "PUT", "/groups/everyone", body) == (422, "REQUEST_INVALID")

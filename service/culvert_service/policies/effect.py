@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
+from functools import cache
 
 from culvert_db import Database
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.policies import repository
+from culvert_service.policies.repository import Reach, Subjects
 from culvert_service.policies.schemas import EffectOut, SomePeopleOut
 from culvert_service.tunnels.enforcement import Enforcement
 
-_SHOWN = 20
+# Names of people in an answer.
+SHOWN = 20
 
 
 class Effects:
@@ -33,13 +36,17 @@ class Effects:
             after = await repository.reach(session, resources)
             tunnels = await self._enforcement.count_unpermitted(session)
             await session.rollback()
-        return EffectOut(
-            gain=_some(user for user, _ in after - before),
-            lose=_some(user for user, _ in before - after),
-            tunnels_closed=tunnels,
-        )
+        return EffectOut(gain=_gain(before, after), lose=_gain(after, before), tunnels_closed=tunnels)
 
 
-def _some(people: Iterable[str]) -> SomePeopleOut:
-    names = sorted(set(people))
-    return SomePeopleOut(count=len(names), first=names[:_SHOWN])
+def _gain(before: Reach, after: Reach) -> SomePeopleOut:
+    """The people who reach a resource after the change that they did not reach before."""
+
+    @cache
+    def gains(subjects_before: Subjects, subjects_after: Subjects) -> bool:
+        return not after.of(subjects_after) <= before.of(subjects_before)
+
+    names = sorted(
+        name for name, subjects in after.people.items() if gains(before.people.get(name, ()), subjects)
+    )
+    return SomePeopleOut(count=len(names), first=names[:SHOWN])

@@ -22,6 +22,7 @@ from culvert_service.policies.schemas import (
     GroupIn,
     GroupName,
     GroupOut,
+    GroupSummaryOut,
     GroupUseOut,
     Members,
     PolicyIn,
@@ -64,7 +65,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
         return tag(response, await groups.create(by, asked))
 
     @routes.get("", summary="List the groups")
-    async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupOut]:
+    async def list_all(page: Annotated[Page, Depends()], q: Search = None) -> list[GroupSummaryOut]:
         return await groups.list(page, q)
 
     @routes.post("/preview", summary="Preview the effect of a group, or of its replacement, without a change")
@@ -106,7 +107,7 @@ def groups_router(api: Api, groups: Groups) -> APIRouter:
     @routes.put("/{name}/members/{user}", summary="Add a person to a group")
     async def add(
         by: By, name: GroupName, user: UserName, seen: Annotated[MayMatch, Depends()], response: Response
-    ) -> GroupOut:
+    ) -> GroupSummaryOut:
         return tag(response, await groups.add(by, name, user, seen))
 
     @routes.delete(

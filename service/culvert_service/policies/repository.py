@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from culvert_db import (
@@ -18,14 +18,18 @@ from culvert_db import (
 )
 from culvert_db.text import by_code_point
 from culvert_proto.dns_name import candidates
-from sqlalchemy import ScalarSelect, Text, bindparam, delete, or_, select
+from sqlalchemy import ScalarSelect, Text, any_, bindparam, delete, func, or_, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from culvert_service.decision.repository import POLICIES, concerns
+from culvert_service.decision.repository import POLICIES
 from culvert_service.resources.repository import name_contains, select_matching
 from culvert_service.rest.page import Cut, contains_text
+
+# The ids of a policy's group and person, of which one is None.
+Subject = tuple[int | None, int | None]
+Subjects = tuple[Subject, ...]
 
 _WHOLE = (joinedload(Policy.group), joinedload(Policy.user), selectinload(Policy.resources))
 
@@ -40,10 +44,37 @@ class Sought:
 
 
 async def groups(session: AsyncSession, cut: Cut, q: str | None) -> Sequence[Group]:
-    query = select(Group).options(selectinload(Group.members))
+    """Without their members."""
+    query = select(Group)
     if q is not None:
         query = query.where(or_(contains_text(q, Group.name), Group.members.any(contains_text(q, User.name))))
     return (await session.scalars(cut.of(query, Group.name))).all()
+
+
+async def group_alone(session: AsyncSession, name: str) -> Group | None:
+    """Without its members."""
+    return await session.scalar(select(Group).where(Group.name == name))
+
+
+async def some_members(
+    session: AsyncSession, groups: Collection[int], limit: int
+) -> dict[int, tuple[int, list[str]]]:
+    """For each group with members: their count and their first names."""
+    among = GroupMember.group_id.in_(groups)
+    counts = select(GroupMember.group_id, func.count()).where(among).group_by(GroupMember.group_id)
+    found = {group: (count, list[str]()) for group, count in await session.execute(counts)}
+    names = (
+        select(User.name)
+        .join(GroupMember, GroupMember.user_id == User.id)
+        .where(GroupMember.group_id == Group.id)
+        .order_by(by_code_point(User.name))
+        .limit(limit)
+        .lateral()
+    )
+    first = select(Group.id, names.c.name).join(names, true()).where(Group.id.in_(groups))
+    for group, name in await session.execute(first):
+        found[group][1].append(name)
+    return found
 
 
 async def group(session: AsyncSession, name: str) -> Group | None:
@@ -90,18 +121,52 @@ async def of_group(session: AsyncSession, name: str) -> Sequence[Policy]:
     return (await session.scalars(query.order_by(by_code_point(Policy.name)))).all()
 
 
-async def reach(session: AsyncSession, resources: Collection[str]) -> set[tuple[str, str]]:
-    """The (person, resource) names that enabled policies permit, of these resources."""
-    query = (
-        select(User.name, Resource.name)
-        .select_from(Policy)
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The people that enabled policies permit to reach some resources.
+
+    `grants`: the resources of each group and of each person named by a policy. `people`: of each person, the groups and
+    the person's own id among these. Pairs of a person and a resource would be a hundred times as many.
+    """
+
+    grants: Mapping[Subject, frozenset[int]]
+    people: Mapping[str, Subjects]
+
+    def of(self, subjects: Subjects) -> frozenset[int]:
+        """The resources."""
+        return frozenset[int]().union(*(self.grants[subject] for subject in subjects))
+
+
+async def reach(session: AsyncSession, resources: Collection[str]) -> Reach:
+    """`resources`: names."""
+    granted = (
+        select(Policy.group_id, Policy.user_id, func.array_agg(Resource.id.distinct()))
         .join(PolicyResource, PolicyResource.policy_id == Policy.id)
         .join(Resource, Resource.id == PolicyResource.resource_id)
-        .join(User, concerns(User.id))
         .where(Policy.enabled, Resource.name.in_(resources))
-        .distinct()
+        .group_by(Policy.group_id, Policy.user_id)
     )
-    return {(user, resource) for user, resource in await session.execute(query)}
+    grants: dict[Subject, frozenset[int]] = {
+        (group, user): frozenset(found) for group, user, found in await session.execute(granted)
+    }
+    people: dict[str, Subjects] = {}
+    # Few sets of groups for many people: each is kept once.
+    kept: dict[Subjects, Subjects] = {}
+    in_groups = (
+        select(User.name, func.array_agg(GroupMember.group_id.distinct()))
+        .join(GroupMember, GroupMember.user_id == User.id)
+        .where(GroupMember.group_id.in_([group for group, _ in grants if group is not None]))
+        .group_by(User.name)
+    )
+    for name, groups in await session.execute(in_groups):
+        subjects = tuple((group, None) for group in groups)
+        people[name] = kept.setdefault(subjects, subjects)
+    themselves = select(User.name, User.id).where(
+        User.id.in_([user for _, user in grants if user is not None])
+    )
+    for name, number in await session.execute(themselves):
+        people[name] = (*people.get(name, ()), (None, number))
+    return Reach(grants, people)
 
 
 async def policy(session: AsyncSession, name: str) -> Policy | None:
@@ -115,6 +180,12 @@ async def lock_policy(session: AsyncSession, name: str) -> int | None:
 
 async def user(session: AsyncSession, name: str) -> User | None:
     return await session.scalar(select(User).where(User.name == name))
+
+
+async def users_named(session: AsyncSession, names: Sequence[str]) -> dict[str, User]:
+    named = bindparam("names", list(names), type_=ARRAY(Text))
+    found = await session.scalars(select(User).where(User.name == any_(named)))
+    return {user.name: user for user in found}
 
 
 async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[str, Resource]:

@@ -29,7 +29,24 @@ class GroupIn(BaseModel):
     members: Members = []
 
 
-class GroupOut(GroupIn):
+class GroupOut(BaseModel):
+    """All members, however many they are."""
+
+    name: GroupName
+    members: list[UserName]
+    created_at: datetime
+
+
+class SomePeopleOut(BaseModel):
+    """A count, and the first names."""
+
+    count: int
+    first: list[str]
+
+
+class GroupSummaryOut(BaseModel):
+    name: GroupName
+    members: SomePeopleOut
     created_at: datetime
 
 
@@ -59,13 +76,6 @@ class PolicyOut(PolicyIn):
 class ClosedOut(BaseModel):
     # Tunnels that a sweep closed before the call's own check are not counted.
     tunnels_closed: int
-
-
-class SomePeopleOut(BaseModel):
-    """A count, and the first names."""
-
-    count: int
-    first: list[str]
 
 
 class EffectOut(ClosedOut):

@@ -16,16 +16,18 @@ from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.decision.conditions import Conditions
 from culvert_service.policies import repository
-from culvert_service.policies.effect import Effects
+from culvert_service.policies.effect import SHOWN, Effects
 from culvert_service.policies.repository import Sought
 from culvert_service.policies.schemas import (
     ClosedOut,
     EffectOut,
     GroupIn,
     GroupOut,
+    GroupSummaryOut,
     GroupUseOut,
     PolicyIn,
     PolicyOut,
+    SomePeopleOut,
 )
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
@@ -73,10 +75,10 @@ class Groups:
         effect = await self._effects.of(lambda session: _resources_of(session, name), change)
         return GroupUseOut(**dict(effect), policies_deleted=policies)
 
-    async def list(self, page: Page, q: str | None) -> list[GroupOut]:
+    async def list(self, page: Page, q: str | None) -> list[GroupSummaryOut]:
         async with self._database() as session:
-            found = await repository.groups(session, page.by(str), q)
-        return [_group_out(group) for group in page.cut(found, lambda group: (group.name,))]
+            found = page.cut(await repository.groups(session, page.by(str), q), lambda group: (group.name,))
+            return await _summaries(session, found)
 
     async def get(self, name: str) -> tuple[GroupOut, int]:
         """With its version. Raises CulvertError NOT_FOUND."""
@@ -95,22 +97,26 @@ class Groups:
         await self._enforcement.enforce()
         return await self.get(name)
 
-    async def add(self, by: Actor, name: str, member: str, seen: MayMatch) -> tuple[GroupOut, int]:
+    async def add(self, by: Actor, name: str, member: str, seen: MayMatch) -> tuple[GroupSummaryOut, int]:
+        """With its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
             await _check_group_version(session, name, seen)
-            group, user = await _group(session, name), await _user(session, member)
+            group, user = await _group_alone(session, name), await _user(session, member)
             await repository.add_member(session, group.id, user.id)
             transaction.audit(Line("group.add", f"group/{name}", {"user": member}))
         await self._enforcement.enforce()
-        return await self.get(name)
+        async with self._database() as session:
+            group = await _group_alone(session, name)
+            (summary,) = await _summaries(session, [group])
+        return summary, group.version
 
     async def remove(self, by: Actor, name: str, member: str, seen: MayMatch) -> ClosedOut:
         """Removes a member. A person who is not a member is no error."""
         async with begin(self._database, by) as transaction:
             session = transaction.session
             await _check_group_version(session, name, seen)
-            group, user = await _group(session, name), await _user(session, member)
+            group, user = await _group_alone(session, name), await _user(session, member)
             await repository.remove_member(session, group.id, user.id)
             transaction.audit(Line("group.remove", f"group/{name}", {"user": member}))
         return ClosedOut(tunnels_closed=await self._enforcement.enforce())
@@ -190,10 +196,12 @@ class Policies:
 async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) -> None:
     """`name`: the group's present name; None: a new group. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
     group = Group() if name is None else await _group(session, name)
-    members = [
-        await _user(session, member, f"/members/{at}")
-        for at, member in enumerate(dict.fromkeys(asked.members))
-    ]
+    named = list(dict.fromkeys(asked.members))
+    found = await repository.users_named(session, named)
+    for at, member in enumerate(named):
+        if member not in found:
+            raise FieldError(f"/members/{at}", Reason.NOT_FOUND, what=f"The user {member}")
+    members = [found[member] for member in named]
     # Only after all queries: each query would flush the changes before it runs.
     group.name, group.members = asked.name, members
     session.add(group)
@@ -264,6 +272,23 @@ async def _group(session: AsyncSession, name: str, pointer: str = "") -> Group:
     found = await repository.group(session, name)
     if found is None:
         raise FieldError(pointer, Reason.NOT_FOUND, what=f"The group {name}")
+    return found
+
+
+async def _group_alone(session: AsyncSession, name: str) -> Group:
+    found = await repository.group_alone(session, name)
+    if found is None:
+        raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
+    return found
+
+
+async def _summaries(session: AsyncSession, groups: Sequence[Group]) -> list[GroupSummaryOut]:
+    members = await repository.some_members(session, [group.id for group in groups], SHOWN)
+    found: list[GroupSummaryOut] = []
+    for group in groups:
+        count, first = members.get(group.id, (0, []))
+        some = SomePeopleOut(count=count, first=first)
+        found.append(GroupSummaryOut(name=group.name, members=some, created_at=group.created_at))
     return found
 
 

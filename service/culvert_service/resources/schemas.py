@@ -91,6 +91,8 @@ class ResourceIn(BaseModel):
 
 
 class ResourceOut(ResourceIn):
+    # Policies of further people may have been made one by one.
+    users: list[str] = []
     created_at: datetime
 
     @computed_field

@@ -2438,18 +2438,29 @@ export interface components {
             /** Name */
             name: string;
         };
-        /** GroupOut */
+        /**
+         * GroupOut
+         * @description All members, however many they are.
+         */
         GroupOut: {
             /**
              * Created At
              * Format: date-time
              */
             created_at: string;
+            /** Members */
+            members: string[];
+            /** Name */
+            name: string;
+        };
+        /** GroupSummaryOut */
+        GroupSummaryOut: {
             /**
-             * Members
-             * @default []
+             * Created At
+             * Format: date-time
              */
-            members?: string[];
+            created_at: string;
+            members: components["schemas"]["SomePeopleOut"];
             /** Name */
             name: string;
         };
@@ -5665,7 +5676,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GroupOut"][];
+                    "application/json": components["schemas"]["GroupSummaryOut"][];
                 };
             };
             /** @description Default Response */
@@ -5933,7 +5944,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GroupOut"];
+                    "application/json": components["schemas"]["GroupSummaryOut"];
                 };
             };
             /** @description Default Response */

@@ -7,7 +7,7 @@ import { AnchorLink, ButtonLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
 import type { Column } from "../shared/RowList";
-import { groupsQuery, type Group } from "./queries";
+import { groupsQuery, type GroupSummary } from "./queries";
 
 const NAMED = 8;
 
@@ -45,7 +45,7 @@ export function GroupListPage() {
   );
 }
 
-const COLUMNS: Column<Group>[] = [
+const COLUMNS: Column<GroupSummary>[] = [
   {
     title: "Group",
     cell: ({ name }) => (
@@ -56,10 +56,10 @@ const COLUMNS: Column<Group>[] = [
   },
   {
     title: "Members",
-    cell: ({ members = [] }) => (
+    cell: ({ members: { count, first } }) => (
       <Text size="sm" className="name">
-        {members.length === 0 ? "nobody" : members.slice(0, NAMED).join(", ")}
-        {members.length > NAMED && ` and ${members.length - NAMED} more`}
+        {count === 0 ? "nobody" : first.slice(0, NAMED).join(", ")}
+        {count > NAMED && ` and ${(count - NAMED).toLocaleString("en")} more`}
       </Text>
     ),
   },

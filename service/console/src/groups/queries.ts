@@ -4,6 +4,7 @@ import { api, body, page, tagged, type Schemas } from "../api/client";
 import { pages, type Pages } from "../shared/pages";
 
 export type Group = Schemas["GroupOut"];
+export type GroupSummary = Schemas["GroupSummaryOut"];
 export type GroupIn = Schemas["GroupIn"];
 
 export interface GroupForm extends Record<string, unknown> {
@@ -11,7 +12,7 @@ export interface GroupForm extends Record<string, unknown> {
   members: string[];
 }
 
-export const groupsQuery = (filter: { q?: string }): Pages<Group> =>
+export const groupsQuery = (filter: { q?: string }): Pages<GroupSummary> =>
   pages(["groups", "list", filter], async (part) =>
     page(await api.GET("/api/v1/groups", { params: { query: { ...filter, ...part } } })),
   );

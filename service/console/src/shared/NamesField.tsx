@@ -33,7 +33,7 @@ function useNames(area: Area, chosen: readonly string[], gateway?: string) {
   const found = useQuery({
     queryKey: [area, "named", q, gateway],
     queryFn: async () =>
-      body(
+      body<{ name: string }[]>(
         await ASK[area]({ limit: FOUND_AT_MOST, ...(q !== "" && { q }), ...(gateway && { gateway }) }),
       ).map(({ name }) => name),
     placeholderData: keepPreviousData,
