@@ -38,6 +38,6 @@ export const previewGroup = async (asked: GroupIn, replaces: string | null) =>
     }),
   );
 
-export const formOf = ({ name, members = [] }: Group): GroupForm => ({ name, members });
+export const formOf = ({ name, members }: Group): GroupForm => ({ name, members });
 export const groupOf = ({ name, members }: GroupForm): GroupIn => ({ name: name.trim(), members });
 export const FIELDS = ["name", "members"];
