@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench plots proto p4 lock clean docs site screens
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench sizing plots proto p4 lock clean docs site screens
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,8 @@ sbom: setup-test ## Write an SBOM (CycloneDX) and the licences of others for eac
 bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and plot
 	@$(ROOT) $(VENV)/python tests/perf/bench.py
 	@$(VENV)/python tests/perf/plots.py
+sizing: setup-test ## Measure what 100,000 devices cost a controller, into build/sizing.json (10 min; not in `make test`)
+	@$(ROOT) $(VENV)/python tests/perf/sizing.py
 plots: ## The plots of docs/performance.md, from build/bench.jsonl
 	@$(VENV)/python tests/perf/plots.py
 
