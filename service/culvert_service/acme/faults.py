@@ -66,12 +66,12 @@ def problem(
     # The library's decorator hides the field's type.
     inner = cast("tuple[messages.Error, ...]", said.subproblems or ())
     details = [str(it.detail) for it in (said, *inner[:1]) if it.detail]
-    shown = _printable(": ".join(details) or str(said.title or kind))
+    shown = printable(": ".join(details) or str(said.title or kind))
     remedy = _LEAD_HERE if validates and kind == "unauthorized" else _REMEDIES.get(kind, _REST)
     # An account that cannot be used is the controller's to replace.
     error = AccountClosedError if kind == "accountDoesNotExist" else AcmeFaultError
     return error(
-        f"{host} says: {shown.rstrip('.')} ({_printable(kind)})",
+        f"{host} says: {shown.rstrip('.')} ({printable(kind)})",
         remedy,
         is_refusal=kind != "serverInternal",
         wait_seconds=wait_seconds,
@@ -94,7 +94,7 @@ def unreachable(host: str, error: BaseException) -> AcmeFaultError:
     known = [it.strerror for it in causes if isinstance(it, OSError) and it.strerror]
     why = known[-1] if known else "it does not answer in time"
     return AcmeFaultError(
-        f"{host} cannot be reached: {_printable(why)}",
+        f"{host} cannot be reached: {printable(why)}",
         "let this host reach it by HTTPS, or set HTTPS_PROXY for the controller",
     )
 
@@ -102,14 +102,14 @@ def unreachable(host: str, error: BaseException) -> AcmeFaultError:
 def strange(host: str, why: str, wait_seconds: float = 0, *, is_refusal: bool = True) -> AcmeFaultError:
     """The fault of an answer that is none of ACME. `is_refusal`: the same request would get it again."""
     return AcmeFaultError(
-        f"the answer of {host} cannot be used: {_printable(why)}",
+        f"the answer of {host} cannot be used: {printable(why)}",
         "check that acme_directory is the URL of an ACME directory; the controller tries again by itself",
         is_refusal=is_refusal,
         wait_seconds=wait_seconds,
     )
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """So that a stranger's text forges no line of a log and fills no screen."""
     return "".join(it if it.isprintable() else " " for it in text[:_SHOWN_MAX])
 

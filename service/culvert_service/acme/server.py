@@ -32,6 +32,7 @@ from requests.utils import get_environ_proxies
 from culvert_service.acme.faults import (
     AccountClosedError,
     AcmeFaultError,
+    printable,
     problem,
     strange,
     unreachable,
@@ -109,7 +110,7 @@ class AcmeServer:
     def terms(self) -> str:
         """The URL of the terms of service, or empty."""
         found = self._meta("terms_of_service")
-        return found if isinstance(found, str) else ""
+        return printable(found) if isinstance(found, str) else ""
 
     @property
     def needs_binding(self) -> bool:
