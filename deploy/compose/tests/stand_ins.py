@@ -49,5 +49,5 @@ def build() -> None:
             "FROM scratch\nADD root.tar /\nCOPY postgres-stand-in /usr/local/bin/\nCOPY stand-in.conf /etc/nginx/\n"
             "ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin\n"
         )
-        command = ["buildah", "build", "--quiet", "--layers=false", f"--tag={_IMAGE}", str(folder)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        command = ["buildah", "build", "--quiet", "--layers=false", "--timestamp=0", f"--tag={_IMAGE}"]
+        subprocess.run([*command, str(folder)], check=True, stdout=subprocess.DEVNULL)
