@@ -24,10 +24,10 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench sizing plots proto p4 lock clean docs site screens
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench sizing plots proto p4 lock clean docs site screens
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:
 	@deploy/setup/setup demo
@@ -58,6 +58,10 @@ test-controller: site build/bin/pebble ## Of these, the controller, its database
 	$(ROOT) $(PYTEST) -n 2 --dist loadfile -m slow $(CONTROLLER)
 test-others: build/p4runtime-shell/installed ## Of these, all others
 	export $(WITH_CARGO); $(ROOT) $(PYTEST) -m slow $(filter-out $(CONTROLLER),$(PARTS))
+MAIN_PATHS := repeated_enrolment tunnels renewal changes drain dns policies site_tunnels
+test-next-schema: ## The controller's main paths on the next release's schema (not in `make test`)
+	next=$$($(VENV)/python service/tests/next_release.py build/next-release) && \
+	  $(ROOT) env PYTHONPATH=$$next $(PYTEST) -m slow $(wildcard $(MAIN_PATHS:%=service/tests/test_%.py))
 test-target: build/p4runtime-shell/installed ## One switch against the gateway's program: conformance
 	$(ROOT) $(PYTEST) -m slow switch-targets/conformance switch-targets/$(TARGET)
 # The kernel is a machine of its own, on one core.

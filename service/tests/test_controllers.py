@@ -68,7 +68,7 @@ async def process(settings: Settings, modules: str = "") -> AsyncGenerator[async
     with settings.state_dir.with_name(f"{settings.controller_name}.log").open("ab") as log:
         child = await asyncio.create_subprocess_exec(CONTROLLER, "serve", env=environment, stderr=log)
     try:
-        await until(lambda: _listens(settings.rest_listen), bool, 30)
+        await until(lambda: _listens(settings.rest_listen), bool, 120)
         yield child
     finally:
         if child.returncode is None:

@@ -10,16 +10,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import shutil
 import signal
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import culvert_db
 import pytest
-from culvert_db import bind_database, create_engine, migrate, newest_revision
+from culvert_db import bind_database, create_engine
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason
 from culvert_service.config import Settings
@@ -27,6 +25,7 @@ from sqlalchemy import text
 
 from .conftest import Device, World, administering, settings_in
 from .gateway_process import ROOT, needs_root, sluice, unpack
+from .next_release import next_release
 from .test_controllers import process
 from .wire import Wires
 
@@ -34,29 +33,6 @@ pytestmark = [pytest.mark.slow, needs_root]
 
 CLICKS, DEVICES = 1000, 4
 RESULT = ROOT / "build/fleet.json"
-# Columns of each table whose rows are read whole, and a table.
-_NEXT = """
-from alembic import op
-
-revision, down_revision = "9001", "{before}"
-
-
-def upgrade():
-    for table in ("gateways", "devices", "resources", "tunnels", "addresses", "security_associations", "users"):
-        op.execute(f"ALTER TABLE {{table}} ADD COLUMN of_the_next_release text NOT NULL DEFAULT 'x'")
-    op.execute("CREATE TABLE of_the_next_release (id bigint PRIMARY KEY)")
-"""
-
-
-def next_release(directory: Path) -> str:
-    """The modules of this release with one migration more."""
-    made = directory / "culvert_db"
-    shutil.copytree(Path(culvert_db.__file__).parent, made, ignore=shutil.ignore_patterns("__pycache__"))
-    before = newest_revision()
-    (made / "migrations/versions/9001_next.py").write_text(_NEXT.format(before=before))
-    source = (made / "migrate.py").read_text()
-    (made / "migrate.py").write_text(source.replace(f'BESIDE = "{migrate.BESIDE}"', f'BESIDE = "{before}"'))
-    return str(directory)
 
 
 class Clicks:
