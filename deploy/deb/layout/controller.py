@@ -83,7 +83,7 @@ def _prune_postgres(site_packages: Path) -> None:
 
 
 def _ship(folder: Path) -> None:
-    """Console, documentation and program. Raises FileNotFoundError if one of the first two is not built."""
+    """Console, documentation (if it is built: `make deb` does) and program. Raises FileNotFoundError without a console."""
     shutil.copytree(_CONSOLE, folder / "console", ignore=shutil.ignore_patterns(".built"))
     for file in _DOCUMENTATION.rglob("*"):
         # The controller needs no plain form beside a compressed one.
