@@ -91,6 +91,7 @@ async def prepare(world: World, wires: Wires, directory: Path, stack: AsyncExitS
     return devices
 
 
+@pytest.mark.timeout(600)
 async def test_nobody_is_refused_during_a_rolling_upgrade(
     wires: Wires, tmp_path: Path, database_url: str
 ) -> None:
