@@ -1,12 +1,12 @@
 """Four Debians under their own systemd in the lab's network, as an organisation has them before it meets Culvert.
 
-  laptop ──────────── internet (router) ──────────── wan  gateway  lan ──── intranet, a web server
-  203.0.113.10         │ services (bridge)   198.51.100.2    10.20.0.1     10.20.0.10
-                       ├── controller 192.0.2.10
-                       ├── name server 192.0.2.53: BIND 9, zone corp.example
-                       └── the gateway's third interface 192.0.2.20
+  laptop ─────────── internet (router) ─────────── office (router) ────────┬── gateway, one interface
+  203.0.113.10        │ services (bridge)   198.51.100.2   10.20.0.254     │   10.20.0.1
+                      ├── controller 192.0.2.10                            └── intranet, a web server
+                      └── name server 192.0.2.53                               10.20.0.10
 
-The administrator's browser stands at the router. The picture of the network itself heads `culvert_lab/topology.py`.
+The office's router translates addresses, forwards UDP port 4500 and ESP to the gateway, and is the intranet's default
+route. The name server is BIND 9 with the zone corp.example. The administrator's browser stands at the internet's router.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from culvert_lab import browser, intranet
+from culvert_lab import browser, intranet, netns
 from culvert_lab import topology as net
 from culvert_lab.lab import Lab
 from culvert_lab.netns import NETNS_DIR
@@ -29,7 +29,21 @@ from releases import Release, make_root
 from .terminal import Terminal
 
 PUBLIC_NAME = f"vpn.{net.ZONE}"
-_GATEWAY_OWN = "192.0.2.20"
+OFFICE = "culvert-office"
+_OFFICE_LAN = "10.20.0.254"
+_OFFICE_NFT = f"""\
+table ip office {{
+  chain arriving {{
+    type nat hook prerouting priority -100
+    iifname "wan" udp dport {net.ESP_PORT} dnat to {net.GATEWAY_LAN_ADDRESS}
+    iifname "wan" ip protocol esp dnat to {net.GATEWAY_LAN_ADDRESS}
+  }}
+  chain leaving {{
+    type nat hook postrouting priority 100
+    oifname "wan" masquerade
+  }}
+}}
+"""
 _PACKAGES = {
     Site.CONTROLLER: ("culvert-controller",),
     Site.GATEWAY: ("culvert-gateway",),
@@ -114,9 +128,11 @@ async def raised(release: Release, work: Path) -> AsyncGenerator[Fleet]:
     roots = {site: make_root_for(release, "fleet", every, ()) for site in packages}
     roots[Site.DNS] = make_root(release, "name-server", _NAME_SERVER)
     async with Lab(work) as lab:
-        _lay_wires()
-        await intranet.start(lab)
         with ExitStack() as stack:
+            netns.delete(OFFICE)
+            stack.callback(netns.delete, OFFICE)
+            _lay_wires()
+            await intranet.start(lab)
             machines: dict[Site, Machine] = {}
             for site, files in packages.items():
                 debian = stack.enter_context(Debian(release, roots[site]))
@@ -133,23 +149,38 @@ def _resolver() -> str:
 
 
 def _lay_wires() -> None:
-    """The gateway has addresses on all three interfaces, and its third one leads to the services' network."""
-    gateway, internet = Site.GATEWAY.value, Site.INTERNET.value
+    """The office's router between the internet and the two wires that led to the gateway in the lab."""
+    gateway, intranet = Site.GATEWAY.value, Site.INTRANET.value
+    netns.create(OFFICE)
     for command in (
         f"-n {gateway} link delete mgmt",
-        f"-n {internet} link add own type veth peer name mgmt netns {gateway}",
-        f"-n {internet} link set own master services up",
-        f"-n {gateway} address add {_GATEWAY_OWN}/24 dev mgmt",
-        f"-n {gateway} link set mgmt up",
-        f"-n {gateway} address add {net.GATEWAY_ADDRESS}/24 dev wan",
-        f"-n {gateway} address add {net.GATEWAY_LAN_ADDRESS}/24 dev lan",
-        f"-n {gateway} route add default via 198.51.100.1",
+        f"-n {gateway} link set wan netns {OFFICE}",
+        f"-n {gateway} link set lan netns {OFFICE} name intranet",
+        f"-n {OFFICE} link add gateway type veth peer name eth0 netns {gateway}",
+        f"-n {OFFICE} link add lan type bridge",
+        *(f"-n {OFFICE} link set {it} master lan up" for it in ("intranet", "gateway")),
+        *(f"-n {OFFICE} link set {it} up" for it in ("lan", "wan")),
+        f"-n {OFFICE} address add {_OFFICE_LAN}/16 dev lan",
+        f"-n {OFFICE} address add {net.GATEWAY_ADDRESS}/24 dev wan",
+        f"-n {OFFICE} route add default via 198.51.100.1",
+        f"-n {gateway} address add {net.GATEWAY_LAN_ADDRESS}/16 dev eth0",
+        f"-n {gateway} link set eth0 up",
+        f"-n {gateway} route add default via {_OFFICE_LAN}",
+        f"-n {intranet} route replace default via {_OFFICE_LAN}",
     ):
         subprocess.run(["ip", *command.split()], check=True)
+    run_in_office("nft", "-f", "-", stdin=_OFFICE_NFT)
+    run_in_office("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
     for site in _PACKAGES:
         # A namespace inherits what this computer does, and these machines are no routers.
         still = "echo 0 > /proc/sys/net/ipv4/ip_forward"
         subprocess.run(["nsenter", f"--net={NETNS_DIR / site.value}", "sh", "-c", still], check=True)
+
+
+def run_in_office(*command: str, stdin: str = "") -> None:
+    """At the office's router."""
+    enter = ["nsenter", f"--net={NETNS_DIR / OFFICE}"]
+    subprocess.run([*enter, *command], check=True, input=stdin, text=True)
 
 
 def _configure_name_server(machine: Machine) -> None:
