@@ -115,6 +115,13 @@ def test_a_tunnel_to_nowhere_is_refused(change: dict[str, object]) -> None:
     assert caught.value.reason is Reason.CONTROLLER_INVALID
 
 
+def test_a_probe_is_answered_by_a_gateway_beside_its_kernel() -> None:
+    probe = agent_pb2.Probe(target="10.20.0.10", source="169.254.77.2")
+    tunnel_from(a_tunnel(probe=probe))
+    with pytest.raises(CulvertError):
+        tunnel_from(a_tunnel(probe=agent_pb2.Probe(target="10.20.0.10", source="224.0.0.1")))
+
+
 @pytest.mark.parametrize(
     "prefix",
     [

@@ -199,7 +199,8 @@ def tunnel_from(
         ),
     )
     check_prefixes(made.remote_prefixes)
-    sources = [made.probe.source] if made.probe is not None else []
+    # A gateway beside its computer's kernel answers the probe from a link-local address, to which nothing is sent.
+    sources = [made.probe.source] if made.probe is not None and not made.probe.source.is_link_local else []
     for address in (*made.inner_addresses, *sources, made.outer_address):
         check_host(address)
     check_collisions([*made.remote_prefixes, *map(ip_network, made.inner_addresses)], here)
