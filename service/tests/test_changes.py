@@ -135,6 +135,18 @@ async def test_an_invalid_change_of_a_gateway_is_refused(world: World, switch: S
 
 
 @pytest.mark.slow
+async def test_devices_can_reach_each_gateway_without_a_tunnel(world: World, switch: Switch) -> None:
+    """They refuse a profile with a gateway inside of the protected prefixes."""
+    path, protected = "/gateways/gw-berlin", "10.20.0.7"
+    assert refusal(await put(world, path, public_address=protected)) == (422, "REQUEST_INVALID")
+    answer = await put(world, path, address=protected)
+    assert answer.json()["errors"][0]["pointer"] == "/address"
+    await change(world, path, address=protected, public_address="203.0.113.7")
+    with pytest.raises(AssertionError, match="protected prefixes"):
+        await world.add_gateway("gw-paris", free_port(), 2, address=protected)
+
+
+@pytest.mark.slow
 async def test_a_gateway_is_deleted_when_nothing_uses_it(
     world: World, switch: Switch, device: Device
 ) -> None:

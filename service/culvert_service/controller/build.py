@@ -205,8 +205,9 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         master_key,
         at_gateways,
         [*settings.certificate_names, settings.controller_name],
+        settings.protected_prefixes,
     )
-    changes = Changes(database, ownership, refit, check_gateway)
+    changes = Changes(database, ownership, refit, check_gateway, settings.protected_prefixes)
     joining = Joining(
         database,
         refusals,
@@ -217,6 +218,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         master_key,
         rest_url=settings.enrolment_url,
         agent_address=settings.agent_address,
+        protected_prefixes=settings.protected_prefixes,
         now=now,
     )
     resources = Resources(

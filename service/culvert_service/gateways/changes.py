@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from culvert_db import Database, Gateway, clock
@@ -20,7 +20,7 @@ from culvert_service.gateways import repository
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.record import check_serves
 from culvert_service.gateways.schemas import GatewayIn
-from culvert_service.gateways.service import already_exists, audit_details, columns
+from culvert_service.gateways.service import already_exists, audit_details, check_reachable, columns
 from culvert_service.identity.tunnels import LockedTunnels
 from culvert_service.rest.version import MayMatch
 
@@ -39,12 +39,18 @@ class CheckFit(Protocol):
 
 class Changes:
     def __init__(
-        self, database: Database, ownership: Ownership, refit: GatewayRefit, check_fit: CheckFit
+        self,
+        database: Database,
+        ownership: Ownership,
+        refit: GatewayRefit,
+        check_fit: CheckFit,
+        protected_prefixes: Sequence[str],
     ) -> None:
         self._database = database
         self._ownership = ownership
         self._refit = refit
         self._check_fit = check_fit
+        self._protected_prefixes = protected_prefixes
 
     async def replace(self, by: Actor, name: str, asked: GatewayIn, seen: MayMatch) -> None:
         """Raises CulvertError NOT_FOUND, VERSION_NEEDED, VERSION_STALE, REQUEST_INVALID, SUITE_LEGACY, ALREADY_EXISTS or
@@ -53,6 +59,7 @@ class Changes:
         if asked.name != name:
             why = "a gateway keeps its name, which its certificate and its keys are made for"
             raise CulvertError(Reason.REQUEST_INVALID, why=why)
+        check_reachable(asked, self._protected_prefixes)
         try:
             async with begin(self._database, by) as transaction:
                 gateway = await _lock(transaction.session, name, seen)

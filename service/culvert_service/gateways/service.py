@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ from culvert_service.gateways.schemas import (
 from culvert_service.pki import issuance
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, P4RUNTIME_NAMES, Authority
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.field import to_field_error
+from culvert_service.rest.field import FieldError, to_field_error
 from culvert_service.rest.page import Page
 
 
@@ -60,10 +61,12 @@ class Gateways:
         master_key: MasterKey,
         desired: DesiredState,
         own_names: Sequence[str],
+        protected_prefixes: Sequence[str],
     ) -> None:
         """`authority` signs the certificates of gateways; `clients` signs the certificates of their P4Runtime clients.
         `own_names`: the names and addresses of this controller.
         """
+        self._protected_prefixes = protected_prefixes
         self._database = database
         self._fleet = fleet
         self._ownership = ownership
@@ -82,7 +85,8 @@ class Gateways:
         """The names stay reserved."""
 
     async def create(self, by: Actor, asked: GatewayIn) -> GatewayOut:
-        """Raises CulvertError SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
+        """Raises CulvertError REQUEST_INVALID, SUITE_LEGACY, GATEWAY_NAME_RESERVED or ALREADY_EXISTS."""
+        check_reachable(asked, self._protected_prefixes)
         check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
         async with self._database() as session:
             check_name(asked.name, await repository.controller_names(session))
@@ -239,6 +243,26 @@ def columns(asked: GatewayIn) -> dict[str, Any]:
         "suite": asked.suite.value,
         "legacy_suites": [suite.value for suite in asked.legacy_suites],
     }
+
+
+def check_reachable(asked: GatewayIn, protected_prefixes: Sequence[str]) -> None:
+    """Raises CulvertError REQUEST_INVALID for an address that tunnels alone may reach. Each device would refuse its whole
+    profile, because no packet could reach the gateway before its tunnel is open.
+    """
+    prefixes = [ipaddress.ip_network(prefix) for prefix in protected_prefixes]
+    for own, address, public in (
+        ("address", asked.address, asked.public_address),
+        ("address6", asked.address6, asked.public_address6),
+    ):
+        if (told := public or address) is None:
+            continue
+        if prefix := next((it for it in prefixes if ipaddress.ip_address(told) in it), None):
+            why = (
+                f"devices reach {told} only through a tunnel, because {prefix} is one of the controller's protected "
+                "prefixes; give the gateway a public address outside of them"
+            )
+            pointer = f"/{own}" if public is None else f"/public_{own}"
+            raise FieldError(pointer, Reason.REQUEST_INVALID, why=why)
 
 
 def already_exists(asked: GatewayIn, error: IntegrityError) -> CulvertError:

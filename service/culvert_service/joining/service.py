@@ -12,7 +12,7 @@ import base64
 import binascii
 import datetime
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -39,7 +39,7 @@ from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
-from culvert_service.gateways.service import already_exists, check_name, columns
+from culvert_service.gateways.service import already_exists, check_name, check_reachable, columns
 from culvert_service.joining import agreement, repository
 from culvert_service.joining.schemas import (
     GatewayCertificateOut,
@@ -82,6 +82,7 @@ class Joining:
         *,
         rest_url: str,
         agent_address: str,
+        protected_prefixes: Sequence[str],
         now: Now,
     ) -> None:
         """`authority` signs the certificates of gateways."""
@@ -94,6 +95,7 @@ class Joining:
         self._master_key = master_key
         self._rest_url = rest_url
         self._agent_address = agent_address
+        self._protected_prefixes = protected_prefixes
         self._now = now
 
     async def enrol(self, by: Actor, asked: GatewayEnrolmentIn) -> GatewayLinkOut:
@@ -164,6 +166,7 @@ class Joining:
                 gateway = await gateways.by_name(session, enrolment.gateway)
                 if asked.facts is not None:
                     wanted = _registration(enrolment, gateway, asked.facts)
+                    check_reachable(wanted, self._protected_prefixes)
                     await _check_pools(session, wanted)
         except CulvertError as error:
             await self._refuse(by, error)
@@ -214,6 +217,7 @@ class Joining:
                 name = enrolment.gateway
                 gateway = await gateways.lock(session, name)
                 wanted = _registration(enrolment, gateway, asked.facts)
+                check_reachable(wanted, self._protected_prefixes)
                 await _check_pools(session, wanted)
                 reserved = await gateways.controller_names(session)
                 check_name(name, reserved)
