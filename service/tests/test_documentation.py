@@ -79,6 +79,15 @@ async def test_without_a_built_site_the_page_says_how_to_build_it(tmp_path: Path
     assert "'unsafe" not in answer.headers["Content-Security-Policy"]
 
 
+async def test_a_final_slash_leads_to_the_page(tmp_path: Path) -> None:
+    (tmp_path / "reasons").mkdir()
+    for name in ("index.html", "404.html", "reasons/NO_POLICY.html"):
+        (tmp_path / name).write_text("page")
+    answer = await _ask(tmp_path, "/docs/reasons/NO_POLICY/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "/docs/reasons/NO_POLICY")
+    assert (await _ask(tmp_path, "/docs/nothing/")).status_code == 404
+
+
 @pytest.mark.parametrize("path", ["../secret", "%2e%2e/secret", "..%2fsecret", "assets/../../secret"])
 async def test_no_file_beside_the_site_is_served(path: str, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()

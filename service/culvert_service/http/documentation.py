@@ -73,6 +73,10 @@ def install(app: FastAPI, directory: Path) -> None:
         path = path or _FRONT
         # The address of a page may be given without its suffix: errors name /docs/reasons/REASON.
         file = files.get(path) or files.get(f"{path}.html")
+        page = path.rstrip("/")
+        if file is None and page != path and f"{page}.html" in files:
+            # Links in the page are relative, so its address has no final slash.
+            return RedirectResponse(f"{PREFIX}{page}")
         if file is None or path == _MISSING:
             return _answer(request, files[_MISSING], 404, "no-cache")
         return _answer(request, file, 200, _FOREVER if path.startswith(_ASSETS) else "no-cache")
