@@ -10,3 +10,5 @@ pub mod sockets;
 pub mod supervision;
 pub mod trace_control;
 pub mod trace_offline;
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

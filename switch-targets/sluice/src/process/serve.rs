@@ -25,6 +25,7 @@ use crate::dataplane::plane::{DataPlane, Learned};
 use crate::dataplane::ports::{self, Port, PortArg};
 use crate::p4runtime::state::Device;
 use crate::p4runtime::{digest_pump, idle_pump, packet_io, server};
+use crate::process::BoxError;
 use crate::process::config::ProcessArgs;
 use crate::process::handover::giver::{GiveError, Giver, Start};
 use crate::process::handover::successor::{Parts, Successor};
@@ -35,8 +36,6 @@ use crate::process::trace_control::ReloadRequest;
 
 /// Time for the client that has asked for a new process to be answered.
 const ANSWER: std::time::Duration = std::time::Duration::from_secs(1);
-
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The parts that a switch is started with, a gateway's or a developer's.
 pub struct Setup<'a> {

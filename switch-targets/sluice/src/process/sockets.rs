@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use tokio::net::{TcpListener, TcpSocket};
 
+use crate::process::BoxError;
 use crate::process::config::ProcessArgs;
-use crate::process::serve::BoxError;
 use crate::process::trace_control::Control;
 
 /// TCP connections that wait to be accepted by a developer's switch.

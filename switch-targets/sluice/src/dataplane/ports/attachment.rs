@@ -7,7 +7,7 @@ use offload::Transport;
 
 use super::fanout::Share;
 use super::frames::{IntakeCounts, Outgoing};
-use super::handover::GivenSocket;
+use super::given::GivenSocket;
 use super::socket::{PacketSocket, SentCounts};
 use super::xdp::XdpSocket;
 

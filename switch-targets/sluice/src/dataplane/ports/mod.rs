@@ -11,6 +11,7 @@ mod fanout;
 #[cfg(test)]
 mod fanout_tests;
 mod frames;
+pub mod given;
 pub mod handover;
 mod options;
 mod port_arg;

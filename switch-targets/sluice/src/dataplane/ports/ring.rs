@@ -19,7 +19,7 @@ use libc::{c_int, c_uint, c_void, tpacket2_hdr};
 use offload::{VNET_LEN, Vnet};
 
 use super::frames::FrameInfo;
-use super::handover::GivenRing;
+use super::given::GivenRing;
 use super::options::set;
 
 /// Bytes of frames that the kernel keeps for us when we are late.

@@ -21,7 +21,7 @@ pub mod giver;
 pub mod successor;
 
 use crate::dataplane::esp_engine::GivenEngine;
-use crate::dataplane::ports::handover::GivenPort;
+use crate::dataplane::ports::given::GivenPort;
 use crate::dataplane::traffic::TrafficState;
 use crate::p4runtime::digest::DigestState;
 use crate::p4runtime::handover::ControlState;
