@@ -65,7 +65,7 @@ def test_a_site_is_spelled_in_one_way() -> None:
         {"public_address": "2001:db8:1::1"},
         {"public_address": "127.0.0.1"},
         {"address6": None, "public_address6": "2001:db8:2::1"},
-        {"public_address": "10.30.0.1", "lan": LAN | {"routes": {"10.30.0.0/16": "10.20.0.10"}}},
+        {"public_address": "10.30.0.1", "lan": LAN | {"routes": {"10.30.0.1/32": "10.20.0.10"}}},
         {"pool": "2001:db8::/64"},
         {"wan": WAN | {"vlan": 4095}},
         {"wan": WAN | {"mtu": 1279}},
