@@ -275,6 +275,11 @@ class Settings(BaseSettings):
         return (self.public_enrolment_url or self.rest_url).rstrip("/")
 
     @property
+    def shows_own_ca(self) -> bool:
+        """Whether browsers get a certificate of the controller's own CA: no file, no ACME, no proxy that ends TLS."""
+        return (self.public_certificate_file, self.acme_directory, self.public_enrolment_url) == (None,) * 3
+
+    @property
     def public_name(self) -> str:
         """The name by which browsers know this controller."""
         return _host(urlsplit(self.rest_url).netloc)

@@ -164,10 +164,18 @@ async def test_the_line_names_the_digest_of_the_package_that_it_downloads(
     )
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"public_certificate_file": "/pem", "public_key_file": "/key"},
+        {"acme_directory": "https://authority.example/directory", "acme_terms_agreed": True},
+        {"public_enrolment_url": "https://enrol.corp.example"},
+    ],
+    ids=["files", "ACME", "proxy"],
+)
 async def test_a_certificate_that_laptops_trust_is_checked(
-    repository: Path, infrastructure: Authority, tmp_path: Path
+    fields: dict[str, object], repository: Path, infrastructure: Authority, tmp_path: Path
 ) -> None:
-    fields = {"public_certificate_file": tmp_path / "pem", "public_key_file": tmp_path / "key"}
     offer = await offered(serving(repository, infrastructure, **fields))
     assert "--no-check-certificate" not in offer.install.command
     assert [it for it in unpack(offer.archive, tmp_path) if "apt.conf" in it or "ca.pem" in it] == []

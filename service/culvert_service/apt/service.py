@@ -63,10 +63,7 @@ class ClientPackages:
         self.folder = settings.apt_repository
         self._url = settings.rest_url
         self._host = settings.public_name
-        # A proxy that ends TLS shows a certificate that browsers trust.
-        self._shows_own_ca = (
-            settings.public_certificate_file is None and settings.public_enrolment_url is None
-        )
+        self._shows_own_ca = settings.shows_own_ca
         self._infrastructure = infrastructure
         self._made: tuple[object, Offer] | None = None
 
