@@ -83,7 +83,9 @@ def _prune_postgres(site_packages: Path) -> None:
 
 
 def _ship(folder: Path) -> None:
-    """Console, documentation (if it is built: `make deb` does) and program. Raises FileNotFoundError without a console."""
+    """Console, documentation and program. Raises FileNotFoundError if one of them is not built."""
+    if not (_DOCUMENTATION / "index.html").exists() and not (_DOCUMENTATION / "index.html.gz").exists():
+        raise FileNotFoundError(f"{_DOCUMENTATION} has no site: make site")
     shutil.copytree(_CONSOLE, folder / "console", ignore=shutil.ignore_patterns(".built"))
     for file in _DOCUMENTATION.rglob("*"):
         # The controller needs no plain form beside a compressed one.
