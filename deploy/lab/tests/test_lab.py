@@ -116,7 +116,9 @@ async def test_a_killed_lab_ends_its_programs_and_the_next_one_cleans_up(
     await killed.wait()
     assert links.exists()
     async with asyncio.timeout(30), Lab(tmp_path / "next") as lab:
-        assert not _runs(left)
+        # A killed process ends when it next gets a processor.
+        while _runs(left):  # noqa: ASYNC110  another process ends: there is no event to wait for
+            await asyncio.sleep(0.05)
         assert await ping(lab, Site.LAPTOP, DNS_ADDRESS)
     assert not links.exists()
 
