@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ PROGRAMS = Path(sys.executable).parent
 GATEWAY = "gw-berlin"
 USER = "alice"
 RESOURCES = 100
+# Calls that are under way while many devices come.
+AT_ONCE = 32
 
 _READY_SECONDS = 60.0
 # An address of the gateway's pool, far from the first addresses that it assigns.
@@ -222,6 +224,17 @@ class Client:
 
     async def close(self) -> None:
         await self._channel.close()
+
+
+async def each(devices: Sequence[Client], call: Callable[[Client], Awaitable[object]]) -> None:
+    """Call for each device, AT_ONCE at a time."""
+    waiting = iter(devices)
+
+    async def some() -> None:
+        for device in waiting:
+            await call(device)
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
 @asynccontextmanager

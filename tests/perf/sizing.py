@@ -14,14 +14,14 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 
 import grpc
 import grpc.aio
-from controller_rig import GATEWAY, RESOURCES, ROOT, Client, Rig, in_a_namespace, rig
+from controller_rig import GATEWAY, RESOURCES, ROOT, Client, Rig, each, in_a_namespace, rig
 from culvert_db import create_engine
 from figures import percentile
 from httpx import AsyncClient
@@ -34,8 +34,6 @@ GROUP = "staff"
 # Devices that open tunnels in each step, and the tunnels of each.
 ACTIVE = 10
 OPENED = 30
-# Calls that are under way while devices connect.
-AT_ONCE = 64
 _PATIENCE_SECONDS = 900.0
 _AGAIN_SECONDS = 1.0
 _IDLE_SECONDS = 60.0
@@ -64,7 +62,7 @@ async def _all(registered: Sequence[int], watching: Sequence[int]) -> dict[str, 
         await _permit(parts)
         # Their connections and inner addresses are there before the first step.
         active = await parts.devices(ACTIVE)
-        await _each(active, lambda device: device.open(0))
+        await each(active, lambda device: device.open(0))
         found: dict[str, list[Step]] = {"registered": [await _registered(parts, 0, active)], "watching": []}
         last = 0
         for number in registered:
@@ -77,7 +75,7 @@ async def _all(registered: Sequence[int], watching: Sequence[int]) -> dict[str, 
             watchers += await _connect(parts, watchers, number)
             found["watching"].append(await _watching(parts, watchers, active))
             print(found["watching"][-1], file=sys.stderr)
-        await _each([*active, *watchers], lambda device: device.close())
+        await each([*active, *watchers], lambda device: device.close())
         return found
 
 
@@ -151,7 +149,7 @@ async def _setups(parts: Rig, active: Sequence[Client], step: int) -> Step:
 
 async def _connect(parts: Rig, already: Sequence[Client], number: int) -> list[Client]:
     devices = await parts.devices(number - len(already), addresses=True, first_person=1 + len(already))
-    await _each(devices, _come)
+    await each(devices, _come)
     return devices
 
 
@@ -192,10 +190,10 @@ async def _watching(parts: Rig, watchers: Sequence[Client], active: Sequence[Cli
     await parts.restart()
     step["restart_s"] = time.perf_counter() - began
     cpu = parts.controller_cpu_seconds()
-    await _each(watchers, _come)
+    await each(watchers, _come)
     step["return_s"] = time.perf_counter() - began
     step["return_cpu_s"] = parts.controller_cpu_seconds() - cpu
-    await _each(active, _come)
+    await each(active, _come)
     return step
 
 
@@ -248,16 +246,6 @@ async def _execute(parts: Rig, statement: str) -> float:
             return float(answer.scalar_one()) if answer.returns_rows else 0.0
     finally:
         await engine.dispose()
-
-
-async def _each(devices: Sequence[Client], call: Callable[[Client], Awaitable[object]]) -> None:
-    waiting = iter(devices)
-
-    async def some() -> None:
-        for device in waiting:
-            await call(device)
-
-    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
 def main() -> None:

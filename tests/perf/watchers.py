@@ -7,18 +7,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "switch-targets/conformance"))
 
-from controller_rig import Client, in_a_namespace, rig
+from controller_rig import Client, each, in_a_namespace, rig
 from figures import Figure, percentile
 
 NAMES = ("watch_10k_rss_mib", "watch_10k_setup_ratio")
 WATCHERS = 10_000
-# Calls that are under way while the watchers come.
-AT_ONCE = 32
 ALONE = 10
 ROUNDS = 30
 
@@ -38,14 +36,14 @@ async def measure(names: Sequence[str]) -> list[Figure]:
 async def _all() -> dict[str, float]:
     async with rig(0) as full, rig(1) as empty:
         devices = [*await full.devices(ALONE), *await empty.devices(ALONE)]
-        await _each(devices, lambda device: device.open(0))
+        await each(devices, lambda device: device.open(0))
         empty_mib = empty.rss_mib()
         watchers = await full.devices(WATCHERS, addresses=True)
-        await _each(watchers, lambda device: device.watch())
-        await _each(watchers, lambda device: device.open(0))
+        await each(watchers, lambda device: device.watch())
+        await each(watchers, lambda device: device.open(0))
         full_ms, empty_ms = await _setup_ms(devices[:ALONE], devices[ALONE:])
         rss_mib = full.rss_mib()
-        await _each([*devices, *watchers], lambda device: device.close())
+        await each([*devices, *watchers], lambda device: device.close())
     return {"empty_ms": empty_ms, "full_ms": full_ms, "empty_mib": empty_mib, "rss_mib": rss_mib}
 
 
@@ -57,16 +55,6 @@ async def _setup_ms(*rigs: Sequence[Client]) -> list[float]:
             for device, found in zip(devices, setups, strict=True):
                 found.append((await device.open(number)).programmed_us / 1000)
     return [percentile(found, 0.50) for found in setups]
-
-
-async def _each(devices: Sequence[Client], call: Callable[[Client], Awaitable[object]]) -> None:
-    waiting = iter(devices)
-
-    async def some() -> None:
-        for device in waiting:
-            await call(device)
-
-    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
 if __name__ == "__main__":
