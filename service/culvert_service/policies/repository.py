@@ -18,7 +18,7 @@ from culvert_db import (
 )
 from culvert_db.text import by_code_point
 from culvert_proto.dns_name import candidates
-from sqlalchemy import ScalarSelect, Text, any_, bindparam, delete, func, or_, select, true
+from sqlalchemy import ScalarSelect, Text, bindparam, delete, func, or_, select, true
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
@@ -73,7 +73,9 @@ async def some_members(
     )
     first = select(Group.id, names.c.name).join(names, true()).where(Group.id.in_(groups))
     for group, name in await session.execute(first):
-        found[group][1].append(name)
+        # A group that was empty a moment ago has no count.
+        if group in found:
+            found[group][1].append(name)
     return found
 
 
@@ -180,12 +182,6 @@ async def lock_policy(session: AsyncSession, name: str) -> int | None:
 
 async def user(session: AsyncSession, name: str) -> User | None:
     return await session.scalar(select(User).where(User.name == name))
-
-
-async def users_named(session: AsyncSession, names: Sequence[str]) -> dict[str, User]:
-    named = bindparam("names", list(names), type_=ARRAY(Text))
-    found = await session.scalars(select(User).where(User.name == any_(named)))
-    return {user.name: user for user in found}
 
 
 async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[str, Resource]:

@@ -29,6 +29,7 @@ from culvert_service.policies.schemas import (
     PolicyOut,
     SomePeopleOut,
 )
+from culvert_service.resources.repository import users_named
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
 from culvert_service.rest.version import MayMatch
@@ -197,7 +198,7 @@ async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) 
     """`name`: the group's present name; None: a new group. Raises CulvertError NOT_FOUND or ALREADY_EXISTS."""
     group = Group() if name is None else await _group(session, name)
     named = list(dict.fromkeys(asked.members))
-    found = await repository.users_named(session, named)
+    found = await users_named(session, named)
     for at, member in enumerate(named):
         if member not in found:
             raise FieldError(f"/members/{at}", Reason.NOT_FOUND, what=f"The user {member}")
