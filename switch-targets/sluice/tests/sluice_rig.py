@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -70,6 +71,12 @@ class Sluice:
             time.sleep(0.001)
         yield
         self.process.send_signal(signal.SIGCONT)
+
+    async def says(self, text: str) -> None:
+        """Wait until the log has `text`: the line may come after its effect."""
+        async with asyncio.timeout(20):
+            while await asyncio.sleep(0.05, text not in self.log.read_text()):
+                pass
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 
@@ -22,12 +21,6 @@ def files(arguments: dict[str, str], tmp_path: Path) -> Path:
     for option in ("--cert", "--key", "--client-ca"):
         arguments[option] = str(shutil.copy(arguments[option], tmp_path))
     return tmp_path
-
-
-async def says(sluice: Sluice, text: str) -> None:
-    async with asyncio.timeout(20):
-        while await asyncio.sleep(0.05, text not in sluice.log.read_text()):
-            pass
 
 
 async def admitted(address: str, authority: Authority) -> bool:
@@ -50,11 +43,11 @@ async def test_a_new_authority_is_taken_and_the_primary_stays(
         assert not await admitted(address, fresh)
         # The files are replaced one after the other: for a moment the key is not the certificate's.
         shutil.copy(fresh.folder / "gateway.pem", files)
-        await says(sluice, "new connections go on with the certificates of before")
+        await sluice.says("new connections go on with the certificates of before")
         assert await admitted(address, infrastructure)
         shutil.copy(fresh.folder / "gateway.key", files)
         shutil.copy(fresh.certificate, files)
-        await says(sluice, "new connections see the certificates that are in the files now")
+        await sluice.says("new connections see the certificates that are in the files now")
         assert await admitted(address, fresh)
         assert not await admitted(address, infrastructure)
         # The stream of before is the primary's still.

@@ -120,10 +120,6 @@ async def until(holds: Callable[[], bool]) -> None:
             pass
 
 
-async def says(sluice: Sluice, text: str) -> None:
-    await until(lambda: text in sluice.log.read_text())
-
-
 @pytest.fixture
 def arguments(arguments: dict[str, str], infrastructure: Authority) -> dict[str, str]:
     """With a certificate that OpenSSL takes from who connects: unlike a controller, it wants clientAuth or no use."""
@@ -180,7 +176,7 @@ async def test_a_stranger_at_the_controllers_address_is_refused(
     certificate = signer.issue(f"dialled-{len(reason)}", name, usage)  # pyright: ignore[reportArgumentType]
     port = Controllers(certificate, infrastructure.certificate, protocol)
     with dialling(program, arguments, tmp_path / "log", f"127.0.0.1:{port.port}") as switch:
-        await says(switch, "cannot connect to a controller")
+        await switch.says("cannot connect to a controller")
         await asyncio.sleep(1.5)
         log = switch.log.read_text()
         assert reason in log
@@ -199,7 +195,7 @@ async def test_a_replaced_certificate_is_shown_at_the_next_attempt(
     # The controller accepts gateways of the fresh authority alone.
     port = Controllers(controller, fresh.certificate)
     with dialling(program, arguments, tmp_path / "log", f"127.0.0.1:{port.port}") as switch:
-        await says(switch, "cannot connect to a controller")
+        await switch.says("cannot connect to a controller")
         certificate, key = fresh.issue("gateway", "gateway", None)
         shutil.copy(key, arguments["--key"])
         shutil.copy(certificate, arguments["--cert"])
@@ -231,6 +227,6 @@ async def test_a_name_without_an_address_is_logged_once(
     rig: None, program: Path, arguments: dict[str, str], tmp_path: Path
 ) -> None:
     with dialling(program, arguments, tmp_path / "log", "controller.invalid:8444", grpc=True) as switch:
-        await says(switch, "cannot resolve a controller's name")
+        await switch.says("cannot resolve a controller's name")
         await asyncio.sleep(1)
         assert switch.log.read_text().count("cannot resolve a controller's name") == 1
