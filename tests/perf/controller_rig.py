@@ -207,12 +207,13 @@ class Client:
     async def watch(self) -> None:
         """Returns when the profile is there; the stream stays."""
         self._stream = self.stub.Watch(agent_pb2.WatchRequest(client_version="bench"))
-        await self.next_profile()
+        await self.profile()
 
-    async def next_profile(self) -> None:
-        """Returns when the stream brings another profile. Raises RuntimeError when it ends before."""
+    async def profile(self, resource: str | None = None) -> None:
+        """Returns when the stream brings a profile, with this resource. Raises RuntimeError when it ends before."""
         async for event in self._stream:
-            if event.WhichOneof("event") == "profile":
+            names = (it.name for it in event.profile.resources)
+            if event.WhichOneof("event") == "profile" and (resource is None or resource in names):
                 return
         raise RuntimeError("the stream has ended")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from culvert_db import Device, Resource
 from culvert_db.published import hosts
@@ -17,7 +17,6 @@ from culvert_service.gateways.sa import compute_hard
 from culvert_service.gateways.selector import Selector
 from culvert_service.gateways.site import Probe
 from culvert_service.gateways.tunnel_entries import precedence
-from culvert_service.tunnels.inner_addresses import Allotment
 from culvert_service.tunnels.pool import Inner
 from culvert_service.tunnels.programming import GrantedPair, GrantedTunnel
 
@@ -74,34 +73,39 @@ def path_mtu(mtu: int) -> int:
     return mtu
 
 
+def profile_resource(resource: Resource, gateways: Sequence[str]) -> bytes:
+    """A profile of this resource alone, serialised. Joined, such bytes are a profile of all their resources."""
+    told = agent_pb2.Resource(
+        name=resource.name,
+        fqdn=resource.fqdn,
+        addresses=map(str, hosts(resource.targets)),
+        gateways=gateways,
+    )
+    return agent_pb2.Profile(resources=[told]).SerializeToString()
+
+
 def profile(
     device: Device,
-    resources: Sequence[Resource],
+    resources: bytes,
     gateways: Sequence[Standing],
-    allotment: Allotment,
+    inner: Mapping[str, Inner],
     managed_zones: Sequence[str],
     protected_prefixes: Sequence[str],
     now: datetime.datetime,
 ) -> agent_pb2.Profile:
+    """`resources`: joined bytes of `profile_resource`. `inner`: the device's inner addresses, by gateway."""
     until = device.code_valid_until
-    return agent_pb2.Profile(
+    made = agent_pb2.Profile(
         user=device.user.name,
         device_id=str(device.id),
         device_name=device.name,
         managed_zones=managed_zones,
         protected_prefixes=protected_prefixes,
-        gateways=[_gateway(one, allotment.inner.get(one.config.name)) for one in gateways],
-        resources=[
-            agent_pb2.Resource(
-                name=one.name,
-                fqdn=one.fqdn,
-                addresses=map(str, hosts(one.targets)),
-                gateways=allotment.gateways.get(one.id, ()),
-            )
-            for one in resources
-        ],
+        gateways=[_gateway(it, inner.get(it.config.name)) for it in gateways],
         code_valid_until=int(until.timestamp()) if until is not None and until > now else 0,
     )
+    made.MergeFromString(resources)
+    return made
 
 
 def _gateway(standing: Standing, inner: Inner | None) -> agent_pb2.Gateway:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 from culvert_agent_server import Context
-from culvert_db import Database
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc, dns_name, error_pb2
 from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.grpc_errors import stream, unary
 
 from culvert_service.agent import messages
 from culvert_service.agent.handover import Handover, serving
+from culvert_service.agent.profiles import Profiles
 from culvert_service.controllers.calls import Serve
 from culvert_service.database import repeat
-from culvert_service.dns.managed import ManagedZones
-from culvert_service.gateways.fleet import Elsewhere, Fleet
+from culvert_service.gateways.fleet import Elsewhere
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.denials import Denials, DeviceCaller
 from culvert_service.identity.renewal import Renewal
-from culvert_service.identity.service import Identity, Now
-from culvert_service.resources import repository as resources
-from culvert_service.tunnels.inner_addresses import InnerAddresses
+from culvert_service.identity.service import Identity
 from culvert_service.tunnels.opening import OpenRequest
 from culvert_service.tunnels.service import Tunnels
 from culvert_service.watch.hub import Hub, ProfileChanged
@@ -33,8 +30,8 @@ from culvert_service.watch.pushes import Pushes
 _log = logging.getLogger(__name__)
 
 _PORT_MAX = 65535
-# The most streams that use the database at once. Otherwise, after a change of all profiles or a restart, streams would
-# take all connections, and OpenTunnel would get none.
+# The most streams that are recorded at once. Otherwise, after a restart, streams would take all connections to the
+# database, and OpenTunnel would get none.
 _STREAMS_AT_ONCE = 8
 _CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
 
@@ -42,35 +39,25 @@ _CLOSE_REASONS = (error_pb2.REASON_CLOSED_BY_USER, error_pb2.REASON_CLOSED_IDLE)
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     def __init__(
         self,
-        database: Database,
         identity: Identity,
         authenticators: Authenticators,
         renewal: Renewal,
         tunnels: Tunnels,
-        fleet: Fleet,
         hub: Hub,
         pushes: Pushes,
         handover: Handover,
         denials: Denials,
-        *,
-        managed_zones: ManagedZones,
-        protected_prefixes: Sequence[str],
-        now: Now,
+        profiles: Profiles,
     ) -> None:
-        self._database = database
         self._identity = identity
         self._authenticators = authenticators
         self._renewal = renewal
         self._tunnels = tunnels
-        self._fleet = fleet
-        self._inner_addresses = InnerAddresses(database, fleet)
         self._hub = hub
         self._pushes = pushes
         self._handover = handover
         self._denials = denials
-        self._managed_zones = managed_zones
-        self._protected_prefixes = protected_prefixes
-        self._now = now
+        self._profiles = profiles
         self._stream_turns = asyncio.Semaphore(_STREAMS_AT_ONCE)
 
     @stream
@@ -83,13 +70,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         del request
         watcher = self._hub.open(device_id)
         try:
-            async with self._stream_turns:
-                for one in await repeat(lambda: self._pushes.read_missed(device_id)):
-                    watcher.send(one)
+            for one in await repeat(lambda: self._pushes.read_missed(device_id)):
+                watcher.send(one)
             while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():
-                        profile = await repeat(lambda: self._profile(caller.fingerprint))
+                        profile = await repeat(lambda: self._profiles.read(caller.fingerprint))
                         yield agent_pb2.WatchResponse(profile=profile)
                     case _:
                         yield event.message()
@@ -256,22 +242,6 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             )
         _log.info("device watches", extra={"device": str(device.id), "client": request.client_version[:40]})
         return device.id
-
-    async def _profile(self, fingerprint: bytes) -> agent_pb2.Profile:
-        async with self._stream_turns:
-            device = await self._identity.find_device(fingerprint)
-            async with self._database() as session:
-                reachable = await resources.reachable_by(session, device.user_id)
-            allotment = await self._inner_addresses.allot(device.id, reachable)
-        return messages.profile(
-            device,
-            reachable,
-            self._fleet.standings(),
-            allotment,
-            self._managed_zones.names,
-            self._protected_prefixes,
-            self._now(),
-        )
 
 
 def _caller(context: Context) -> DeviceCaller:

@@ -23,6 +23,7 @@ from culvert_service.about.service import About
 from culvert_service.acme.service import AcmeCertificates
 from culvert_service.admins.part import AdminsPart
 from culvert_service.agent.handover import Handover
+from culvert_service.agent.profiles import Profiles
 from culvert_service.agent.servicer import AgentServicer
 from culvert_service.apt import endpoints as apt_endpoints
 from culvert_service.apt.service import ClientPackages
@@ -231,20 +232,17 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         zones,
     )
     oidc = Oidc(database, refusals, provider_from_settings(settings), master_key, people.invitations, now)
+    profiles = Profiles(database, fleet, zones, settings.protected_prefixes, now)
     servicer = AgentServicer(
-        database,
         people.identity,
         people.authenticators,
         people.renewal,
         tunnels,
-        fleet,
         hub,
         pushes,
         Handover(calls, fleet),
         denials,
-        managed_zones=zones,
-        protected_prefixes=settings.protected_prefixes,
-        now=now,
+        profiles,
     )
     calls.serve(servicer, remote, site_tunnels, throughput, *acme)
     listener = Listener(direct.database, [ownership, pushes, site_tunnels, calls, zones, revocations])
@@ -299,6 +297,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         ),
         Part(public),
         Part(presence),
+        Part(profiles),
         Part(
             AgentPort(
                 settings,

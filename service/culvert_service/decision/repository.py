@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 from culvert_db import Device, GroupMember, PolicyResource, PolicyVersion, Resource
 from culvert_db import Policy as PolicyRow
-from sqlalchemy import ColumnElement, Text, cast, exists, func, or_, select
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Text,
+    any_,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncSession
 
 
 def concerns(user_id: ColumnElement[int] | Any) -> ColumnElement[bool]:
@@ -34,3 +49,34 @@ POLICIES = (
 )
 # The policy version, read in the same statement: each change of policies increases it.
 VERSION = select(PolicyVersion.version).scalar_subquery()
+
+
+async def list_reachable(session: AsyncSession, people: Collection[int]) -> dict[int, frozenset[int]]:
+    """For each of these people the ids of the resources with an enabled policy; conditions are not considered.
+
+    `session` must have one snapshot for all statements. People with equal policies share one set.
+    """
+    among = cast(list(people), ARRAY(BigInteger))
+    # As `concerns`, but joined by indexes: it would compare each person with each policy.
+    of_groups = (
+        select(GroupMember.user_id, PolicyRow.id)
+        .join(PolicyRow, PolicyRow.group_id == GroupMember.group_id)
+        .where(GroupMember.user_id == any_(among), PolicyRow.enabled)
+    )
+    own = select(PolicyRow.user_id, PolicyRow.id).where(PolicyRow.user_id == any_(among), PolicyRow.enabled)
+    policies: defaultdict[int, set[int]] = defaultdict(set)
+    for person, policy in await session.execute(union_all(of_groups, own)):
+        policies[person].add(policy)
+    resources: defaultdict[int, set[int]] = defaultdict(set)
+    leading = cast(list(set[int]().union(*policies.values())), ARRAY(BigInteger))
+    leads = select(PolicyResource.policy_id, PolicyResource.resource_id)
+    for policy, resource in await session.execute(leads.where(PolicyResource.policy_id == any_(leading))):
+        resources[policy].add(resource)
+    shared = {
+        of_person: frozenset[int]().union(*(resources[it] for it in of_person))
+        for of_person in map(frozenset, policies.values())
+    }
+    return {
+        person: shared[frozenset(policies[person])] if person in policies else frozenset()
+        for person in people
+    }

@@ -217,12 +217,6 @@ class Identity:
                 await repository.doubt_tunnels(session, device.id)
         return device
 
-    async def find_device(self, fingerprint: bytes) -> Device:
-        """The device behind a certificate. Raises CulvertError as `check_certificate`."""
-        async with self._database() as session:
-            found = await repository.device_by_fingerprint(session, fingerprint)
-            return check_certificate(found, fingerprint, self._now())
-
     def _device_out(self, device: Device, denied: DeniedOut | None = None) -> DeviceOut:
         return DeviceOut(
             id=device.id,

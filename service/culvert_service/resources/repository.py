@@ -36,7 +36,6 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, selectinload
 
-from culvert_service.decision.repository import concerns
 from culvert_service.rest.page import Cut, Order, contains_text
 
 
@@ -106,17 +105,6 @@ async def by_name(session: AsyncSession, name: str) -> Resource | None:
 async def lock(session: AsyncSession, name: str) -> Resource | None:
     """Lock the resource: no tunnel to it opens until this transaction ends."""
     return await session.scalar(select(Resource).where(Resource.name == name).with_for_update())
-
-
-async def reachable_by(session: AsyncSession, user_id: int) -> Sequence[Resource]:
-    """The resources with an enabled policy for the person; conditions are not considered."""
-    leads = exists().where(
-        PolicyResource.resource_id == Resource.id,
-        PolicyResource.policy_id == Policy.id,
-        Policy.enabled,
-        concerns(user_id),
-    )
-    return (await session.scalars(select(Resource).where(leads).order_by(by_code_point(Resource.fqdn)))).all()
 
 
 async def people_of(session: AsyncSession, resource_ids: Sequence[int]) -> dict[int, list[str]]:

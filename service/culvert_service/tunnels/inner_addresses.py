@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
 
-from culvert_db import Database, Gateway, InSession, Resource, Statements
+from culvert_db import Database, Gateway, InSession, Statements
 from culvert_proto import CulvertError, Reason
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from culvert_service.decision.decision import GatewayFact, in_turn
-from culvert_service.gateways.fleet import Fleet
 from culvert_service.tunnels import hot_queries, repository
 from culvert_service.tunnels.pool import Inner, find_address_after, find_free_address
 
@@ -26,15 +21,6 @@ from culvert_service.tunnels.pool import Inner, find_address_after, find_free_ad
 _TRIES = 16
 # After each lost race, the search skips up to this many more addresses.
 _SPREAD = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Allotment:
-    """`inner`: the device's addresses by gateway. `gateways`: those that carry a resource, by its id, in the order in which
-    they are tried."""
-
-    inner: Mapping[str, Inner] = field(default_factory=dict[str, Inner])
-    gateways: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
 
 
 async def assign_address(transaction: Statements, gateway: Gateway, device_id: uuid.UUID) -> Inner:
@@ -78,54 +64,20 @@ async def assign_early(transaction: Statements, gateway: Gateway, device_id: uui
     return None
 
 
-class InnerAddresses:
-    def __init__(self, database: Database, fleet: Fleet) -> None:
-        self._database = database
-        self._fleet = fleet
-
-    async def allot(self, device_id: uuid.UUID, resources: Sequence[Resource]) -> Allotment:
-        """Assign the device addresses at the first gateway of each resource, while the pools have room."""
-        async with self._database() as session:
-            gateways = await self._list_gateways(session, device_id, [it.id for it in resources])
-            inner = await repository.read_addresses_of(session, device_id)
-        first = {names[0] for names in gateways.values()}
-        if missing := first - inner.keys():
-            inner |= await self._assign(device_id, missing)
-        return Allotment(inner, gateways)
-
-    async def _list_gateways(
-        self, session: AsyncSession, device_id: uuid.UUID, resources: Sequence[int]
-    ) -> dict[int, Sequence[str]]:
-        serving: defaultdict[int, list[GatewayFact]] = defaultdict(list)
-        for resource_id, name, weight in await repository.list_serving(session, resources):
-            serving[resource_id].append(self._describe(name, weight))
-        return {resource_id: _order_names(device_id, facts) for resource_id, facts in serving.items()}
-
-    def _describe(self, name: str, weight: int | None) -> GatewayFact:
-        standing = self._fleet.find_standing(name)
-        if standing is None:
-            return GatewayFact(name, online=False, weight=weight)
-        return GatewayFact(name, standing.online, standing.draining, weight)
-
-    async def _assign(self, device_id: uuid.UUID, names: Collection[str]) -> dict[str, Inner]:
-        found: dict[str, Inner] = {}
-        try:
-            async with self._database.begin() as session:
-                for gateway in await repository.lock_gateways(session, names):
-                    inner = await assign_early(InSession(session), gateway, device_id)
-                    if inner is not None:
-                        found[gateway.name] = inner
-        except IntegrityError:
-            # The device was deleted meanwhile.
-            return {}
-        return found
-
-
-def _order_names(device_id: uuid.UUID, facts: Sequence[GatewayFact]) -> Sequence[str]:
-    """The names of the usable gateways in order; all gateways when none is usable."""
-    order = in_turn(device_id, facts)
-    able = [fact.name for fact in order if fact.obstacle() is None]
-    return able or [fact.name for fact in order]
+async def assign_early_at(
+    database: Database, names: Collection[str], device_id: uuid.UUID
+) -> dict[str, Inner]:
+    """Assign the device addresses at these gateways, while their pools have room; none if it was deleted meanwhile."""
+    found: dict[str, Inner] = {}
+    try:
+        async with database.begin() as session:
+            for gateway in await repository.lock_gateways(session, names):
+                inner = await assign_early(InSession(session), gateway, device_id)
+                if inner is not None:
+                    found[gateway.name] = inner
+    except IntegrityError:
+        return {}
+    return found
 
 
 async def _read_or_propose(

@@ -348,15 +348,6 @@ async def lead_away(
     )
 
 
-async def read_addresses_of(session: AsyncSession, device_id: uuid.UUID) -> dict[str, Inner]:
-    """The device's addresses, by gateway."""
-    query = select(Gateway.name, Address.address, Address.address6).join(
-        Gateway, Gateway.id == Address.gateway_id
-    )
-    found = await session.execute(query.where(Address.device_id == device_id))
-    return {name: Inner(address, address6) for name, address, address6 in found}
-
-
 async def lock_gateways(session: AsyncSession, names: Collection[str]) -> Sequence[Gateway]:
     """Lock the gateways in the order of their ids. Their pools do not change until this transaction ends."""
     query = select(Gateway).where(Gateway.name.in_(names)).order_by(Gateway.id)

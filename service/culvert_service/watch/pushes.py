@@ -16,6 +16,7 @@ from culvert_db import PUSHES_CHANNEL, Database, PushKind
 from culvert_proto import CulvertError, agent_pb2, error_pb2
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from culvert_service.batches import Batches
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.tasks import Periodic
 from culvert_service.watch import repository
@@ -23,6 +24,8 @@ from culvert_service.watch.hub import End, Event, Hub, Message, ProfileChanged
 
 _LOOK_SECONDS = 1.0
 _CLEAN_EVERY_LOOKS = 60
+# New streams whose events one statement reads.
+_STREAMS_AT_ONCE = 64
 
 
 class Pushes:
@@ -36,6 +39,7 @@ class Pushes:
         self._seen: set[int] = set()
         self._looks = 0
         self.looking = Periodic("pushes", self._look, _LOOK_SECONDS)
+        self._missed = Batches("missed events", self._read_events, most=_STREAMS_AT_ONCE)
 
     async def start(self) -> None:
         async with self._database() as session:
@@ -44,6 +48,7 @@ class Pushes:
 
     async def stop(self) -> None:
         await self.looking.stop()
+        await self._missed.stop()
 
     def hear(self, _payload: str | None) -> None:
         """Called by the database listener."""
@@ -68,9 +73,12 @@ class Pushes:
 
     async def read_missed(self, device_id: uuid.UUID) -> list[Message]:
         """The first messages of a new stream: closed tunnels. Other events are not stored, because gateways repeat them."""
-        async with self._database() as session:
-            found = [_message(body) for body in await repository.events(session, device_id)]
+        found = map(_message, (await self._missed.ask(device_id)).get(device_id, ()))
         return [message for message in found if message.response.HasField("tunnel_closed")]
+
+    async def _read_events(self, devices: Sequence[uuid.UUID]) -> dict[uuid.UUID, list[bytes]]:
+        async with self._database() as session:
+            return await repository.events(session, devices)
 
     async def _look(self) -> None:
         async with self._database() as session:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from culvert_db import PUSHES_CHANNEL, Device, Push, PushKind, notify
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import ARRAY, Uuid, any_, cast, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 # 30 s is longer than any transaction that stores pushes.
@@ -43,10 +44,15 @@ async def tell_controllers(session: AsyncSession) -> None:
     await notify(session, PUSHES_CHANNEL)
 
 
-async def events(session: AsyncSession, device_id: uuid.UUID) -> Sequence[bytes]:
-    """The bodies of the device's events, oldest first."""
-    query = select(Push.body).where(Push.device_id == device_id, Push.kind == PushKind.EVENT)
-    return (await session.scalars(query.order_by(Push.id))).all()
+async def events(session: AsyncSession, devices: Collection[uuid.UUID]) -> dict[uuid.UUID, list[bytes]]:
+    """The bodies of each device's events, oldest first."""
+    query = select(Push.device_id, Push.body).where(
+        Push.device_id == any_(cast(list(devices), ARRAY(Uuid))), Push.kind == PushKind.EVENT
+    )
+    found: defaultdict[uuid.UUID, list[bytes]] = defaultdict(list)
+    for device_id, body in await session.execute(query.order_by(Push.id)):
+        found[device_id].append(body)
+    return found
 
 
 async def clean_pushes(session: AsyncSession) -> None:
