@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import gc
 import random
 import uuid
 from collections.abc import AsyncGenerator, Sequence
@@ -334,3 +335,16 @@ async def test_a_policy_that_changes_within_a_read_shows_nobody_others_names(wor
         profile = (await next_event(events, "profile")).profile
     assert changed
     assert [it.name for it in profile.resources] == ["wiki"]
+
+
+async def test_a_stream_that_waits_keeps_no_profile(world: World) -> None:
+    """Ten thousand streams would keep hundreds of MiB."""
+    device = await world.enrol()
+    stream: Any = device.stub.Watch(agent_pb2.WatchRequest(client_version="test"))
+    assert (await stream.read()).profile.device_id == device.id
+
+    async def kept() -> int:
+        gc.collect()
+        return sum(isinstance(it, agent_pb2.Profile | agent_pb2.WatchResponse) for it in gc.get_objects())
+
+    await until(kept, lambda count: count == 0, 5)

@@ -75,8 +75,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             while (event := await watcher.next()) is not None:
                 match event:
                     case ProfileChanged():
-                        profile = await repeat(lambda: self._profiles.read(caller.fingerprint))
-                        yield agent_pb2.WatchResponse(profile=profile)
+                        # No name for the profile: the stream would keep it until the next one.
+                        yield agent_pb2.WatchResponse(
+                            profile=await repeat(lambda: self._profiles.read(caller.fingerprint))
+                        )
                     case _:
                         yield event.message()
         finally:
