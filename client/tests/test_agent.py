@@ -82,3 +82,60 @@ async def test_open_tunnel_on_a_closed_connection_raises_unreachable() -> None:
     with pytest.raises(CulvertError) as refused:
         await opening
     assert refused.value.reason is Reason.CONTROLLER_UNREACHABLE
+
+
+class Hung:
+    """A way to a controller that, once `stopped`, accepts connections and answers nothing, as a stopped process does."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._stopped: list[asyncio.Event] = []
+        self.connections = 0
+
+    def stop(self) -> None:
+        """What is connected by now hears nothing more. A new connection leads to the name's next address."""
+        for each in self._stopped:
+            each.set()
+
+    async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        stopped = asyncio.Event()
+        self._stopped.append(stopped)
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+
+        async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while data := await source.read(1 << 16):
+                    if not stopped.is_set():
+                        sink.write(data)
+
+        await asyncio.gather(carry(reader, far_writer), carry(far_reader, writer))
+        far_writer.close()
+        writer.close()
+
+
+async def test_a_controller_that_hangs_is_left_for_the_next_at_a_click() -> None:
+    infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
+    controller, near = Controller(), free_port()
+    controller.profile.code_valid_until = 1
+    hung = Hung(port)
+    agent = Agent(identity(near, infrastructure, devices), "1", PLATFORM.posture)
+    async with (
+        serving(controller, infrastructure, devices, port),
+        await asyncio.start_server(hung.relay, "127.0.0.1", near),
+        asyncio.timeout(30),
+    ):
+        events = agent.watch()
+        assert not isinstance(await anext(events), CulvertError)
+        again = asyncio.ensure_future(anext(events))
+        hung.stop()
+        began = asyncio.get_running_loop().time()
+        request = agent_pb2.OpenTunnelRequest(fqdn="wiki.corp.example")
+        both = await asyncio.gather(agent.open_tunnel(request), agent.open_tunnel(request))
+        # The DNS answer is held that long.
+        assert asyncio.get_running_loop().time() - began < 4
+        assert {it.tunnel.resource for it in both} == {"wiki"}
+        # What the controller tells comes again, too.
+        assert not isinstance(await again, CulvertError)
+        assert hung.connections == 2
+        await agent.close()

@@ -24,6 +24,8 @@ Answer = TypeVar("Answer")
 # Our tunables, in seconds.
 CALL_TIMEOUT = 10.0
 FIRST_EVENT_TIMEOUT = 5.0
+# Longer than a controller waits for a gateway, shorter than a DNS answer is held.
+SILENT_AFTER = 2.0
 SECOND_TRY_TIMEOUT = 1.5  # of opening; longer than gRPC's own backoff, shorter than a DNS answer is held
 POSTURE_EVERY = 60.0
 RECONNECT = Backoff(0.5, 20.0)
@@ -151,32 +153,67 @@ class Agent:
     ) -> Coroutine[Any, Any, agent_pb2.OpenTunnelResponse]:
         """Begin the call before returning. The coroutine returns the answer, or raises CulvertError.
 
-        Because a person waits, a failure of the connection is followed by a second try.
+        Because a person waits, a failure of the connection is followed by a second try. So is silence: it goes over a new
+        connection, which leads to the name's next address if this one's controller does not answer at all.
         """
+        channel = self._channel
         try:
             first = self._stub.OpenTunnel(request, timeout=CALL_TIMEOUT)
         except grpc.aio.UsageError:
             # The connection is closed, because this computer leaves or enrols again.
             return self._unreachable()
-        return self._answer_or_retry(request, first)
+        return self._answer_or_retry(request, first, channel)
 
     async def _unreachable(self) -> agent_pb2.OpenTunnelResponse:
         raise CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=self.address)
 
     async def _answer_or_retry(
-        self, request: agent_pb2.OpenTunnelRequest, first: Awaitable[agent_pb2.OpenTunnelResponse]
+        self,
+        request: agent_pb2.OpenTunnelRequest,
+        call: Awaitable[agent_pb2.OpenTunnelResponse],
+        channel: grpc.aio.Channel,
     ) -> agent_pb2.OpenTunnelResponse:
         try:
-            return await self._answer(first)
+            return await self._answer_in_time(request, call, channel)
         except CulvertError as error:
             if error.reason is not Reason.CONTROLLER_UNREACHABLE:
                 raise
             unreachable = error
-        second = self._stub.OpenTunnel(request, timeout=SECOND_TRY_TIMEOUT, wait_for_ready=True)
         try:
-            return await self._answer(second)
+            return await self._try_again(request, SECOND_TRY_TIMEOUT)
         except CulvertError as error:
             raise (unreachable if error.reason is Reason.TIMEOUT else error) from None
+
+    async def _answer_in_time(
+        self,
+        request: agent_pb2.OpenTunnelRequest,
+        call: Awaitable[agent_pb2.OpenTunnelResponse],
+        channel: grpc.aio.Channel,
+    ) -> agent_pb2.OpenTunnelResponse:
+        """The answer, or, if the connection is silent, the first of its own and a new connection's."""
+        tries = [asyncio.ensure_future(self._answer(call))]
+        try:
+            done, _ = await asyncio.wait(tries, timeout=SILENT_AFTER)
+            if not done:
+                # Another call may have found the silence before.
+                if channel is self._channel and not self._is_closed:
+                    self.reconnect()
+                tries.append(asyncio.ensure_future(self._try_again(request, CALL_TIMEOUT - SILENT_AFTER)))
+                done, _ = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
+            answered = next((it for it in done if it.exception() is None), tries[-1])
+            return await answered
+        finally:
+            for each in tries:
+                each.cancel()
+
+    async def _try_again(
+        self, request: agent_pb2.OpenTunnelRequest, seconds: float
+    ) -> agent_pb2.OpenTunnelResponse:
+        try:
+            call = self._stub.OpenTunnel(request, timeout=seconds, wait_for_ready=True)
+        except grpc.aio.UsageError:
+            return await self._unreachable()
+        return await self._answer(call)
 
     async def renew_sa(self, tunnel_id: str, generation: int) -> agent_pb2.RenewSaResponse:
         request = agent_pb2.RenewSaRequest(tunnel_id=tunnel_id, generation=generation)
