@@ -6,6 +6,7 @@ import base64
 import os
 import secrets
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,7 +40,7 @@ options {{
     allow-query {{ any; }};
     allow-transfer {{ key {key}; }};
     dnssec-validation no;
-    notify no;
+    {notify};
 }};
 controls {{ }};
 include "{directory}/tsig.key";
@@ -83,10 +84,10 @@ class Bind9:
             for rdata in rrset.processing_order()
         )
 
-    def update(self, name: str, kind: str, text: str, *, signed: bool = True) -> str:
-        """Replace the record set of a name relative to the zone; the answer's code ("NOERROR", "REFUSED")."""
+    def update(self, name: str, kind: str, text: str, *, signed: bool = True, add: bool = False) -> str:
+        """Replace the record set of a name relative to the zone, or add to it; the answer's code ("NOERROR", "REFUSED")."""
         message = dns.update.Update(self.zone, keyring=self._keyring() if signed else None)
-        message.replace(name, 60, kind, text)
+        (message.add if add else message.replace)(name, 60, kind, text)
         return dns.rcode.to_text(dns.query.tcp(message, self.address, timeout=2).rcode())
 
     def transfer(self, *, signed: bool = True) -> dict[str, set[tuple[str, str]]]:
@@ -105,10 +106,10 @@ class Bind9:
         return dns.tsigkeyring.from_text({self.tsig_name: (self.tsig_algorithm, self.tsig_secret)})
 
 
-async def start(lab: Lab) -> Bind9:
-    """Start BIND with a fresh zone and a fresh key. Raises ProgramError."""
+async def start(lab: Lab, secondaries: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Bind9:
+    """Start BIND with a fresh zone and a fresh key; it notifies the secondaries of changes. Raises ProgramError."""
     directory = lab.work / "bind"
-    directory.mkdir(mode=0o700)
+    directory.mkdir(mode=0o700, exist_ok=True)
     secret = base64.b64encode(secrets.token_bytes(32)).decode()
     key_file = directory / "tsig.key"
     with os.fdopen(os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
@@ -116,21 +117,28 @@ async def start(lab: Lab) -> Bind9:
     (directory / f"{ZONE}.zone").write_text(
         ZONE_FILE.format(zone=ZONE, address=DNS_ADDRESS, foreign=FOREIGN_ADDRESS)
     )
+    also = "".join(f"{address}; " for address in secondaries)
+    notify = f"notify explicit; also-notify {{ {also}}}" if secondaries else "notify no"
     (directory / "named.conf").write_text(
-        CONFIGURATION.format(directory=directory, address=DNS_ADDRESS, key=TSIG_NAME, zone=ZONE)
+        CONFIGURATION.format(
+            directory=directory, address=DNS_ADDRESS, key=TSIG_NAME, zone=ZONE, notify=notify
+        )
     )
     _copy_named(directory)
-    return Bind9(await _serve(lab, directory), key_file, secret)
+    return Bind9(await serve(lab, directory, env=env), key_file, secret)
 
 
 async def start_again(lab: Lab, stopped: Bind9) -> Bind9:
     """Start a stopped BIND with its zone and its key. Raises ProgramError."""
-    return replace(stopped, program=await _serve(lab, stopped.tsig_file.parent))
+    return replace(stopped, program=await serve(lab, stopped.tsig_file.parent))
 
 
-async def _serve(lab: Lab, directory: Path) -> Running:
+async def serve(
+    lab: Lab, directory: Path, name: str = "bind9", env: Mapping[str, str] | None = None
+) -> Running:
+    """Start the BIND whose `named` and `named.conf` are in this directory. Raises ProgramError."""
     argv = [str(directory / "named"), "-g", "-n", "1", "-c", str(directory / "named.conf")]
-    program = await lab.start("bind9", Site.DNS, argv)
+    program = await lab.start(name, Site.DNS, argv, env=env)
     await program.ready(r" running$")
     return program
 

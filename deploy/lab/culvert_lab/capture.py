@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from culvert_lab import pcapng, segments
-from culvert_lab.classify import Classifier, Kind
+from culvert_lab.classify import LAB, Allowed, Classifier, Kind
 from culvert_lab.errors import StepError
 from culvert_lab.lab import Lab
 from culvert_lab.process import Running
@@ -49,9 +49,9 @@ class Seen:
         return self.kinds.get(Kind.CLEARTEXT, 0)
 
 
-def judge(path: Path, *, lost: int = 0, wire: str = "gateway") -> Seen:
+def judge(path: Path, *, lost: int = 0, wire: str = "gateway", allowed: Allowed = LAB) -> Seen:
     """Classify a whole capture file. `wire` is the interface on which ESP is counted."""
-    classifier = Classifier()
+    classifier = Classifier(allowed)
     kinds: Counter[Kind] = Counter()
     spis: Counter[int] = Counter()
     samples: dict[str, None] = {}
@@ -75,13 +75,13 @@ class Capture:
         self._program = program
         self.path = path
 
-    async def stop(self) -> Seen:
+    async def stop(self, allowed: Allowed = LAB) -> Seen:
         """End it and judge what it held. Raises StepError when it did not end as it should."""
         code = await self._program.stop()
         if code != 0:
             raise StepError(f"The capture ended with status {code}: {self._program.text()[-500:]}")
         counted = json.loads(self._program.text().splitlines()[-1])
-        return judge(self.path, lost=counted["lost"])
+        return judge(self.path, lost=counted["lost"], allowed=allowed)
 
 
 async def start(lab: Lab, path: Path, *, name: str = "capture", site: Site = Site.INTERNET) -> Capture:

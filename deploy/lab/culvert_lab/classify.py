@@ -2,11 +2,11 @@
 
 frame ─► marker or inner address in it? ──────────────────────────► cleartext
       ─► ARP, ND, MLD, IGMP, ICMP errors about what follows ──────► infrastructure
-      ─► the device's ping of the gateway, of its length ─────────► infrastructure
-      ─► ESP, or UDP 4500, to or from the gateway, shaped as ESP ─► esp
-      ─► port 53 of the name server, shaped as DNS ───────────────► dns
-      ─► the controller's two ports, shaped as TLS ───────────────► controller_tls
-      ─► the controller's port 80, without data ──────────────────► infrastructure
+      ─► the device's ping of a gateway, of its length ─────────► infrastructure
+      ─► ESP, or UDP 4500, to or from a gateway, shaped as ESP ─► esp
+      ─► port 53 of a name server, shaped as DNS ───────────────► dns
+      ─► a controller's two ports, shaped as TLS ───────────────► controller_tls
+      ─► a controller's port 80, without data ──────────────────► infrastructure
       ─► anything else ───────────────────────────────────────────► cleartext
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network
+from itertools import product
 
 from culvert_lab import topology
 from culvert_lab.streams import DNS_HEADER, TLS_HEADER, Framing, Stream, dns_message, tls_record
@@ -56,9 +57,9 @@ class Verdict:
 class Allowed:
     """The addresses and ports outside of the tunnel, and what belongs inside of it. Prefix lengths are 8, 16 or 24."""
 
-    gateway: IPv4Address
-    dns: IPv4Address
-    controller: IPv4Address
+    gateways: frozenset[IPv4Address]
+    name_servers: frozenset[IPv4Address]
+    controllers: frozenset[IPv4Address]
     controller_ports: tuple[int, ...]
     esp_port: int
     pool: IPv4Network
@@ -67,9 +68,9 @@ class Allowed:
 
 
 LAB = Allowed(
-    gateway=IPv4Address(topology.GATEWAY_ADDRESS),
-    dns=IPv4Address(topology.DNS_ADDRESS),
-    controller=IPv4Address(topology.CONTROLLER_ADDRESS),
+    gateways=frozenset({IPv4Address(topology.GATEWAY_ADDRESS)}),
+    name_servers=frozenset({IPv4Address(topology.DNS_ADDRESS)}),
+    controllers=frozenset({IPv4Address(topology.CONTROLLER_ADDRESS)}),
     controller_ports=(topology.REST_PORT, topology.AGENT_PORT),
     esp_port=topology.ESP_PORT,
     pool=IPv4Network(topology.INNER_POOL),
@@ -151,8 +152,8 @@ class Classifier:
         }
 
     def _esp(self, _interface: str, source: IPv4Address, target: IPv4Address, payload: bytes) -> Verdict:
-        if self._allowed.gateway not in (source, target):
-            return _clear(f"ESP {source} → {target}: neither is the gateway")
+        if self._allowed.gateways.isdisjoint((source, target)):
+            return _clear(f"ESP {source} → {target}: neither is a gateway")
         if len(payload) < SHORTEST_ESP or len(payload) % 4:
             return _clear(f"ESP of {len(payload)} bytes: not a length that AES-GCM gives")
         spi, sequence = struct.unpack_from("!II", payload)
@@ -167,9 +168,9 @@ class Classifier:
             return _clear("UDP, truncated")
         ends = {(source, int.from_bytes(payload[0:2])), (target, int.from_bytes(payload[2:4]))}
         data = payload[8:]
-        if (self._allowed.gateway, self._allowed.esp_port) in ends:
+        if not ends.isdisjoint((it, self._allowed.esp_port) for it in self._allowed.gateways):
             return INFRASTRUCTURE if data == KEEPALIVE else self._esp(interface, source, target, data)
-        if (self._allowed.dns, 53) in ends:
+        if not ends.isdisjoint((it, 53) for it in self._allowed.name_servers):
             length = len(data).to_bytes(2)
             shaped = len(data) >= 12 and dns_message(length + data[:4]) >= 0
             return DNS if shaped else _clear("port 53, but no DNS")
@@ -184,13 +185,13 @@ class Classifier:
         source_port, target_port, sequence = struct.unpack_from("!HHI", payload)
         ends = {(source, source_port), (target, target_port)}
         flow = source.packed + target.packed + payload[0:4]
-        if any((self._allowed.controller, port) in ends for port in self._allowed.controller_ports):
+        if not ends.isdisjoint(product(self._allowed.controllers, self._allowed.controller_ports)):
             stream = self._stream(interface, flow, tls_record, TLS_HEADER)
             good, name = CONTROLLER_TLS, "TLS"
-        elif (self._allowed.dns, 53) in ends:
+        elif not ends.isdisjoint((it, 53) for it in self._allowed.name_servers):
             stream = self._stream(interface, flow, dns_message, DNS_HEADER)
             good, name = DNS, "DNS"
-        elif (self._allowed.controller, HTTP_PORT) in ends and not payload[size:]:
+        elif not payload[size:] and not ends.isdisjoint((it, HTTP_PORT) for it in self._allowed.controllers):
             # culvertd probes for a captive portal when the controller does not answer. No program listens at this port.
             return INFRASTRUCTURE
         else:
@@ -206,7 +207,11 @@ class Classifier:
         return self._streams[key]
 
     def _icmp(self, interface: str, source: IPv4Address, target: IPv4Address, payload: bytes) -> Verdict:
-        if payload[:1] and payload[0] in ICMP_ECHO and self._allowed.gateway in (source, target):
+        if (
+            payload[:1]
+            and payload[0] in ICMP_ECHO
+            and not self._allowed.gateways.isdisjoint((source, target))
+        ):
             # A random token, and zeros as far as the path's length is probed.
             is_probe = len(payload) >= PING and not payload[PING:].strip(b"\0")
             return INFRASTRUCTURE if is_probe else _clear(f"a ping of {len(payload)} bytes")

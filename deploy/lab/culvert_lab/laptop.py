@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,16 @@ BROWSER_SECONDS = 90.0
 DOWNLOAD_SECONDS = 300.0
 
 
-async def start_daemon(lab: Lab, name: str = "culvertd", *, upstream: str = net.DNS_ADDRESS) -> Running:
+async def start_daemon(
+    lab: Lab,
+    name: str = "culvertd",
+    *,
+    upstream: str = net.DNS_ADDRESS,
+    env: Mapping[str, str] | None = None,
+) -> Running:
     """Start culvertd; its state survives a restart, not the lab. Raises ProgramError."""
     argv = [str(PROGRAMS / "culvertd"), "--state-dir", "/run/state", "--dns-upstream", upstream]
-    program = await lab.start(name, Site.LAPTOP, argv)
+    program = await lab.start(name, Site.LAPTOP, argv, env=env)
     await program.ready(r"\bready\b")
     return program
 

@@ -51,7 +51,7 @@ def _become(netns: str, parent: int, binds: list[list[str]], argv: list[str]) ->
         check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
         for source, target in binds:
             check(
-                libc.mount(source.encode(), target.encode(), None, MS_BIND, None),
+                libc.mount(source.encode(), target.encode(), None, MS_BIND | MS_REC, None),
                 f"bind {source} on {target}",
             )
     os.execvp(argv[0], argv)  # noqa: S606 - no shell is meant

@@ -126,10 +126,10 @@ async def lay_out_bundle(lab: Lab, admin: Admin, name: str, directory_name: str)
             out.write(content)
 
 
-async def start_gateway(lab: Lab, name: str = "gateway") -> Running:
+async def start_gateway(lab: Lab, name: str = "gateway", env: Mapping[str, str] | None = None) -> Running:
     """Start the gateway's switch with its bundle. Raises StepError, ProgramError."""
     target = targets.choose()
-    program = await lab.start(name, Site.GATEWAY, target.argv, env=target.env)
+    program = await lab.start(name, Site.GATEWAY, target.argv, env=dict(target.env) | dict(env or {}))
     await program.ready(target.ready)
     return program
 
@@ -150,14 +150,16 @@ async def add_zone(admin: Admin, bind: Bind9) -> None:
     await admin.post("/dns/zones", zone)
 
 
-async def start_dns_updater(lab: Lab, bind: Bind9) -> Running:
+async def start_dns_updater(
+    lab: Lab, bind: Bind9, name: str = "dns-updater", env: Mapping[str, str] | None = None
+) -> Running:
     """Start the part that keeps zones. Raises ProgramError."""
-    env = {
+    settings = dict(env or {}) | {
         "CULVERT_DNS_KEY_DIR": str(bind.tsig_file.parent),
         "CULVERT_DNS_DATABASE_URL_FILE": "/run/controller/database-url",
     }
     argv = [str(PROGRAMS / "culvert-dns-updater"), "run"]
-    program = await lab.start("dns-updater", Site.CONTROLLER, argv, env=env)
+    program = await lab.start(name, Site.CONTROLLER, argv, env=settings)
     await program.ready(r"\bready\b")
     return program
 

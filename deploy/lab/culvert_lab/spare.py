@@ -4,6 +4,8 @@ where there is IPv6 inside.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from culvert_lab import parts, targets
 from culvert_lab import topology as net
 from culvert_lab.admin import Admin
@@ -22,12 +24,27 @@ _LAN, _LAN6 = "10.20.0.2", "fd20::2"
 
 async def start(lab: Lab, admin: Admin) -> Running:
     """Registered, started, online, and the intranet knows the way back. Raises StepError, ProgramError."""
+    await register(lab, admin)
+    program = await serve(lab)
+    await admin.until(f"/gateways/{NAME}", lambda it: it["state"] == "online", f"{NAME} online")
+    return program
+
+
+async def serve(lab: Lab, name: str = NAME, env: Mapping[str, str] | None = None) -> Running:
+    """Start its switch. Raises StepError, ProgramError."""
     target = targets.choose(f"/run/{NAME}", _PORT)
+    program = await lab.start(name, Site.GATEWAY, target.argv, env=dict(target.env) | dict(env or {}))
+    await program.ready(target.ready)
+    return program
+
+
+async def register(lab: Lab, admin: Admin) -> None:
+    """Its bundle is laid out, and the intranet knows the way back. Raises StepError."""
     await admin.post(
         "/gateways",
         {
             "name": NAME,
-            "kind": target.name,
+            "kind": targets.choose().name,
             "address": ADDRESS,
             "p4runtime": f"{net.MANAGEMENT_GATEWAY}:{_PORT}",
             "device_id": 1,
@@ -46,8 +63,6 @@ async def start(lab: Lab, admin: Admin) -> Running:
         },
     )
     await parts.lay_out_bundle(lab, admin, NAME, NAME)
-    program = await lab.start(NAME, Site.GATEWAY, target.argv, env=target.env)
-    await program.ready(target.ready)
     for arguments in (
         f"route add {POOL} via {_LAN}",
         f"address add {WIKI_ADDRESS6}/64 dev eth0 nodad",
@@ -56,8 +71,6 @@ async def start(lab: Lab, admin: Admin) -> Running:
         done = await lab.run(Site.INTRANET, ["ip", *arguments.split()])
         if done.code != 0:
             raise StepError(done.stderr)
-    await admin.until(f"/gateways/{NAME}", lambda it: it["state"] == "online", f"{NAME} online")
-    return program
 
 
 async def six(admin: Admin, **more: object) -> str:
