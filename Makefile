@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench sizing plots proto p4 lock clean docs site screens
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench sizing plots proto p4 lock clean docs site screens
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ test-chaos: ## Random kills in the lab, 12 of them: it comes back by itself
 	$(ROOT) $(PYTEST) -m slow -s tests/chaos
 chaos: setup-test ## The same with 60 kills (SEED=n; 15 min; not in `make test`)
 	$(ROOT) env CULVERT_CHAOS_KILLS=60 CULVERT_CHAOS_SEED=$(or $(SEED),1) $(PYTEST) -m slow -s tests/chaos
+
+chaos-cluster: ## Two controllers, Patroni, two gateways, two BINDs under faults of every kind (SEED=n, MINUTES=n: 10; not in `make test`)
+	@deploy/setup/setup chaos
+	$(ROOT) env CULVERT_CHAOS_MINUTES=$(or $(MINUTES),10) CULVERT_CHAOS_SEED=$(or $(SEED),1) $(PYTEST) -m slow -s tests/chaos/test_cluster.py
 
 # The ACME server for tests. Without Go, the tests that need it are left out, and say so.
 PEBBLE = github.com/letsencrypt/pebble/v2/cmd

@@ -10,8 +10,9 @@ from contextlib import suppress
 from culvert_lab.errors import LabError
 from culvert_lab.process import Running
 
-# RestartSec= of deploy/systemd.
-RESTART_SECONDS = {"controller": 3.0, "culvertd": 3.0, "gateway": 2.0}
+# RestartSec= of deploy/systemd, and of Debian's units for the parts of others.
+RESTART_SECONDS = {"controller": 3.0, "culvertd": 3.0, "gateway": 2.0, "dns-updater": 5.0}
+_OTHERS_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
 # Starts the part; returns when it says that it is ready.
@@ -19,10 +20,11 @@ Start = Callable[[str], Awaitable[Running]]
 
 
 class Supervised:
-    """`name` is a key of RESTART_SECONDS. Each run has a log of its own."""
+    """`kind` is a key of RESTART_SECONDS, or of another's program; `name` by default. Each run has a log of its own."""
 
-    def __init__(self, name: str, program: Running, start: Start) -> None:
+    def __init__(self, name: str, program: Running, start: Start, kind: str = "") -> None:
         self.name = name
+        self.pause = RESTART_SECONDS.get(kind or name, _OTHERS_SECONDS)
         self.program = program
         self.starts = 1
         self._start = start
@@ -37,7 +39,7 @@ class Supervised:
         while True:
             while self.program.code is None:  # noqa: ASYNC110  of another process
                 await asyncio.sleep(_POLL_SECONDS)
-            await asyncio.sleep(RESTART_SECONDS[self.name])
+            await asyncio.sleep(self.pause)
             self.starts += 1
             # A part that does not start is started again, as systemd does.
             with suppress(LabError):
