@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from culvert_client.controller.agent import Agent
-from culvert_client.controller.renewal import SPREAD, renew, renew_at
+from culvert_client.controller.renewal import RETRY, SPREAD, renew, renew_at, retry_after
 from culvert_client.state_dir import Identity, StateDir
 from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 
@@ -70,6 +70,37 @@ async def test_the_certificate_is_renewed_with_a_new_key_and_used_at_once(tmp_pa
         assert (await daemon.status()).state == local_pb2.STATE_CONNECTED
         await daemon.local.CloseTunnel(local_pb2.CloseTunnelRequest(name=WIKI))
         assert controller.open == {}
+
+
+async def test_a_failed_renewal_is_repeated_before_the_certificate_ends(tmp_path: Path) -> None:
+    lab, tries = Lab(tmp_path), list[bytes]()
+
+    async def answer(csr_pem: str) -> agent_pb2.RenewCertificateResponse:
+        if len(tries) < 2:
+            tries.append(b"")
+            raise CulvertError(Reason.DATABASE_DOWN)
+        lab.devices.lifetime = datetime.timedelta(days=1)
+        tries.append(lab.devices.sign(csr_pem.encode()))
+        return agent_pb2.RenewCertificateResponse(
+            certificate_pem=tries[-1].decode(), ca_pem=lab.infrastructure.pem.decode()
+        )
+
+    lab.controller.renewal = answer
+    # Half of such a life is over when it begins, and it ends before an ordinary second try.
+    lab.devices.lifetime = datetime.timedelta(seconds=25)
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        async with asyncio.timeout(20):
+            while controller.shown[-1:] != tries[2:]:  # noqa: ASYNC110  the status does not change with it
+                await asyncio.sleep(0.01)
+
+
+def test_a_renewal_is_retried_at_least_ten_times_before_the_end() -> None:
+    assert retry_after(1, 14 * 86400.0) == RETRY.first
+    assert retry_after(20, 1200.0) == 120.0
+    assert retry_after(1, 2.0) == 1.0
+    # After its end no try succeeds before a code.
+    assert retry_after(20, 0.0) == RETRY.longest
 
 
 async def test_a_clock_ahead_does_not_repeat_renewals(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ log = logging.getLogger("culvertd")
 # Our tunables. A random share of the lifetime, added to the half, so that devices do not renew at the same time.
 SPREAD = 0.1
 RETRY = Backoff(30.0, 3600.0)
+# The longest wait for the next try, as a share of the time that the certificate still has; and the shortest such wait.
+RETRY_SHARE, RETRY_SOONEST = 0.1, 1.0
 # The least time after a renewal: by a clock that is weeks ahead, the new certificate seems due at once.
 REST = 3600.0
 # The interval of checks of the clock, which may jump, and stands still while the computer sleeps.
@@ -45,6 +47,15 @@ LOOK_AGAIN = 60.0
 _RENEWALS = "/api/v1/renewals"
 # Refusals that neither another code nor another try changes.
 _FINAL = frozenset({Reason.RENEWAL_TOO_LATE, Reason.DEVICE_REVOKED, Reason.CERTIFICATE_UNKNOWN})
+
+
+def retry_after(failures: int, left: float) -> float:
+    """Seconds until the next try. `left`: seconds until the certificate ends; after its end, a code has to renew it.
+
+    A certificate that ends before the next try would cost the person a code, though the controller is back.
+    """
+    pause = RETRY.after(failures)
+    return min(pause, max(left * RETRY_SHARE, RETRY_SOONEST)) if left > 0 else pause
 
 
 def renew_at(certificate_pem: bytes, spread: float) -> datetime.datetime:
@@ -62,6 +73,7 @@ async def keep_renewed(
     `rest`: seconds to wait first.
     """
     await asyncio.sleep(rest)
+    ends = x509.load_pem_x509_certificate(identity.certificate_pem).not_valid_after_utc
     due = renew_at(identity.certificate_pem, random.uniform(0, SPREAD))  # noqa: S311 (spreads load, hides nothing)
     failures = 0
     while True:
@@ -72,7 +84,8 @@ async def keep_renewed(
         except (CulvertError, OSError) as error:
             log.warning("the certificate was not renewed: %s", error)
             failures += 1
-            await asyncio.sleep(RETRY.after(failures))
+            left = (ends - datetime.datetime.now(datetime.UTC)).total_seconds()
+            await asyncio.sleep(retry_after(failures, left))
         else:
             log.info("the certificate is renewed")
             await agent.close(CALL_TIMEOUT)
