@@ -93,7 +93,7 @@ class Hung:
         self.connections = 0
 
     def stop(self) -> None:
-        """What is connected by now hears nothing more. A new connection leads to the name's next address."""
+        """Connections up to now carry nothing more. A new one leads to the name's next address."""
         for each in self._stopped:
             each.set()
 
@@ -135,7 +135,7 @@ async def test_a_controller_that_hangs_is_left_for_the_next_at_a_click() -> None
         # The DNS answer is held that long.
         assert asyncio.get_running_loop().time() - began < 4
         assert {it.tunnel.resource for it in both} == {"wiki"}
-        # What the controller tells comes again, too.
+        # The stream is at the new connection, too.
         assert not isinstance(await again, CulvertError)
         assert hung.connections == 2
         await agent.close()

@@ -58,7 +58,7 @@ class Window:
 
 
 class Run:
-    """What happens during the storm; each number is judged at the end."""
+    """The faults, and the clicks meanwhile; judged at the end."""
 
     def __init__(
         self, cluster: Cluster, devices: list[Device], denied: list[Device], names: list[str]
@@ -192,7 +192,7 @@ async def orphans(cluster: Cluster) -> list[str]:
         if at_gateway != wanted:
             found.append(f"{gateway}: SPIs {at_gateway}, in the database {wanted}")
     tunnels = await cluster.ask("/tunnels")
-    # Nobody uses the simulated devices' tunnels any more.
+    # The simulated devices have been idle for longer than IDLE_SECONDS.
     found += [f"the tunnel {it['id']} is open" for it in tunnels if it["device"] == "simulated"]
     nobodys = (
         "SELECT host(address) FROM addresses WHERE NOT EXISTS"
