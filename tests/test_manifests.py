@@ -45,3 +45,9 @@ def test_manifests_and_reuse_toml_state_the_same_licence() -> None:
         # The last annotation that matches counts (REUSE 3.3).
         given = [it for it in annotations if path.startswith(it["path"].removesuffix("**"))][-1]
         assert _read_licence(manifest) == given["SPDX-License-Identifier"], path
+
+
+def test_the_mark_is_the_same_everywhere() -> None:
+    mark = (ROOT / "docs/images/mark.svg").read_bytes()
+    for copy in ("service/console/public/icon.svg", "tray-ui/culvert_tray/icons/mark.svg"):
+        assert (ROOT / copy).read_bytes() == mark, copy

@@ -17,7 +17,7 @@ _PLACES = {
     FILES / "tray/org.culvert.Tray.desktop": "usr/share/applications/org.culvert.Tray.desktop",
     FILES / "tray/org.culvert.Tray.service": "usr/share/dbus-1/services/org.culvert.Tray.service",
     FILES / "tray/autostart.desktop": "etc/xdg/autostart/culvert-tray.desktop",
-    FILES / "tray/culvert.svg": "usr/share/icons/hicolor/scalable/apps/culvert.svg",
+    ROOT / "tray-ui/culvert_tray/icons/mark.svg": "usr/share/icons/hicolor/scalable/apps/culvert.svg",
     FILES / "tray/lintian-overrides": f"usr/share/lintian/overrides/{NAME}",
 }
 
