@@ -22,7 +22,7 @@ from types import FrameType
 from culvert_proto import CulvertError, local_pb2
 from culvert_proto.invitation_link import LONGEST
 from culvert_proto.output import check_output
-from PyQt6.QtCore import QObject, Qt, QTimer, QUrl
+from PyQt6.QtCore import QObject, QProcess, Qt, QTimer, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QIcon
 from PyQt6.QtWidgets import QApplication, QDialog, QFileDialog, QSystemTrayIcon
 
@@ -30,9 +30,10 @@ from culvert_tray import commands, notices
 from culvert_tray import menu as menus
 from culvert_tray.daemon import Answer, Daemon, Refusal
 from culvert_tray.details import details
-from culvert_tray.dialogs import ClaimsDialog, CodeDialog, DetailsDialog, EnrolDialog
+from culvert_tray.dialogs import ClaimsDialog, CodeDialog, DetailsDialog
 from culvert_tray.doctor import Doctor
 from culvert_tray.documentation import DocumentationDialog
+from culvert_tray.enrolment import EnrolDialog
 from culvert_tray.icon import icon_kind
 from culvert_tray.late_host import LateHost
 from culvert_tray.notices import Memory, Notice
@@ -41,9 +42,10 @@ from culvert_tray.preferences import Preferences, with_favourite, with_notices, 
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
 from culvert_tray.single import NAME, SHOW, First
+from culvert_tray.style import install_style
 from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
-from culvert_tray.view import Down, View, list_awaiting, starting
+from culvert_tray.view import Down, View, list_awaiting, starting, status_of
 from culvert_tray.window import StatusWindow
 
 DEFAULT_SOCKET = "/run/culvert/culvertd.sock"
@@ -138,6 +140,8 @@ class Tray(QObject):
             if isinstance(dialog, DetailsDialog) and not isinstance(self._view, Down):
                 organisation, _, tunnel_id = key.partition(" ")
                 dialog.show_rows(details(self._view, tunnel_id, now, organisation))
+            elif isinstance(dialog, EnrolDialog):
+                dialog.show_view(status_of(self._view))
         if not isinstance(self._view, Down):
             self._notifications.close_ended(lambda cause: notices.holds(cause, self._view, now))
             self._early = (
@@ -254,7 +258,9 @@ class Tray(QObject):
                         f"claims {organisation}", lambda: ClaimsDialog(self._daemon, waiting, organisation)
                     )
             case commands.Enrol():
-                self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes))
+                self._show("enrol", lambda: EnrolDialog(self._daemon, self._tell_recovery_codes, self._do))
+            case commands.StartDaemon():
+                self._start_daemon()
             case commands.Pause(length):
                 self._daemon.pause(length.end(datetime.now().astimezone()), self._on_answer)
             case commands.Resume():
@@ -286,6 +292,27 @@ class Tray(QObject):
         self._window.show()
         self._window.raise_()
         self._window.activateWindow()
+
+    def _start_daemon(self) -> None:
+        process = QProcess(self)
+
+        def ended() -> None:
+            said = bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
+            code = process.exitCode()
+            process.deleteLater()
+            if code != 0:
+                self._tell(Notice(tr("Culvert could not be started"), said, warning=True))
+
+        def failed(error: QProcess.ProcessError) -> None:
+            if error is QProcess.ProcessError.FailedToStart:
+                process.deleteLater()
+                text = tr("The program systemctl is not there. Ask your administrator to start culvertd.")
+                self._tell(Notice(tr("Culvert could not be started"), text, warning=True))
+
+        connect(process.finished, ended)
+        connect(process.errorOccurred, failed)
+        # systemd asks polkit, and polkit the desktop's own dialog.
+        process.start("systemctl", ["start", "culvertd.service"])  # pyright: ignore[reportUnknownMemberType]
 
     def _save_report(self) -> None:
         name = f"culvert-report-{datetime.now().astimezone():%Y%m%d-%H%M}.zip"
@@ -353,6 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app.setDesktopFileName(NAME)
     app.setQuitOnLastWindowClosed(False)
     install(app)
+    install_style(app)
     first = First()
     if not first.begin():
         first.tell(word)

@@ -15,6 +15,7 @@ class Page(Enum):
     TUNNELS = later("Tunnels")
     ACTIVITY = later("Activity")
     DIAGNOSTICS = later("Diagnostics")
+    SETTINGS = later("Settings")
     ABOUT = later("About")
 
 
@@ -69,6 +70,11 @@ class Enrol:
 
 
 @dataclass(frozen=True, slots=True)
+class StartDaemon:
+    """Ask the system to start the daemon, which asks the person for a password where it must."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     length: PauseLength
 
@@ -118,6 +124,7 @@ class Quit:
 
 
 Command = (
-    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol | Pause | Resume
+    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol | StartDaemon
+    | Pause | Resume
     | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
 )  # fmt: skip

@@ -12,16 +12,37 @@ from typing import Any
 
 from PyQt6.QtCore import QObject, QProcess
 
+from culvert_tray.commands import Enrol, EnterCode, Resume
+from culvert_tray.menu import Action
 from culvert_tray.signals import connect
 from culvert_tray.translation import tr
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`hop`: as `culvert doctor --json` names it, in English."""
+
     title: str
     good: bool
     what: str
     remedy: str
+    hop: str = ""
+    organisation: str = ""
+
+    @property
+    def cure(self) -> Action | None:
+        """The tray's own act against a fault, in place of a command."""
+        if self.good:
+            return None
+        match self.hop:
+            case "code" | "certificate":
+                return Action(tr("Enter a code"), EnterCode(self.organisation))
+            case "enrolment":
+                return Action(tr("Enrol this computer…"), Enrol())
+            case "pause":
+                return Action(tr("Resume now"), Resume())
+            case _:
+                return None
 
 
 class Doctor(QObject):
@@ -66,7 +87,15 @@ def verdicts_in(text: str) -> tuple[Verdict, ...]:
     try:
         found: list[dict[str, Any]] = json.loads(text)
         return tuple(
-            Verdict(str(it["title"]), it["good"] is True, str(it["what"]), str(it["remedy"])) for it in found
+            Verdict(
+                str(it["title"]),
+                it["good"] is True,
+                str(it["what"]),
+                str(it["remedy"]),
+                str(it.get("hop", "")),
+                str(it.get("organisation", "")),
+            )
+            for it in found
         )
     except (ValueError, KeyError, TypeError):
         return ()

@@ -1,6 +1,8 @@
-"""The icon of a view, one of eight. They differ in shape and in colour, so that each alone is sufficient.
+"""The icon of a view, one of ten. They differ in shape and in colour, so that each alone is sufficient.
 
-off         grey arch, struck through     the daemon does not answer, or Culvert is paused
+off         grey arch, struck through     the daemon does not answer
+paused      slate tile, two bars          the person has paused Culvert
+denied      brick shield, bar             a name has just been refused
 ready       blue open arch                enrolled, nothing up
 connecting  violet arch, three dots       a tunnel is being opened
 connected   green full arch, check        at least one tunnel carries packets
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from culvert_proto import local_pb2
 
-from culvert_tray.view import Down, View, code_ends_soon, is_redacted, is_up
+from culvert_tray.view import Down, View, code_ends_soon, find_denial, is_redacted, is_up
 
 
 class IconKind(Enum):
@@ -30,6 +32,8 @@ class IconKind(Enum):
     OFFLINE = "offline"
     SILENT = "silent"
     BLOCKED = "blocked"
+    PAUSED = "paused"
+    DENIED = "denied"
 
     @property
     def path(self) -> Path:
@@ -39,8 +43,10 @@ class IconKind(Enum):
 
 def icon_kind(view: View, now: float) -> IconKind:
     """`now` in Unix seconds."""
-    if isinstance(view, Down) or view.state in (local_pb2.STATE_UNSPECIFIED, local_pb2.STATE_PAUSED):
+    if isinstance(view, Down) or view.state == local_pb2.STATE_UNSPECIFIED:
         return IconKind.OFF
+    if view.state == local_pb2.STATE_PAUSED:
+        return IconKind.PAUSED
     if view.state == local_pb2.STATE_OFFLINE:
         return IconKind.OFFLINE
     if view.state == local_pb2.STATE_BLOCKED:
@@ -53,6 +59,8 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.NEEDS_YOU
     if view.state in (local_pb2.STATE_GATEWAY_SILENT, local_pb2.STATE_PATH_NARROW):
         return IconKind.SILENT
+    if find_denial(view, now) is not None:
+        return IconKind.DENIED
     # Judge by the tunnels; by the daemon's state only if this user may not see the tunnels.
     connected = any(is_up(tunnel) for tunnel in view.tunnels) or (
         is_redacted(view) and view.state == local_pb2.STATE_CONNECTED

@@ -40,10 +40,13 @@ from culvert_tray.commands import (
     RunDiagnostics,
     SaveReport,
     SelectGateway,
+    SetFavourite,
     ShowDetails,
     ShowDocumentation,
     ShowWindow,
+    StartDaemon,
 )
+from culvert_tray.details import heard
 from culvert_tray.icon import IconKind, icon_kind
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import Preferences, at_hand
@@ -56,6 +59,7 @@ from culvert_tray.view import (
     code_ends_soon,
     code_needed,
     duration,
+    find_denial,
     gateways_of,
     is_redacted,
     is_up,
@@ -99,6 +103,14 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """A fault, and the person's remedy."""
+
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """`checked`: None if it is not checkable."""
 
@@ -119,7 +131,7 @@ class Separator:
     pass
 
 
-Entry = Heading | Label | Action | Submenu | Separator
+Entry = Heading | Label | Trouble | Action | Submenu | Separator
 Menu = tuple[Entry, ...]
 
 
@@ -147,17 +159,24 @@ def head(view: View, now: float) -> Menu:
     """The status, and the person's remedy for a fault."""
     heading = Heading(_headline(view, now), icon_kind(view, now))
     if isinstance(view, Down):
-        return (heading, Label(view.remedy)) if view.remedy else (heading,)
+        told = (Label(view.remedy),) if view.remedy else ()
+        start = (Action(tr("Start Culvert"), StartDaemon()),) if view.stopped else ()
+        return (heading, *told, *start)
     persons = (entry for of, part in split_status(view) for entry in _person(part, of, now))
     warnings = map(CulvertError.from_proto, view.warnings)
     return (heading, *persons, *(entry for it in warnings for entry in _error(it)))
 
 
 def fold(entries: Menu) -> Menu:
-    """Split long labels into several entries, because a menu is as wide as its longest text."""
+    """A menu of labels: split the long ones into several entries, because a menu is as wide as its longest text."""
+    labels = (
+        part
+        for it in entries
+        for part in ((Label(f"⚠ {it.text}"), Label(it.remedy)) if isinstance(it, Trouble) else (it,))
+    )
     return tuple(
         line
-        for it in entries
+        for it in labels
         for line in (
             map(Label, wrap(it.text, _LINE, break_on_hyphens=False)) if isinstance(it, Label) else (it,)
         )
@@ -211,6 +230,11 @@ def _headline(view: View, now: float) -> str:
         case state if state == local_pb2.STATE_NEEDS_CODE or code_needed(view, now):
             needed = tr("A code is needed")
             return f"{needed} — {tunnels}" if up else needed
+        case _ if (denial := find_denial(view, now)) is not None:
+            name = denial.fields.get("name")
+            return (
+                tr("{name} was refused", name=make_readable(str(name))) if name else tr("Access was refused")
+            )
         case _:
             return f"{tr('Connected')} — {tunnels}" if up else tr("Ready — no tunnel up")
 
@@ -253,7 +277,7 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
 
 
 def _error(error: CulvertError) -> Menu:
-    return (Label(f"⚠ {make_readable(error.message)}"), Label(error.remedy))
+    return (Trouble(make_readable(error.message), error.remedy),)
 
 
 def _repeats_error(status: Status) -> bool:
@@ -273,6 +297,11 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         local_pb2.TUNNEL_STATE_SILENT: tr("does not answer"),
         local_pb2.TUNNEL_STATE_NARROW: tr("small packets only"),
     }
+    texts = (make_readable(tunnel.fqdn), tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
+    return Submenu(" · ".join(filter(None, texts)), tunnel_entries(tunnel))
+
+
+def tunnel_entries(tunnel: Tunnel) -> Menu:
     entries: list[Entry] = []
     if is_up(tunnel):
         entries.append(Action(tr("Open in the browser"), OpenPage(tunnel.fqdn)))
@@ -283,8 +312,38 @@ def _tunnel(tunnel: Tunnel) -> Submenu:
         entries.append(Action(tr("Details…"), ShowDetails(tunnel.tunnel_id, tunnel.organisation)))
     if tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
         entries.append(Action(tr("Close"), CloseTunnel(tunnel.fqdn)))
-    texts = (make_readable(tunnel.fqdn), tunnel.organisation, tunnel.gateway, words.get(tunnel.state, ""))
-    return Submenu(" · ".join(filter(None, texts)), tuple(entries))
+    return tuple(entries)
+
+
+def resource_entries(resource: local_pb2.Resource, status: Status, *, favourite: bool) -> Menu:
+    """The acts on a resource of the window's list."""
+    tunnel = next((it for it in status.tunnels if it.fqdn == resource.fqdn), None)
+    entries: list[Entry] = list(tunnel_entries(tunnel)) if tunnel is not None else []
+    if tunnel is None or not is_up(tunnel):
+        entries.insert(0, Action(tr("Open in the browser"), OpenPage(resource.fqdn)))
+        if resource.addresses:
+            address = resource.addresses[0].split("/")[0]
+            entries.insert(1, Action(tr("Copy address {address}", address=address), CopyText(address)))
+    kept = tr("Remove from favourites") if favourite else tr("Add to favourites")
+    return (*entries, Separator(), Action(kept, SetFavourite(resource.fqdn, not favourite)))
+
+
+def proof(status: Status, now: float) -> str:
+    """The evidence for the state: gateways, since when, and the newest packet. `now`: Unix seconds."""
+    up = [it for it in status.tunnels if is_up(it)]
+    if not up:
+        ready = (
+            status.state == local_pb2.STATE_READY
+            and not is_redacted(status)
+            and not status.HasField("last_error")
+        )
+        return tr("A tunnel opens by itself when you use a name of your organisation.") if ready else ""
+    newest = max(up, key=lambda it: it.heard_ms)
+    since = clock(min(it.since_ms for it in up) / 1e3, now)
+    gateways = ", ".join(sorted({it.gateway for it in up}))
+    told = tr("Through {gateways} since {time}", gateways=gateways, time=since)
+    last = tr("last packet {ago}", ago=heard(newest, now)) if newest.heard_ms else ""
+    return " · ".join(filter(None, (told, last)))
 
 
 def address_of(tunnel: Tunnel) -> str:

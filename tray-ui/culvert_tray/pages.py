@@ -1,4 +1,4 @@
-"""The pages of the window. Each shows rows of `rows.py`, with buttons for the selected row."""
+"""The pages of the window. Each shows rows of `rows.py`, or a card that says why there are none."""
 
 from __future__ import annotations
 
@@ -6,46 +6,36 @@ from collections.abc import Callable, Iterable
 
 from culvert_proto import local_pb2
 from culvert_proto.screens.organisations import is_enrolled, split_status
-from PyQt6.QtCore import Qt
+from PyQt6.QtCore import QPoint, Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
-from PyQt6.QtWidgets import (
-    QCheckBox,
-    QGroupBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PyQt6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from culvert_tray.commands import (
     CloseTunnel,
     Command,
     CopyText,
+    Enrol,
     OpenPage,
+    Page,
     RunDiagnostics,
     SaveReport,
     SetFavourite,
     SetNotices,
-    ShowDetails,
+    ShowWindow,
+    StartDaemon,
 )
 from culvert_tray.doctor import Verdict
+from culvert_tray.icon import IconKind
+from culvert_tray.menu import Action, Menu, resource_entries, tunnel_entries
+from culvert_tray.parts import Card, button, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
-from culvert_tray.rows import (
-    ACTIVITY_COLUMNS,
-    RESOURCE_COLUMNS,
-    TUNNEL_COLUMNS,
-    WHOSE,
-    Row,
-    activity_rows,
-    resource_rows,
-    tunnel_rows,
-)
+from culvert_tray.row_list import RowList
+from culvert_tray.rows import Row, activity_rows, resource_rows, tunnel_rows
 from culvert_tray.signals import connect
-from culvert_tray.table import Table
+from culvert_tray.style import Tone, set_role
 from culvert_tray.translation import later, plural, tr
-from culvert_tray.view import Down, Status, View, is_redacted, is_up, status_of
+from culvert_tray.tray_menu import TrayMenu
+from culvert_tray.view import Down, Status, View, is_redacted, status_of
 
 Dispatch = Callable[[Command], None]
 
@@ -55,66 +45,68 @@ NOTICES = {
     NoticeKind.DENIED: later("&Something is refused"),
     NoticeKind.FAILED_OVER: later("A &tunnel moves to another gateway"),
 }
-DOCTOR_COLUMNS = ("", later("Check"), later("Verdict"))
 
 
 class ResourcesPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
         self._dispatch = dispatch
-        self._status, self._preferences, self._nothing = Status(), Preferences(), ""
+        self._view: View = Status()
+        self._status, self._preferences = Status(), Preferences()
+        self._menu = TrayMenu(dispatch)
         self._search = QLineEdit()
         self._search.setPlaceholderText(tr("Search resources"))
         self._search.setAccessibleName(tr("Search resources"))
         self._search.setClearButtonEnabled(True)
-        self._table = Table(tr("Resources"), RESOURCE_COLUMNS, 2, lambda fqdn: dispatch(OpenPage(fqdn)))
-        self._empty = _empty("")
-        self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
-        self._copy = _button(tr("&Copy address"), self._copy_address)
-        self._favourite = _button(tr("Add to &favourites"), self._toggle)
-        _fill(self, self._search, self._table, self._empty, _row(self._open, self._copy, self._favourite))
+        self._list = RowList(tr("Resources"), has_menu=True)
+        self._card = Card(dispatch)
+        _fill(self, self._search, self._list, self._card)
         connect(self._search.textChanged, self._draw)
         connect(self._search.returnPressed, lambda: self._with(OpenPage))
-        connect(self._table.itemSelectionChanged, self._offer)
+        connect(self._list.pressed, lambda fqdn: dispatch(OpenPage(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        connect(self._list.menu_wanted, self._pop_up)
         for keys in ("/", "Ctrl+F"):
             connect(QShortcut(QKeySequence(keys), self).activated, self._search.setFocus)
+        connect(QShortcut(QKeySequence("Ctrl+C"), self).activated, self._copy_address)
+        connect(QShortcut(QKeySequence("Ctrl+D"), self).activated, self._toggle)
 
     def show_view(self, view: View, preferences: Preferences) -> None:
-        self._status, self._preferences = status_of(view), preferences
-        self._nothing = _without_resources(view)
+        self._view, self._status, self._preferences = view, status_of(view), preferences
         self._draw()
 
     def _draw(self) -> None:
-        rows = resource_rows(self._status, self._search.text(), self._preferences)
-        self._table.setColumnHidden(RESOURCE_COLUMNS.index(WHOSE), not self._status.organisations)
-        self._table.show_rows(rows)
-        self._table.setVisible(bool(rows))
-        self._empty.setVisible(not rows)
         typed = self._search.text()
-        found_none = tr("No row contains “{text}”.", text=typed) if typed else ""
-        self._empty.setText(found_none if self._status.resources else self._nothing)
-        if rows and typed and self._table.selected_key() is None:
-            self._table.setCurrentCell(0, 0)
-        self._offer()
+        rows = resource_rows(self._status, typed, self._preferences)
+        self._list.show_rows(rows)
+        self._list.setVisible(bool(rows))
+        self._card.setVisible(not rows)
+        self._search.setVisible(bool(self._status.resources))
+        if not rows and self._status.resources:
+            hint = tr("Each word that you type must be in the name or in an address.")
+            title = tr("No resource contains “{text}”", text=typed)
+            self._card.tell(IconKind.READY.path, title, hint)
+        elif not rows:
+            _tell_why_empty(self._card, self._view)
+        if rows and typed and self._list.selected_key() is None:
+            self._list.select_first()
 
-    def _offer(self) -> None:
-        chosen = self._table.selected_key()
-        for button in (self._open, self._copy, self._favourite):
-            button.setEnabled(chosen is not None)
-        is_favourite = chosen in self._preferences.favourites
-        self._favourite.setText(tr("Remove from &favourites") if is_favourite else tr("Add to &favourites"))
+    def _pop_up(self, fqdn: str, at: QPoint) -> None:
+        resource = next((it for it in self._status.resources if it.fqdn == fqdn), None)
+        if resource is not None:
+            favourite = fqdn in self._preferences.favourites
+            _pop_up(self._menu, resource_entries(resource, self._status, favourite=favourite), at)
 
     def _with(self, command: Callable[[str], Command]) -> None:
-        if (chosen := self._table.selected_key()) is not None:
+        if (chosen := self._list.selected_key()) is not None:
             self._dispatch(command(chosen))
 
     def _copy_address(self) -> None:
         for resource in self._status.resources:
-            if resource.fqdn == self._table.selected_key() and resource.addresses:
+            if resource.fqdn == self._list.selected_key() and resource.addresses:
                 self._dispatch(CopyText(resource.addresses[0].split("/")[0]))
 
     def _toggle(self) -> None:
-        wanted = self._table.selected_key() not in self._preferences.favourites
+        wanted = self._list.selected_key() not in self._preferences.favourites
         self._with(lambda fqdn: SetFavourite(fqdn, wanted))
 
 
@@ -123,80 +115,75 @@ class TunnelsPage(QWidget):
         super().__init__()
         self._dispatch = dispatch
         self._status = Status()
-        self._table = Table(tr("Tunnels"), TUNNEL_COLUMNS, 0, lambda _: self._details_of())
-        self._empty = _empty(
-            tr("No tunnel is open. A tunnel opens by itself when you use a resource's name.")
-        )
-        self._open = _button(tr("&Open in the browser"), lambda: self._with(OpenPage))
-        self._details = _button(tr("&Details…"), self._details_of)
-        self._close = _button(tr("C&lose tunnel"), lambda: self._with(CloseTunnel))
-        _fill(self, self._table, self._empty, _row(self._open, self._details, self._close))
-        connect(self._table.itemSelectionChanged, self._offer)
+        self._menu = TrayMenu(dispatch)
+        self._list = RowList(tr("Tunnels"), has_menu=True)
+        self._card = Card(dispatch)
+        _fill(self, self._list, self._card)
+        connect(self._list.pressed, lambda fqdn: dispatch(CloseTunnel(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        connect(self._list.menu_wanted, self._pop_up)
+        connect(QShortcut(QKeySequence("Delete"), self).activated, self._close)
 
-    def show_view(self, status: Status, now: float) -> None:
-        self._status = status
-        rows = tunnel_rows(status, now)
-        self._table.setColumnHidden(TUNNEL_COLUMNS.index(WHOSE), not status.organisations)
-        self._table.show_rows(rows)
-        self._table.setVisible(bool(rows))
-        self._empty.setVisible(not rows)
-        self._offer()
+    def show_view(self, view: View, now: float) -> None:
+        self._status = status_of(view)
+        rows = tunnel_rows(self._status, now)
+        self._list.show_rows(rows)
+        self._list.setVisible(bool(rows))
+        self._card.setVisible(not rows)
+        if needs_card(view):
+            _tell_why_empty(self._card, view)
+        elif not rows:
+            text = tr("A tunnel opens by itself when you use a resource's name.")
+            resources = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
+            self._card.tell(IconKind.READY.path, tr("No tunnel is open"), text, resources)
 
-    def _find_chosen(self) -> local_pb2.Tunnel | None:
-        return next((it for it in self._status.tunnels if it.fqdn == self._table.selected_key()), None)
+    def _pop_up(self, fqdn: str, at: QPoint) -> None:
+        tunnel = next((it for it in self._status.tunnels if it.fqdn == fqdn), None)
+        if tunnel is not None:
+            _pop_up(self._menu, tunnel_entries(tunnel), at)
 
-    def _offer(self) -> None:
-        chosen = self._find_chosen()
-        self._open.setEnabled(chosen is not None and is_up(chosen))
-        self._details.setEnabled(chosen is not None and bool(chosen.tunnel_id))
-        self._close.setEnabled(chosen is not None)
-
-    def _with(self, command: Callable[[str], Command]) -> None:
-        if (chosen := self._find_chosen()) is not None:
-            self._dispatch(command(chosen.fqdn))
-
-    def _details_of(self) -> None:
-        if (chosen := self._find_chosen()) is not None and chosen.tunnel_id:
-            self._dispatch(ShowDetails(chosen.tunnel_id, chosen.organisation))
+    def _close(self) -> None:
+        if (chosen := self._list.selected_key()) is not None:
+            self._dispatch(CloseTunnel(chosen))
 
 
 class ActivityPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
-        self._table = Table(tr("Activity"), ACTIVITY_COLUMNS, 1, lambda _: None)
-        self._empty = _empty(tr("Nothing has happened since the daemon started."))
-        self._boxes: dict[NoticeKind, QCheckBox] = {}
-        group = QGroupBox(tr("Notify me when"))
-        choices = QVBoxLayout(group)
-        for kind, text in NOTICES.items():
-            box = self._boxes[kind] = QCheckBox(tr(text))
-            connect(box.clicked, lambda wanted, kind=kind: dispatch(SetNotices(kind, wanted)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-            choices.addWidget(box)
-        _fill(self, self._table, self._empty, group)
+        self._list = RowList(tr("Activity"), wraps=True)
+        self._card = Card(dispatch)
+        text = tr("Names that you open, refusals and pauses are listed here until Culvert is restarted.")
+        self._card.tell(IconKind.READY.path, tr("Nothing has happened yet"), text)
+        _fill(self, self._list, self._card)
 
-    def show_view(
-        self, activities: Iterable[local_pb2.Activity], preferences: Preferences, now: float
-    ) -> None:
+    def show_view(self, activities: Iterable[local_pb2.Activity], now: float) -> None:
         rows = activity_rows(activities, now)
-        self._table.show_rows(rows)
-        self._table.setVisible(bool(rows))
-        self._empty.setVisible(not rows)
-        for kind, box in self._boxes.items():
-            box.setChecked(kind not in preferences.muted)
+        self._list.show_rows(rows)
+        self._list.setVisible(bool(rows))
+        self._card.setVisible(not rows)
 
 
 class DiagnosticsPage(QWidget):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
-        self._table = Table(tr("Diagnostics"), DOCTOR_COLUMNS, 2, lambda _: None)
-        self._said = _empty(
+        self._list = RowList(tr("Diagnostics"), wraps=True)
+        self._cures: dict[str, Action | None] = {}
+        connect(self._list.pressed, lambda title: self._cure(title, dispatch))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        self._said = text_label(
             tr("Each step from this computer to the gateway is checked, without changing anything.")
         )
-        self._run = _button(tr("&Run diagnostics"), lambda: dispatch(RunDiagnostics()))
-        report = _button(tr("&Save a report…"), lambda: dispatch(SaveReport()))
+        self._run = button(tr("&Run diagnostics"), lambda: dispatch(RunDiagnostics()), "primary")
+        report = button(tr("&Save a report…"), lambda: dispatch(SaveReport()))
         report.setToolTip(tr("A zip for your administrator. No secret is in it."))
-        _fill(self, self._table, self._said, _row(self._run, report))
-        self._table.hide()
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self._said, 1)
+        head.addWidget(self._run)
+        head.addWidget(report)
+        layout = _column(self)
+        layout.addLayout(head)
+        layout.addWidget(self._list, 1)
+        layout.addStretch()
+        self._list.hide()
 
     def show_running(self) -> None:
         self._run.setEnabled(False)
@@ -205,17 +192,14 @@ class DiagnosticsPage(QWidget):
     def show_verdicts(self, verdicts: tuple[Verdict, ...] | str) -> None:
         self._run.setEnabled(True)
         self._run.setText(tr("&Run again"))
-        told = () if isinstance(verdicts, str) else verdicts
-        self._table.show_rows(
-            tuple(
-                Row(
-                    it.title,
-                    ("✓" if it.good else "✗", it.title, "\n".join(filter(None, (it.what, it.remedy)))),
-                )
-                for it in told
-            )
-        )
-        self._table.setVisible(bool(told))
+        # Faults first: a person looks no further.
+        told = () if isinstance(verdicts, str) else tuple(sorted(verdicts, key=lambda it: it.good))
+        self._cures = {it.title: it.cure for it in told}
+        self._list.show_rows(tuple(map(_verdict_row, told)))
+        self._list.setVisible(bool(told))
+        # Disabled while it ran, the button has lost the keyboard.
+        self._list.select_first()
+        self._list.setFocus()
         if isinstance(verdicts, str):
             self._said.setText(verdicts)
         else:
@@ -227,16 +211,66 @@ class DiagnosticsPage(QWidget):
                 all=len(told),
             )
             self._said.setText(found if wrong else tr("All checks passed."))
-        self._said.show()
+
+    def _cure(self, title: str, dispatch: Dispatch) -> None:
+        if (cure := self._cures.get(title)) is not None:
+            dispatch(cure.command)
+
+
+def _verdict_row(verdict: Verdict) -> Row:
+    """A remedy that is a button is not said as a command, too."""
+    cure = verdict.cure
+    note = verdict.what if cure is not None else "\n".join(filter(None, (verdict.what, verdict.remedy)))
+    mark, tone = ("✓", Tone.GOOD) if verdict.good else ("×", Tone.BAD)
+    button = cure.text if cure is not None else ""
+    return Row(verdict.title, verdict.title, note, mark=mark, tone=tone, button=button)
+
+
+class SettingsPage(QWidget):
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self._boxes: dict[NoticeKind, QCheckBox] = {}
+        card = QFrame()
+        set_role(card, "card")
+        choices = QVBoxLayout(card)
+        choices.setContentsMargins(16, 14, 16, 14)
+        choices.setSpacing(2)
+        choices.addWidget(text_label(tr("Notify me when"), "heading"))
+        for kind, text in NOTICES.items():
+            box = self._boxes[kind] = QCheckBox(tr(text))
+            connect(box.clicked, lambda wanted, kind=kind: dispatch(SetNotices(kind, wanted)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+            choices.addWidget(box)
+        told = tr("The answer to something that you click is always shown.")
+        choices.addWidget(text_label(told, "note"))
+        layout = _column(self)
+        layout.addWidget(card)
+        layout.addStretch()
+
+    def show_view(self, preferences: Preferences) -> None:
+        for kind, box in self._boxes.items():
+            box.setChecked(kind not in preferences.muted)
 
 
 class AboutPage(QWidget):
     def __init__(self, version: str) -> None:
         super().__init__()
         self._version = version
-        self._text = _empty("")
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        _fill(self, self._text)
+        self._text = text_label("")
+        card = QFrame()
+        set_role(card, "card")
+        row = QHBoxLayout(card)
+        row.setContentsMargins(16, 16, 16, 16)
+        row.setSpacing(16)
+        mark = picture(IconKind.OFF.path.with_name("mark.svg"), 56, self.devicePixelRatio())
+        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
+        texts = QVBoxLayout()
+        texts.setSpacing(8)
+        texts.addWidget(text_label("Culvert", "title"))
+        texts.addWidget(self._text)
+        row.addLayout(texts, 1)
+        layout = _column(self)
+        layout.addWidget(card)
+        layout.addStretch()
 
     def show_view(self, status: Status) -> None:
         ways = {"kernel": tr("the kernel's IPsec"), "userspace": tr("Culvert's own IPsec")}
@@ -261,43 +295,42 @@ def _enrolment(status: Status) -> tuple[str, ...]:
     )
 
 
-def _without_resources(view: View) -> str:
-    """The text in place of the list, which says what to do."""
+def needs_card(view: View) -> bool:
+    """Whether nothing can be listed before the person acts."""
+    return isinstance(view, Down) or view.state == local_pb2.STATE_NOT_ENROLLED
+
+
+def _tell_why_empty(card: Card, view: View) -> None:
     if isinstance(view, Down):
-        return tr("Resources are shown while the Culvert daemon runs.")
-    if not is_enrolled(view):
-        return tr("Enrol this computer to see the resources that you may open.")
-    if is_redacted(view):
-        return tr("Only the user who enrolled this computer sees its resources.")
-    return tr("You have no access to a resource yet. Ask your administrator.")
+        start = (Action(tr("Start Culvert"), StartDaemon()),) if view.stopped else ()
+        card.tell(IconKind.OFF.path, view.message, view.remedy, *start)
+    elif not is_enrolled(view):
+        text = tr(
+            "Your administrator sends you an invitation. Its link, and an authenticator app, are all you need."
+        )
+        title = tr("This computer is not enrolled")
+        card.tell(IconKind.NEEDS_YOU.path, title, text, Action(tr("Enrol this computer…"), Enrol()))
+    elif is_redacted(view):
+        text = tr("Only the user who enrolled this computer sees its resources.")
+        card.tell(IconKind.READY.path, tr("Another user has enrolled this computer"), text)
+    else:
+        text = tr("Ask your administrator for access. What you are given appears here by itself.")
+        card.tell(IconKind.READY.path, tr("You may open nothing yet"), text)
 
 
-def _empty(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
-    label.setMargin(8)
-    return label
+def _pop_up(menu: TrayMenu, entries: Menu, at: QPoint) -> None:
+    menu.render_menu(entries)
+    menu.popup(at)
 
 
-def _button(text: str, clicked: Callable[[], None]) -> QPushButton:
-    button = QPushButton(text)
-    connect(button.clicked, lambda: clicked())
-    return button
-
-
-def _row(*buttons: QPushButton) -> QWidget:
-    row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    for button in buttons:
-        layout.addWidget(button)
-    layout.addStretch()
-    return row
+def _column(page: QWidget) -> QVBoxLayout:
+    layout = QVBoxLayout(page)
+    layout.setContentsMargins(0, 12, 0, 0)
+    layout.setSpacing(12)
+    return layout
 
 
 def _fill(page: QWidget, *widgets: QWidget) -> None:
-    layout = QVBoxLayout(page)
+    layout = _column(page)
     for widget in widgets:
-        layout.addWidget(widget, 4 if isinstance(widget, Table) else int(isinstance(widget, QLabel)))
+        layout.addWidget(widget, int(isinstance(widget, RowList | Card)))

@@ -8,86 +8,151 @@ from dataclasses import dataclass
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable, normalise_search
 from culvert_proto.screens.activity import describe
-from culvert_proto.screens.units import clock, size
+from culvert_proto.screens.units import clock, round_trip, size
 
-from culvert_tray.details import state
+from culvert_tray.details import heard, state
 from culvert_tray.preferences import Preferences
-from culvert_tray.translation import later, tr
-from culvert_tray.view import Status, duration
+from culvert_tray.style import Tone
+from culvert_tray.translation import tr
+from culvert_tray.view import Status, duration, is_up
+
+_ADDRESSES = 2
+"""Our tunable: the addresses of a resource that its row shows."""
+
+_TUNNEL_TONES = {
+    local_pb2.TUNNEL_STATE_UP: Tone.GOOD,
+    local_pb2.TUNNEL_STATE_REKEYING: Tone.GOOD,
+    local_pb2.TUNNEL_STATE_SILENT: Tone.ATTENTION,
+    local_pb2.TUNNEL_STATE_NARROW: Tone.ATTENTION,
+}
+_MARKS = {Tone.GOOD: "✓", Tone.ATTENTION: "!", Tone.BAD: "×", Tone.QUIET: "·"}
+_ACTIVITY_TONES = {
+    local_pb2.ACTIVITY_KIND_TUNNEL_UP: (Tone.GOOD, "✓"),
+    local_pb2.ACTIVITY_KIND_TUNNEL_CLOSED: (Tone.QUIET, "–"),
+    local_pb2.ACTIVITY_KIND_FAILED_OVER: (Tone.ATTENTION, "→"),
+    local_pb2.ACTIVITY_KIND_DENIED: (Tone.BAD, "×"),
+    local_pb2.ACTIVITY_KIND_CODE_PROVEN: (Tone.GOOD, "✓"),
+    local_pb2.ACTIVITY_KIND_PAUSED: (Tone.QUIET, "‖"),
+    local_pb2.ACTIVITY_KIND_RESUMED: (Tone.QUIET, "›"),
+    local_pb2.ACTIVITY_KIND_CONTROLLER_LOST: (Tone.BAD, "×"),
+    local_pb2.ACTIVITY_KIND_CONTROLLER_BACK: (Tone.GOOD, "✓"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`key`: identifies the row independently of its position."""
+    """`key`: identifies the row independently of its position. `mark`: in its tile. `button`: empty without one."""
 
     key: str
-    cells: tuple[str, ...]
+    title: str
+    note: str = ""
+    state: str = ""
+    mark: str = "·"
+    tone: Tone = Tone.QUIET
+    button: str = ""
+    favourite: bool = False
 
-
-# The last column, if there are several organisations.
-WHOSE = later("Organisation")
-
-RESOURCE_COLUMNS = ("", later("Resource"), later("Name"), later("Addresses"), later("Open through"), WHOSE)
-TUNNEL_COLUMNS = (
-    later("Name"), later("Gateway"), later("State"), later("Your address"),
-    later("Received"), later("Sent"), later("Open for"), WHOSE,
-)  # fmt: skip
-ACTIVITY_COLUMNS = (later("When"), later("Event"))
+    @property
+    def spoken(self) -> str:
+        """The text for a screen reader."""
+        starred = tr("favourite") if self.favourite else ""
+        return ", ".join(filter(None, (self.title, self.state, self.note, starred)))
 
 
 def resource_rows(status: Status, typed: str, preferences: Preferences) -> tuple[Row, ...]:
     """Favourites first. A row must contain each typed word."""
     words = normalise_search(typed).casefold().split()
-    gateways = {tunnel.fqdn: _open_through(tunnel) for tunnel in status.tunnels}
+    tunnels = {tunnel.fqdn: tunnel for tunnel in status.tunnels}
     rows = [
         Row(
             it.fqdn,
-            (
-                "★" if it.fqdn in preferences.favourites else "",
-                it.name,
-                make_readable(it.fqdn),
-                ", ".join(it.addresses),
-                gateways.get(it.fqdn, ""),
-                *filter(None, [it.organisation]),
-            ),
+            name := make_readable(it.fqdn),
+            " · ".join(filter(None, (_unlike(it.name, name), _short(it.addresses), it.organisation))),
+            _open_through(tunnels.get(it.fqdn)),
+            name[:1].upper(),
+            _tone(tunnels.get(it.fqdn)),
+            tr("Open"),
+            it.fqdn in preferences.favourites,
         )
         for it in status.resources
     ]
-    found = (row for row in rows if all(word in " ".join((*row.cells, row.key)).casefold() for word in words))
-    return tuple(sorted(found, key=lambda row: (row.cells[0] == "", row.cells[2])))
+    texts = {it.fqdn: (it.name, *it.addresses) for it in status.resources}
+    found = (
+        row
+        for row in rows
+        if all(word in " ".join((row.spoken, row.key, *texts[row.key])).casefold() for word in words)
+    )
+    return tuple(sorted(found, key=lambda row: (not row.favourite, row.title)))
 
 
-def _open_through(tunnel: local_pb2.Tunnel) -> str:
+def _unlike(name: str, fqdn: str) -> str:
+    """The resource's name, if the DNS name does not begin with it."""
+    return "" if fqdn.split(".", 1)[0] == name else name
+
+
+def _short(addresses: Iterable[str]) -> str:
+    shown = [it.removesuffix("/32").removesuffix("/128") for it in addresses]
+    more = len(shown) - _ADDRESSES
+    return ", ".join(shown[:_ADDRESSES]) + (tr(" and {count} more", count=more) if more > 0 else "")
+
+
+def _tone(tunnel: local_pb2.Tunnel | None) -> Tone:
+    return Tone.QUIET if tunnel is None else _TUNNEL_TONES.get(tunnel.state, Tone.QUIET)
+
+
+def _open_through(tunnel: local_pb2.Tunnel | None) -> str:
+    if tunnel is None:
+        return ""
     if tunnel.state == local_pb2.TUNNEL_STATE_SILENT:
         return tr("{gateway} does not answer", gateway=tunnel.gateway)
     if tunnel.state == local_pb2.TUNNEL_STATE_NARROW:
         return tr("Only small packets reach {gateway}", gateway=tunnel.gateway)
-    return tunnel.gateway or tr("opening…")
+    return tr("through {gateway}", gateway=tunnel.gateway) if tunnel.gateway else tr("opening…")
 
 
 def tunnel_rows(status: Status, now: float) -> tuple[Row, ...]:
     """`now` in Unix seconds."""
+    trips = {(it.name, it.organisation): round_trip(it) for it in status.gateways}
     return tuple(
         Row(
             it.fqdn,
-            (
-                make_readable(it.fqdn),
-                it.gateway,
-                state(it),
-                it.inner_address,
-                size(it.bytes_in),
-                size(it.bytes_out),
-                duration(now - it.since_ms / 1e3) if it.since_ms else "",
-                *filter(None, [it.organisation]),
-            ),
+            make_readable(it.fqdn),
+            _health(it, now),
+            _through(it, trips.get((it.gateway, it.organisation), "")),
+            _MARKS[_tone(it)],
+            _tone(it),
+            tr("Close"),
         )
         for it in status.tunnels
     )
 
 
+def _through(tunnel: local_pb2.Tunnel, trip: str) -> str:
+    if not is_up(tunnel) and tunnel.state != local_pb2.TUNNEL_STATE_CLOSING:
+        return _open_through(tunnel)
+    return " · ".join(filter(None, (tunnel.gateway, trip))) if is_up(tunnel) else state(tunnel)
+
+
+def _health(tunnel: local_pb2.Tunnel, now: float) -> str:
+    last = tr("last packet {ago}", ago=heard(tunnel, now)) if tunnel.heard_ms else ""
+    if not is_up(tunnel):
+        return " · ".join(filter(None, (last, tunnel.organisation)))
+    traffic = tr(
+        "{received} received, {sent} sent", received=size(tunnel.bytes_in), sent=size(tunnel.bytes_out)
+    )
+    open_for = tr("open for {duration}", duration=duration(now - tunnel.since_ms / 1e3))
+    return " · ".join(filter(None, (open_for, last, traffic, tunnel.organisation)))
+
+
 def activity_rows(activities: Iterable[local_pb2.Activity], now: float) -> tuple[Row, ...]:
     """Newest first."""
-    return tuple(
-        Row(str(it.number), (clock(it.at_ms / 1e3, now, seconds=True), describe(it)))
-        for it in reversed(list(activities))
-    )
+    return tuple(_activity(one, now) for one in reversed(list(activities)))
+
+
+def _activity(one: local_pb2.Activity, now: float) -> Row:
+    tone, mark = _ACTIVITY_TONES.get(one.kind, (Tone.QUIET, "·"))
+    happened = describe(one)
+    # The first sentence is the event; what follows says why, and what to do.
+    event, _, why = happened.partition(". ")
+    event = f"{event}." if why else event
+    return Row(str(one.number), event, why, clock(one.at_ms / 1e3, now, seconds=True), mark, tone)

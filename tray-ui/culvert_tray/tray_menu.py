@@ -8,7 +8,7 @@ from PyQt6.QtGui import QAction, QActionGroup, QIcon, QPalette
 from PyQt6.QtWidgets import QMenu
 
 from culvert_tray.commands import Command, ShowWindow
-from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu, fold
+from culvert_tray.menu import Action, Entry, Heading, Label, Menu, Separator, Submenu, Trouble, fold
 from culvert_tray.signals import connect
 
 Dispatch = Callable[[Command], None]
@@ -65,6 +65,9 @@ class TrayMenu(QMenu):
                 action.setEnabled(False)
             case Heading():
                 connect(action.triggered, lambda: self._on_triggered(ShowWindow()))
+            case Trouble():
+                # `fold` has made labels of it.
+                pass
             case Action(command=command, checked=checked):
                 if checked is not None:
                     self._choice.addAction(action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from culvert_proto import local_pb2
+from culvert_proto import CulvertError, local_pb2
 from culvert_proto.screens.organisations import is_enrolled, split_status
 
 from culvert_tray.translation import tr
@@ -16,15 +16,20 @@ Tunnel = local_pb2.Tunnel
 # Seconds before the end of a code at which the person is asked for the next one.
 EXPIRY_AHEAD = 30 * 60
 
+# Our tunable: a refusal is the heading for this long; its reason stays to be read below.
+_DENIAL_SECONDS = 60.0
+_OPENING = (local_pb2.STATE_READY, local_pb2.STATE_CONNECTED)
+
 _CARRYING = (local_pb2.TUNNEL_STATE_UP, local_pb2.TUNNEL_STATE_REKEYING)
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """The daemon does not answer."""
+    """The daemon does not answer. `stopped`: starting it helps."""
 
     message: str
     remedy: str
+    stopped: bool = False
 
 
 View = Status | Down
@@ -36,12 +41,9 @@ def starting() -> Down:
 
 def not_running() -> Down:
     return Down(
-        tr("The Culvert daemon is not running"),
-        tr(
-            "Start it: {command}. If it ends again, see why: {log}",
-            command="sudo systemctl start culvertd",
-            log="journalctl -u culvertd",
-        ),
+        tr("Culvert is not running"),
+        tr("No tunnel opens until it runs. What tunnels protect stays blocked."),
+        stopped=True,
     )
 
 
@@ -58,6 +60,17 @@ def is_up(tunnel: Tunnel) -> bool:
 def gateways_of(status: Status, state: local_pb2.TunnelState.ValueType) -> tuple[str, ...]:
     """The gateways of the tunnels in this state."""
     return tuple(sorted({it.gateway for it in status.tunnels if it.state == state}))
+
+
+def find_denial(view: View, now: float) -> CulvertError | None:
+    """The refusal that the person has just met, in an organisation that opens tunnels. `now`: Unix seconds."""
+    if isinstance(view, Down):
+        return None
+    for _of, part in split_status(view):
+        is_new = part.last_error_at == 0 or now - part.last_error_at < _DENIAL_SECONDS
+        if part.state in _OPENING and part.HasField("last_error") and is_new:
+            return CulvertError.from_proto(part.last_error)
+    return None
 
 
 def is_redacted(status: Status) -> bool:

@@ -8,23 +8,36 @@ from importlib.metadata import version
 
 from culvert_proto import local_pb2
 from PyQt6.QtCore import QSize, Qt
-from PyQt6.QtGui import QCloseEvent, QIcon, QKeySequence, QShortcut
-from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from PyQt6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
+from PyQt6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from culvert_tray import menu as menus
-from culvert_tray.commands import Command, Page
-from culvert_tray.menu import Action, Heading, Label, Menu, Submenu
-from culvert_tray.notices import DaemonDown, Notice, Refused, holds
-from culvert_tray.pages import AboutPage, ActivityPage, DiagnosticsPage, ResourcesPage, TunnelsPage
-from culvert_tray.preferences import Preferences
+from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, Trouble
+from culvert_tray.notices import Notice, holds
+from culvert_tray.pages import (
+    AboutPage,
+    ActivityPage,
+    DiagnosticsPage,
+    ResourcesPage,
+    SettingsPage,
+    TunnelsPage,
+    needs_card,
+)
+from culvert_tray.parts import Banner, action_button, clear, picture, text_label
+from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.signals import connect
+from culvert_tray.style import set_role
 from culvert_tray.translation import tr
 from culvert_tray.tray_menu import TrayMenu
 from culvert_tray.view import Down, View, status_of
 
 Dispatch = Callable[[Command], None]
 
-_ICON = QSize(32, 32)
+_SIZE = QSize(860, 640)
+_ICON = 44
+# Below this width, in pixels, the controls come under the status.
+_BESIDE = 640
 
 
 class StatusWindow(QWidget):
@@ -33,17 +46,21 @@ class StatusWindow(QWidget):
         self._closed = closed
         self.setWindowTitle("Culvert")
         self._head = _Head(dispatch)
+        self._view: View | None = None
         self._notice: Notice | None = None
-        self._notice_text = _label("")
-        self._notice_text.hide()
+        self._said = QWidget()
+        self._said_layout = QVBoxLayout(self._said)
+        self._said_layout.setContentsMargins(0, 0, 0, 0)
+        self._said.hide()
         self._resources, self._tunnels = ResourcesPage(dispatch), TunnelsPage(dispatch)
         self._activity, self.diagnostics = ActivityPage(dispatch), DiagnosticsPage(dispatch)
-        self._about = AboutPage(version("culvert-tray"))
+        self._settings, self._about = SettingsPage(dispatch), AboutPage(version("culvert-tray"))
         self._pages: dict[Page, QWidget] = {
             Page.RESOURCES: self._resources,
             Page.TUNNELS: self._tunnels,
             Page.ACTIVITY: self._activity,
             Page.DIAGNOSTICS: self.diagnostics,
+            Page.SETTINGS: self._settings,
             Page.ABOUT: self._about,
         }
         self._tabs = QTabWidget()
@@ -51,127 +68,146 @@ class StatusWindow(QWidget):
         for number, (page, widget) in enumerate(self._pages.items(), 1):
             self._tabs.addTab(widget, tr(page.value))
             connect(QShortcut(QKeySequence(f"Alt+{number}"), self).activated, partial(self.show_page, page))
+        connect(self._tabs.currentChanged, self._on_page)
         layout = QVBoxLayout(self)
-        layout.addWidget(self._head)
+        layout.setContentsMargins(24, 20, 24, 20)
+        layout.setSpacing(12)
+        for widget in (self._head, self._said):
+            layout.addWidget(widget)
         layout.addWidget(self._tabs, 1)
-        layout.addWidget(self._notice_text)
-        self.resize(720, 560)
+        room = screen.availableSize() if (screen := self.screen()) is not None else _SIZE
+        self.resize(_SIZE.boundedTo(room))
         self._tabs.setFocus()
 
     def show_view(
         self, view: View, activities: Iterable[local_pb2.Activity], preferences: Preferences, now: float
     ) -> None:
+        self._view = view
         status = status_of(view)
         self._head.show_view(view, now)
         self._resources.show_view(view, preferences)
-        self._tunnels.show_view(status, now)
-        self._activity.show_view(activities, preferences, now)
+        self._tunnels.show_view(view, now)
+        self._activity.show_view(activities, now)
+        self._settings.show_view(preferences)
         self._about.show_view(status)
         cause = self._notice.cause if self._notice is not None else None
         # Hide it only: the cause may continue when the daemon is back.
-        self._notice_text.setVisible(self._notice is not None and (cause is None or holds(cause, view, now)))
+        self._said.setVisible(self._notice is not None and (cause is None or holds(cause, view, now)))
+        self._on_page()
 
     def show_page(self, page: Page) -> None:
         self._tabs.setCurrentWidget(self._pages[page])
 
     def show_notice(self, notice: Notice) -> None:
-        if isinstance(notice.cause, Refused | DaemonDown):
-            # The head shows it while it lasts.
+        if notice.cause is not None and notice.kind is not NoticeKind.FAILED_OVER:
+            # The head or a row shows it while it lasts.
             return
         self._notice = notice
-        self._notice_text.setText(f"{notice.title}\n{notice.text}".strip())
-        self._notice_text.show()
+        clear(self._said_layout)
+        role = "attention" if notice.warning else "card"
+        self._said_layout.addWidget(Banner(Trouble(notice.title, notice.text), role=role))
+        self._said.show()
 
     def clear_answer(self) -> None:
         """Remove the answer to the previous click."""
         if self._notice is not None and self._notice.cause is None:
             self._notice = None
-            self._notice_text.hide()
+            self._said.hide()
 
     def closeEvent(self, a0: QCloseEvent | None) -> None:  # noqa: N802  Qt's name
         super().closeEvent(a0)
         self._closed()
 
+    def _on_page(self) -> None:
+        # The page's card says the same.
+        listed = self._tabs.currentWidget() in (self._resources, self._tunnels)
+        self._head.setVisible(not (listed and self._view is not None and needs_card(self._view)))
 
-class _Head(QWidget):
-    """The status as text, the person's remedy, the gateway and the pause."""
+
+class _Head(QFrame):
+    """The status as text with its proof, the person's remedy, the gateway and the pause."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
+        set_role(self, "card")
         self._dispatch = dispatch
-        self._shown: Menu = ()
-        self._texts = QWidget()
+        self._shown: tuple[object, ...] = ()
         self._popups = [TrayMenu(dispatch), TrayMenu(dispatch)]
         self._openers: list[QPushButton] = []
         self._controls = QHBoxLayout()
+        self._controls.setSpacing(8)
         for popup in self._popups:
             opener = QPushButton()
+            set_role(opener, "menu")
             opener.setMenu(popup)
             self._openers.append(opener)
             self._controls.addWidget(opener)
-        self._controls.addStretch()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.addWidget(self._texts)
-        self._layout.addLayout(self._controls)
+        self._resume = QHBoxLayout()
+        self._controls.addLayout(self._resume)
+        self._texts, self._banners = QVBoxLayout(), QVBoxLayout()
+        self._texts.setSpacing(2)
+        self._banners.setSpacing(8)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._row.setSpacing(12)
+        self._icon = QVBoxLayout()
+        status = QHBoxLayout()
+        status.setSpacing(14)
+        status.addLayout(self._icon)
+        status.addLayout(self._texts, 1)
+        self._row.addLayout(status, 1)
+        self._row.addLayout(self._controls)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setSpacing(12)
+        layout.addLayout(self._row)
+        layout.addLayout(self._banners)
+
+    def resizeEvent(self, a0: QResizeEvent | None) -> None:  # noqa: N802  Qt's name
+        super().resizeEvent(a0)
+        beside = self.width() >= _BESIDE
+        directions = QBoxLayout.Direction
+        self._row.setDirection(directions.LeftToRight if beside else directions.TopToBottom)
 
     def show_view(self, view: View, now: float) -> None:
         controls = () if isinstance(view, Down) else menus.controls(view)
         submenus = [entry for entry in controls if isinstance(entry, Submenu)]
-        head = (*menus.head(view, now), *(entry for entry in controls if isinstance(entry, Action)))
-        if head != self._shown:
-            self._shown = head
-            self._write(head)
+        resume = tuple(entry for entry in controls if isinstance(entry, Action))
+        proof = "" if isinstance(view, Down) else menus.proof(view, now)
+        shown = (menus.head(view, now), proof, resume)
+        if shown != self._shown:
+            self._shown = shown
+            self._write(*shown)
         for at, (opener, popup) in enumerate(zip(self._openers, self._popups, strict=True)):
             opener.setVisible(at < len(submenus))
             if at < len(submenus):
                 opener.setText(submenus[at].text.replace("&", "&&"))
                 popup.render_menu(submenus[at].entries)
 
-    def _write(self, head: Menu) -> None:
-        old, self._texts = self._texts, QWidget()
-        layout = QVBoxLayout(self._texts)
-        layout.setContentsMargins(0, 0, 0, 0)
+    def _write(self, head: Menu, proof: str, resume: tuple[Action, ...]) -> None:
+        for layout in (self._icon, self._texts, self._banners, self._resume):
+            clear(layout)
+        for action in resume:
+            self._resume.addWidget(action_button(action, self._dispatch, "primary"))
         for entry in head:
             match entry:
                 case Heading(text, icon):
-                    layout.addLayout(_heading(text, QIcon(str(icon.path)), self.devicePixelRatio()))
+                    self._icon.addWidget(picture(icon.path, _ICON, self.devicePixelRatio()))
+                    self._icon.addStretch()
+                    self._texts.addWidget(text_label(text, "title"))
+                    if proof:
+                        self._texts.addWidget(text_label(proof))
                 case Label(text):
-                    layout.addWidget(_label(text))
-                case Action(text, command):
-                    button = QPushButton(text.replace("&", "&&"))
-                    connect(button.clicked, partial(self._on_click, command))
-                    layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+                    self._texts.addWidget(text_label(text, "note"))
+                case Trouble():
+                    self._banners.addWidget(Banner(entry))
+                case Action(text, EnterCode() | AnswerClaims()):
+                    ask = action_button(entry, self._dispatch, "primary")
+                    self._texts.addSpacing(6)
+                    self._texts.addWidget(ask, 0, Qt.AlignmentFlag.AlignLeft)
+                case Action():
+                    made = action_button(entry, self._dispatch)
+                    self._texts.addSpacing(6)
+                    self._texts.addWidget(made, 0, Qt.AlignmentFlag.AlignLeft)
                 case _:
                     pass
-        self._layout.replaceWidget(old, self._texts)
-        # Delete it later, because one of its buttons may have caused this call.
-        old.hide()
-        old.deleteLater()
-
-    def _on_click(self, command: Command, _checked: bool) -> None:
-        self._dispatch(command)
-
-
-def _heading(text: str, icon: QIcon, ratio: float) -> QHBoxLayout:
-    row = QHBoxLayout()
-    picture = QLabel()
-    picture.setPixmap(icon.pixmap(_ICON, ratio))
-    heading = _label(text)
-    font = heading.font()
-    font.setPointSizeF(font.pointSizeF() * 1.3)
-    font.setBold(True)
-    heading.setFont(font)
-    row.addWidget(picture)
-    row.addWidget(heading, 1)
-    return row
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(
-        Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
-    )
-    return label
+        self._texts.addStretch()

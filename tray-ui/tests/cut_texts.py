@@ -13,8 +13,10 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_tray.commands import Page
 from culvert_tray.daemon import Daemon, Refusal
 from culvert_tray.details import details
-from culvert_tray.dialogs import ClaimsDialog, CodeDialog, CodeForm, DetailsDialog, EnrolDialog
+from culvert_tray.dialogs import ClaimsDialog, CodeDialog, CodeForm, DetailsDialog
+from culvert_tray.enrolment import EnrolDialog
 from culvert_tray.preferences import Preferences
+from culvert_tray.style import install_style
 from culvert_tray.translation import install
 from culvert_tray.view import View, not_running
 from culvert_tray.window import StatusWindow
@@ -74,10 +76,11 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         zones=["corp.example", "lab.corp.example"],
         prefixes=["10.20.0.0/16", "fd00:20::/32"],
     )
-    refused = EnrolDialog(_daemon(_refusal(CulvertError(Reason.INVITATION_INVALID))), lambda _: None)
+    taken = local_pb2.SubmitCodeResponse()
+    refused = EnrolDialog(_daemon(_refusal(CulvertError(Reason.INVITATION_INVALID))), _nothing, _nothing)
     for name, dialog in (
         ("refused invitation", refused),
-        ("authenticator", EnrolDialog(_daemon(enrolled, wrong), lambda _: None)),
+        ("authenticator", EnrolDialog(_daemon(enrolled, wrong, taken), _nothing, _nothing)),
     ):
         dialog.show()
         dialog.offer(LINK)
@@ -86,6 +89,9 @@ def windows() -> Iterator[tuple[str, QWidget]]:
         if name == "authenticator":
             _submit(dialog)
             yield "authenticator, wrong code", dialog
+            dialog.show_view(statuses.connected())
+            _submit(dialog)
+            yield "enrolled", dialog
     tunnel = DetailsDialog("wiki")
     tunnel.show_rows(details(statuses.connected(), "t-wiki", statuses.NOW))
     yield "details", tunnel
@@ -106,6 +112,10 @@ def _shown(window: QWidget, kind: type[Kind]) -> list[Kind]:
     return [it for it in window.findChildren(kind) if it.isVisible()]
 
 
+def _nothing(_said: object) -> None:
+    pass
+
+
 def _daemon(*answers: object) -> Daemon:
     return cast("Daemon", Answering(*answers))
 
@@ -122,13 +132,17 @@ def _submit(window: QWidget) -> None:
     form = window.findChild(CodeForm)
     assert form is not None
     _shown(form, QLineEdit)[0].setText("111111")
-    _press(form)
+    next(it for it in _shown(form, QPushButton)).click()
 
 
 if __name__ == "__main__":
     app = QApplication([])
     install(app)
+    install_style(app)
+    # All are kept: a visible window that is collected while it paints itself ends the program.
+    kept: list[QWidget] = []
     for name, window in windows():
+        kept.append(window)
         window.show()
         app.processEvents()
         for text in cut(window):
@@ -137,5 +151,7 @@ if __name__ == "__main__":
         assert screen is not None
         if window.height() > screen.availableSize().height():
             print(f"{name}: higher than the screen: {window.height()}")
+        if isinstance(window, StatusWindow):
+            window.hide()
     # Leave without the destructors: some dialogs still wait.
     os._exit(0)

@@ -18,6 +18,7 @@ from culvert_tray.preferences import (
 )
 from culvert_tray.preferences_file import read_preferences, write_preferences
 from culvert_tray.rows import activity_rows, resource_rows, tunnel_rows
+from culvert_tray.style import Tone
 from culvert_tray.view import not_running
 
 from . import statuses
@@ -38,7 +39,7 @@ def test_resources_are_searched_by_every_word_and_favourites_come_first(typed: s
     rows = resource_rows(
         statuses.connected(), typed, Preferences(favourites=frozenset({"mail.corp.example"}))
     )
-    assert [row.cells[1] for row in rows] == found
+    assert [row.key.split(".")[0] for row in rows] == found
 
 
 @pytest.mark.parametrize(
@@ -50,29 +51,36 @@ def test_a_name_is_found_and_shown_as_people_write_it(typed: str) -> None:
     status.resources.append(local_pb2.Resource(name="books", fqdn=name, addresses=["10.20.0.99"]))
     status.tunnels[0].fqdn = name
     [row] = resource_rows(status, typed, Preferences())
-    assert (row.key, row.cells[2], row.cells[4]) == (name, "bücher.corp.example", "gw-berlin")
-    assert tunnel_rows(status, NOW)[0].cells[0] == "bücher.corp.example"
+    assert (row.key, row.title, row.state) == (name, "bücher.corp.example", "through gw-berlin")
+    assert tunnel_rows(status, NOW)[0].title == "bücher.corp.example"
 
 
 def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
     status = statuses.connected()
     status.tunnels.append(statuses.opening("mail"))
+    status.tunnels[0].heard_ms = int((NOW - 2) * 1000)
     rows = tunnel_rows(status, NOW)
-    assert rows[0].cells == (
-        "wiki.corp.example", "gw-berlin", "up", "10.99.0.7", "1.2 MB", "88.1 kB", "1 h 6 min",
-    )  # fmt: skip
-    assert rows[2].cells == ("mail.corp.example", "", "opening", "", "0 B", "0 B", "")
+    assert (rows[0].title, rows[0].state, rows[0].note, rows[0].tone) == (
+        "wiki.corp.example",
+        "gw-berlin · 12 ms",
+        "open for 1 h 6 min · last packet 2 s ago · 1.2 MB received, 88.1 kB sent",
+        Tone.GOOD,
+    )
+    assert (rows[2].title, rows[2].state, rows[2].note) == ("mail.corp.example", "opening…", "")
 
 
 def test_activities_are_listed_newest_first_with_remedies() -> None:
     rows = activity_rows(statuses.activities(), NOW)
-    assert [row.cells[1] for row in rows][:2] == [
-        "git.corp.example was refused. No policy lets alice reach git.corp.example. Ask bob@corp.example, who owns it.",
-        "wiki.corp.example moved from gw-paris to gw-berlin.",
+    assert [(row.title, row.note) for row in rows][:2] == [
+        (
+            "git.corp.example was refused.",
+            "No policy lets alice reach git.corp.example. Ask bob@corp.example, who owns it.",
+        ),
+        ("wiki.corp.example moved from gw-paris to gw-berlin.", ""),
     ]
     newer = local_pb2.Activity(number=9, kind=99, fqdn="x", error=CulvertError(Reason.PAUSED).to_proto())  # pyright: ignore[reportArgumentType]
     [row] = activity_rows([newer], NOW)
-    assert row.cells[1].startswith("x Culvert is paused.")
+    assert row.title == "x Culvert is paused."
 
 
 def test_recent_names_are_kept_in_order_without_an_end() -> None:

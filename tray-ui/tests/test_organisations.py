@@ -6,10 +6,10 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.screens.units import clock
 from culvert_tray.commands import EnterCode, OpenPage, Page, SelectGateway, ShowDetails, ShowWindow
 from culvert_tray.details import details
-from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, menu
+from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, Trouble, menu
 from culvert_tray.notices import Memory, observe
 from culvert_tray.preferences import Preferences
-from culvert_tray.rows import RESOURCE_COLUMNS, TUNNEL_COLUMNS, resource_rows, tunnel_rows
+from culvert_tray.rows import resource_rows, tunnel_rows
 
 from . import statuses
 from .statuses import NOW
@@ -67,24 +67,25 @@ def test_an_unreachable_organisation_has_its_own_label() -> None:
     status.organisations[1].state = local_pb2.STATE_OFFLINE
     error = CulvertError(Reason.CAPTIVE_PORTAL, controller="beta")
     status.organisations[1].last_error.CopyFrom(error.to_proto())
-    labels = [entry.text for entry in menu(status, NOW) if isinstance(entry, Label)]
-    assert f"Offline — controller cannot be reached · {BETA}" in labels
-    assert f"⚠ {error.message}" in labels
+    shown = menu(status, NOW)
+    assert Label(f"Offline — controller cannot be reached · {BETA}") in shown
+    assert Trouble(error.message, error.remedy) in shown
 
 
-def test_lists_and_details_have_a_column_more() -> None:
+def test_lists_and_details_name_the_organisation() -> None:
     status = statuses.two_organisations()
-    assert [row.cells[-1] for row in resource_rows(status, "wiki", Preferences())] == [BETA, CORP]
-    assert [len(row.cells) for row in resource_rows(status, "wiki beta", Preferences())] == [
-        len(RESOURCE_COLUMNS)
+    assert [row.note for row in resource_rows(status, "wiki", Preferences())] == [
+        f"10.30.0.10 · {BETA}",
+        f"10.20.0.10 · {CORP}",
     ]
+    assert len(resource_rows(status, "wiki beta", Preferences())) == 1
     [row] = tunnel_rows(status, NOW)
-    assert (len(row.cells), row.cells[-1]) == (len(TUNNEL_COLUMNS), CORP)
+    assert row.note.endswith(f" · {CORP}")
     assert dict(details(status, "t-wiki", NOW, CORP))["Organisation"] == CORP
     # Another controller may call one of its tunnels the same.
     assert details(status, "t-wiki", NOW, BETA) == ()
     alone = statuses.connected()
-    assert {len(row.cells) for row in tunnel_rows(alone, NOW)} == {len(TUNNEL_COLUMNS) - 1}
+    assert not any(row.note.endswith(" · ") for row in tunnel_rows(alone, NOW))
     assert "Organisation" not in dict(details(alone, "t-wiki", NOW))
 
 

@@ -22,17 +22,29 @@ from culvert_tray.commands import (
     SelectGateway,
     ShowDetails,
     ShowWindow,
+    StartDaemon,
 )
 from culvert_tray.daemon import retry_wait
 from culvert_tray.details import details
 from culvert_tray.documentation import documentation
 from culvert_tray.icon import IconKind, icon_kind
-from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, fold, menu
+from culvert_tray.menu import (
+    Action,
+    Heading,
+    Label,
+    Menu,
+    Submenu,
+    Trouble,
+    fold,
+    menu,
+    proof,
+    resource_entries,
+)
 from culvert_tray.notices import FLAPPING, Memory, Notice, Refused, down, holds, observe
 from culvert_tray.pause import PauseLength
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.rows import resource_rows
-from culvert_tray.view import View, duration, list_awaiting, not_running
+from culvert_tray.view import View, duration, list_awaiting, not_running, starting
 from hypothesis import given
 from hypothesis import strategies as st
 from PyQt6.QtCore import Qt
@@ -48,7 +60,13 @@ def _heading(shown: Menu) -> str:
 
 
 def _labels(shown: Menu) -> list[str]:
-    return [entry.text for entry in shown if isinstance(entry, Label)]
+    """As a menu shows them, but whole."""
+    labels = (
+        (it.text, it.remedy) if isinstance(it, Trouble) else (it.text,)
+        for it in shown
+        if isinstance(it, Label | Trouble)
+    )
+    return [text for texts in labels for text in texts]
 
 
 def _actions(shown: Menu) -> list[Action]:
@@ -96,12 +114,12 @@ def test_gateways() -> None:
     )
 
 
-def test_without_the_daemon_the_remedy_is_shown_and_no_action_offered() -> None:
+def test_without_the_daemon_only_its_start_is_offered() -> None:
     shown = menu(not_running(), NOW)
-    assert _heading(shown) == "The Culvert daemon is not running"
-    remedy = "Start it: sudo systemctl start culvertd. If it ends again, see why: journalctl -u culvertd"
-    assert _labels(shown) == [remedy]
-    assert [a.command for a in _actions(shown)] == [ShowWindow(), Quit()]
+    assert _heading(shown) == "Culvert is not running"
+    assert _labels(shown) == ["No tunnel opens until it runs. What tunnels protect stays blocked."]
+    assert [a.command for a in _actions(shown)] == [StartDaemon(), ShowWindow(), Quit()]
+    assert [a.command for a in _actions(menu(starting(), NOW))] == [ShowWindow(), Quit()]
 
 
 def test_not_enrolled() -> None:
@@ -155,9 +173,59 @@ def test_offline_says_that_tunnels_stay() -> None:
 
 
 def test_a_denial_is_shown_with_its_remedy() -> None:
-    assert _labels(menu(statuses.denied(), NOW))[1:] == [
+    shown = menu(statuses.denied(), NOW)
+    assert _heading(shown) == "git.corp.example was refused"
+    assert shown[2] == Trouble(
+        "No policy lets alice reach git.corp.example.", "Ask bob@corp.example, who owns it."
+    )
+    assert [it.text for it in fold(shown) if isinstance(it, Label)][1:] == [
         "⚠ No policy lets alice reach git.corp.example.",
         "Ask bob@corp.example, who owns it.",
+    ]
+
+
+def test_a_denial_is_the_heading_for_a_minute_and_its_reason_for_longer() -> None:
+    status = statuses.connected()
+    status.last_error.CopyFrom(statuses.denied().last_error)
+    for since, kind, heading in (
+        (0, IconKind.DENIED, "git.corp.example was refused"),
+        (59, IconKind.DENIED, "git.corp.example was refused"),
+        (60, IconKind.CONNECTED, "Connected — 2 tunnels up"),
+    ):
+        status.last_error_at = int(NOW) - since
+        assert (icon_kind(status, NOW), _heading(menu(status, NOW))) == (kind, heading)
+        assert "No policy lets alice reach git.corp.example." in _labels(menu(status, NOW))
+    # A fault of the whole organisation is its state, not a denial.
+    offline = statuses.wrong_clock()
+    assert icon_kind(offline, NOW) is IconKind.OFFLINE
+
+
+def test_a_state_is_proven_by_gateway_time_and_newest_packet() -> None:
+    status = statuses.connected()
+    assert proof(status, NOW) == f"Through gw-berlin since {clock(NOW - 4000, NOW)}"
+    status.tunnels[1].heard_ms = int((NOW - 2) * 1000)
+    status.tunnels[1].gateway = "gw-paris"
+    since = clock(NOW - 4000, NOW)
+    assert proof(status, NOW) == f"Through gw-berlin, gw-paris since {since} · last packet 2 s ago"
+    assert proof(statuses.silent(), NOW) == ""
+    assert proof(statuses.denied(), NOW) == ""
+    assert proof(statuses.status(local_pb2.STATE_READY), NOW).startswith("A tunnel opens by itself")
+
+
+def test_a_rows_menu_offers_what_its_resource_can_do() -> None:
+    status = statuses.connected()
+    wiki, _git, mail = status.resources
+    assert [it.text for it in resource_entries(wiki, status, favourite=True) if isinstance(it, Action)] == [
+        "Open in the browser",
+        "Copy address 10.20.0.10",
+        "Details…",
+        "Close",
+        "Remove from favourites",
+    ]
+    assert [it.text for it in resource_entries(mail, status, favourite=False) if isinstance(it, Action)] == [
+        "Open in the browser",
+        "Copy address 10.20.0.12",
+        "Add to favourites",
     ]
 
 
@@ -232,9 +300,9 @@ def test_no_line_of_the_menu_is_wider_than_a_screen() -> None:
     told = menu(statuses.unheard(), NOW)
     lines = _labels(fold(told))
     assert max(map(len, lines)) <= 80
-    assert " ".join(lines) == " ".join(_labels(told))
+    assert " ".join(lines).replace("⚠ ", "") == " ".join(_labels(told))
     assert [it for it in fold(told) if not isinstance(it, Label)] == [
-        it for it in told if not isinstance(it, Label)
+        it for it in told if not isinstance(it, Label | Trouble)
     ]
 
 
@@ -250,7 +318,7 @@ def test_a_pause_is_offered_and_while_it_lasts_only_its_end() -> None:
     shown = menu(status, NOW)
     assert _heading(shown) == f"Paused until {clock(NOW + 900, NOW)}"
     assert [a.command for a in _actions(shown)] == [Resume(), ShowWindow(), Quit()]
-    assert icon_kind(status, NOW) is IconKind.OFF
+    assert icon_kind(status, NOW) is IconKind.PAUSED
     assert _observe(status) == [()]
 
 
@@ -303,8 +371,9 @@ def test_a_gateway_that_does_not_answer_is_told_and_never_called_connected() -> 
     assert _heading(shown) == "gw-berlin does not answer"
     assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · does not answer"
     assert ("Last packet", "1 min ago") in details(silent, "t-wiki", NOW)
-    through = {row.cells[1]: row.cells[4] for row in resource_rows(silent, "", Preferences())}
-    assert (through["wiki"], through["mail"]) == ("gw-berlin does not answer", "")
+    through = {row.key: row.state for row in resource_rows(silent, "", Preferences())}
+    assert through["wiki.corp.example"] == "gw-berlin does not answer"
+    assert through["mail.corp.example"] == ""
     silent.tunnels[1].gateway = "gw-paris"
     assert _heading(menu(silent, NOW)) == "The gateways do not answer"
     [[], told, [], []] = _observe(
@@ -322,8 +391,8 @@ def test_a_narrow_path_is_not_called_a_silent_gateway() -> None:
     assert _heading(shown) == "Only small packets reach gw-berlin"
     assert _submenu(shown, "wiki").text == "wiki.corp.example · gw-berlin · small packets only"
     assert ("State", "only small packets pass") in details(narrow, "t-wiki", NOW)
-    through = {row.cells[1]: row.cells[4] for row in resource_rows(narrow, "", Preferences())}
-    assert through["wiki"] == "Only small packets reach gw-berlin"
+    through = {row.key: row.state for row in resource_rows(narrow, "", Preferences())}
+    assert through["wiki.corp.example"] == "Only small packets reach gw-berlin"
     narrow.tunnels.append(statuses.tunnel("git", local_pb2.TUNNEL_STATE_NARROW))
     narrow.tunnels[1].gateway = "gw-paris"
     assert _heading(menu(narrow, NOW)) == "Only small packets reach the gateways"
@@ -366,7 +435,7 @@ def test_an_expired_certificate_asks_for_a_code_and_says_why() -> None:
     shown = menu(expired, NOW)
     assert _heading(shown) == "A code is needed"
     assert EnterCode() in [it.command for it in _actions(shown)]
-    assert any("certificate has expired" in it.text for it in shown if isinstance(it, Label))
+    assert any("certificate has expired" in text for text in _labels(shown))
 
 
 def test_public_networks_that_wait_are_told_once_with_a_way_to_decide() -> None:
@@ -475,9 +544,8 @@ def test_a_warning_about_this_computer_is_told_once_and_shown_while_true() -> No
     first, second, cured, again = _observe(warned, warned, ready, warned)
     assert [(it.title, it.text, it.warning) for it in first] == [(error.message, error.remedy, True)]
     assert (second, cured, again) == ((), (), first)
-    assert Label(f"⚠ {error.message}") in menu(warned, NOW)
-    assert Label(error.remedy) in menu(warned, NOW)
-    assert Label(error.remedy) not in menu(ready, NOW)
+    assert Trouble(error.message, error.remedy) in menu(warned, NOW)
+    assert not any(isinstance(it, Trouble) for it in menu(ready, NOW))
     cause = first[0].cause
     assert cause is not None
     assert (holds(cause, warned, NOW), holds(cause, ready, NOW)) == (True, False)
@@ -572,6 +640,8 @@ def test_each_state_has_its_own_icon() -> None:
         offline,
         statuses.silent(),
         statuses.blocked(),
+        statuses.paused(),
+        statuses.denied(),
     ]
     assert [icon_kind(seen, NOW) for seen in views] == list(IconKind)
 

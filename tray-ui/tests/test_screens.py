@@ -30,13 +30,13 @@ ENGLISH = {
     "connected": "Connected — 2 tunnels up",
     "code-needed": "A code is needed",
     "code-ending": "Enter code now…",
-    "denied": "⚠ No policy lets alice reach git.corp.example.",
+    "denied": "No policy lets alice reach git.corp.example.",
     "offline": "Offline — controller cannot be reached, 2 tunnels up",
-    "expired": "⚠ This computer's certificate has expired.",
+    "expired": "This computer's certificate has expired.",
     "clock": "Offline — not connected to the controller",
     "silent": "gw-berlin does not answer",
     "narrow": "Only small packets reach gw-berlin",
-    "blocked": "⚠ charon (process 812) has UDP port 4500, which tunnels need. Protected addresses stay blocked.",
+    "blocked": "charon (process 812) has UDP port 4500, which tunnels need. Protected addresses stay blocked.",
     "unheard": "dnsmasq (process 812) has it. Names of the intranet may not be found.",
     "paused": "Resume now",
     "asking": "Public networks wait for your answer…",
@@ -49,13 +49,13 @@ GERMAN = {
     "connected": "Verbunden — 2 Tunnel offen",
     "code-needed": "Ein Code wird benötigt",
     "code-ending": "Code jetzt eingeben…",
-    "denied": "⚠ Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
+    "denied": "Keine Richtlinie erlaubt alice den Zugriff auf git.corp.example.",
     "offline": "Offline — Controller nicht erreichbar, 2 Tunnel offen",
-    "expired": "⚠ Das Zertifikat dieses Computers ist abgelaufen.",
+    "expired": "Das Zertifikat dieses Computers ist abgelaufen.",
     "clock": "Offline — nicht mit dem Controller verbunden",
     "silent": "gw-berlin antwortet nicht",
     "narrow": "Nur kleine Pakete erreichen gw-berlin",
-    "blocked": "⚠ charon (Prozess 812) hat den UDP-Port 4500 belegt, den Tunnel brauchen. "
+    "blocked": "charon (Prozess 812) hat den UDP-Port 4500 belegt, den Tunnel brauchen. "
     "Geschützte Adressen bleiben gesperrt.",
     "unheard": "dnsmasq (Prozess 812) hat ihn. Namen des Intranets werden vielleicht nicht gefunden.",
     "paused": "Jetzt fortsetzen",
@@ -64,17 +64,19 @@ GERMAN = {
 }
 PAGES = {
     "en": (
-        "Open in the browser",
-        "Your address",
+        "git.corp.example",
+        "1.2 MB received",
         "was refused",
         "Run diagnostics",
+        "Notify me when",
         "This computer is laptop",
     ),
     "de": (
-        "Im Browser öffnen",
-        "Eigene Adresse",
+        "git.corp.example",
+        "1,2 MB empfangen",
         "wurde abgelehnt",
         "Diagnose starten",
+        "Benachrichtigen, wenn",
         "Dieser Computer ist laptop",
     ),
 }
@@ -172,6 +174,9 @@ def test_each_state_is_shown_in_the_desktops_language(
     desktop.type(RIGHT_CODE)
     desktop.key("Return")
     wait_until(lambda: len(canned.asked) == 4, "no code")
+    canned.show(status_named("ready"))
+    shoot("enrol-ready", {"en": "Open git.corp.example", "de": "git.corp.example öffnen"}[language])
+    desktop.key("Escape")
     canned.show(status_named("asking"))
     open_menu(desktop)
     desktop.key("Down", "Down", "Return")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,9 +76,9 @@ def test_a_resource_is_searched_and_opened_with_the_keyboard(
     bare.type("1.17")
     _wait_for(bare, "r17.corp.example")
     bare.screenshot(SCREENS / "window-search.png")
-    assert "r16.corp.example" not in [node.name for node in _nodes(bare)]
-    bare.key("alt+f")
-    _wait_for(bare, "★")
+    assert not any("r16.corp.example" in node.name for node in _nodes(bare))
+    bare.key("ctrl+d")
+    _wait_for(bare, "favourite")
     bare.key("Return")
     wait_until(lambda: canned.asked == [local_pb2.OpenTunnelRequest(name="r17.corp.example")], "not asked")
 
@@ -89,7 +90,7 @@ def test_tunnels_are_listed_and_closed(bare: Desktop, canned: CannedDaemon, star
     bare.key("alt+2", "Tab", "Down")
     _wait_for(bare, "1.2 MB")
     bare.screenshot(SCREENS / "window-tunnels.png")
-    bare.key("alt+l")
+    bare.key("Return")
     wait_until(lambda: len(canned.asked) == 1, "not closed")
     assert isinstance(canned.asked[0], local_pb2.CloseTunnelRequest)
 
@@ -106,9 +107,12 @@ def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     _wait_for(bare, "wiki.corp.example moved from gw-paris to gw-berlin.")
     canned.happen(denied)
     _wait_for(bare, "git.corp.example was refused.")
+    bare.screenshot(SCREENS / "window-activity.png")
+    bare.key("alt+5")
+    _wait_for(bare, "Notify me when")
     bare.key("alt+s")
     time.sleep(0.3)
-    bare.screenshot(SCREENS / "window-activity.png")
+    bare.screenshot(SCREENS / "window-settings.png")
     canned.show(statuses.denied(now=time.time()))
     time.sleep(0.7)
     assert not any(node.name.startswith("No policy") and "\n" in node.name for node in _nodes(bare))
@@ -130,8 +134,13 @@ def test_diagnostics_show_the_doctors_verdicts(
     bare.key("alt+r")
     _wait_for(bare, "No valid code.")
     bare.screenshot(SCREENS / "window-diagnostics.png")
-    assert any("culvert code" in node.name for node in _nodes(bare))
-    bare.key("ctrl+Tab")
+    assert not any("culvert code" in node.name for node in _nodes(bare))
+    # The list selects the row that begins with what is typed.
+    bare.type("code")
+    bare.key("Return")
+    wait_until(lambda: any("Enter a code" in title for title in bare.windows()), "no dialog for the code")
+    bare.key("Escape")
+    bare.key("alt+6")
     _wait_for(bare, "This computer is laptop")
     bare.screenshot(SCREENS / "window-about.png")
 
@@ -165,24 +174,45 @@ def test_without_the_daemon_the_window_says_so(
     canned.stop()
     start_tray(bare, "--window")
     _window(bare)
-    _wait_for(bare, "The Culvert daemon is not running")
+    _wait_for(bare, "Culvert is not running")
     bare.screenshot(SCREENS / "window-off.png")
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"), [("exit 0", ""), ("echo 'Access denied' >&2; exit 1", "Access denied")]
+)
+def test_the_daemon_is_started_through_the_system_and_a_refusal_is_shown(
+    tmp_path: Path, bare: Desktop, canned: CannedDaemon, start_tray: Start, program: str, shown: str
+) -> None:
+    """There is no systemd here: a program in its place records its arguments."""
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\n{program}\n')
+    systemctl.chmod(0o755)
+    canned.stop()
+    start_tray(bare, "--window", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    _window(bare)
+    _wait_for(bare, "Start Culvert")
+    bare.key("Tab", "space")
+    wait_until((tmp_path / "called").exists, "systemctl is not called")
+    if shown:
+        _wait_for(bare, shown)
+        bare.screenshot(SCREENS / "window-start-refused.png")
+    assert (tmp_path / "called").read_text() == "start culvertd.service\n"
 
 
 def test_a_notice_leaves_the_window_when_its_cause_ends(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:
-    # The tunnels are up from the start: no notice about them takes this one's place.
-    status = statuses.connected(now=time.time())
-    status.state, status.code_valid_until = local_pb2.STATE_NEEDS_CODE, 0
-    canned.show(status)
+    canned.show(statuses.connected(now=time.time()))
     start_tray(bare, "--window")
     _window(bare)
-    _wait_for(bare, "A code is needed\n")
-    bare.screenshot(SCREENS / "window-notice.png")
-    canned.show(statuses.connected(now=time.time()))
     _wait_for(bare, "Connected — 2 tunnels up")
-    wait_until(lambda: not any("A code is needed" in node.name for node in _nodes(bare)), "the notice stays")
+    canned.show(statuses.through("gw-paris", now=time.time()))
+    _wait_for(bare, "wiki.corp.example goes through gw-paris now")
+    bare.screenshot(SCREENS / "window-notice.png")
+    canned.show(statuses.status(local_pb2.STATE_READY, now=time.time()))
+    _wait_for(bare, "Ready — no tunnel up")
+    wait_until(lambda: not any("gw-paris now" in node.name for node in _nodes(bare)), "the notice stays")
     bare.screenshot(SCREENS / "window-notice-over.png")
 
 
@@ -209,5 +239,5 @@ def test_the_answer_to_a_click_goes_with_the_next_click(
     bare.key("Return")
     _wait_for(bare, "No policy lets alice reach")
     bare.screenshot(SCREENS / "window-answer.png")
-    bare.key("alt+f")
+    bare.key("ctrl+d")
     wait_until(lambda: not any("No policy" in node.name for node in _nodes(bare)), "the answer stays")

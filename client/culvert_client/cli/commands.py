@@ -242,7 +242,12 @@ def use(
 def doctor(context: typer.Context, json: Json = False) -> None:
     found = _verdicts(context)
     if json:
-        print(dumps([asdict(it) | {"title": words.title(of, it)} for of, it in found], indent=2))
+        print(
+            dumps(
+                [asdict(it) | {"title": words.title(of, it), "organisation": of} for of, it in found],
+                indent=2,
+            )
+        )
     else:
         words.say_verdicts(found)
     if not all(verdict.good for _of, verdict in found):

@@ -159,10 +159,6 @@
         <translation>&amp;Name dieses Computers</translation>
     </message>
     <message>
-        <source>From {host}. Enrol only if you expect this invitation.</source>
-        <translation>Von {host}. Nur registrieren, wenn diese Einladung erwartet wird.</translation>
-    </message>
-    <message>
         <source>closed</source>
         <translation>geschlossen</translation>
     </message>
@@ -171,8 +167,8 @@
         <translation>Diese Wiederherstellungscodes sicher aufbewahren, falls die Authenticator-App einmal fehlt. Jeder gilt einmal anstelle eines Codes:</translation>
     </message>
     <message>
-        <source>Copy the recovery codes</source>
-        <translation>Wiederherstellungscodes kopieren</translation>
+        <source>Copy</source>
+        <translation>Kopieren</translation>
     </message>
     <message>
         <source>The program culvert is not installed.</source>
@@ -477,48 +473,8 @@
         <translation>ein &amp;Tunnel auf ein anderes Gateway umzieht</translation>
     </message>
     <message>
-        <source>Check</source>
-        <translation>Prüfung</translation>
-    </message>
-    <message>
-        <source>Verdict</source>
-        <translation>Befund</translation>
-    </message>
-    <message>
         <source>Search resources</source>
         <translation>Ressourcen suchen</translation>
-    </message>
-    <message>
-        <source>You have no access to a resource yet. Ask your administrator.</source>
-        <translation>Noch ist keine Ressource freigegeben. Bei der Administration nachfragen.</translation>
-    </message>
-    <message>
-        <source>&amp;Open in the browser</source>
-        <translation>Im Browser &amp;öffnen</translation>
-    </message>
-    <message>
-        <source>&amp;Copy address</source>
-        <translation>Adresse &amp;kopieren</translation>
-    </message>
-    <message>
-        <source>Add to &amp;favourites</source>
-        <translation>Zu &amp;Favoriten hinzufügen</translation>
-    </message>
-    <message>
-        <source>No tunnel is open. A tunnel opens by itself when you use a resource's name.</source>
-        <translation>Kein Tunnel ist offen. Ein Tunnel öffnet sich von selbst, sobald der Name einer Ressource benutzt wird.</translation>
-    </message>
-    <message>
-        <source>&amp;Details…</source>
-        <translation>&amp;Details…</translation>
-    </message>
-    <message>
-        <source>C&amp;lose tunnel</source>
-        <translation>Tunnel sch&amp;ließen</translation>
-    </message>
-    <message>
-        <source>Nothing has happened since the daemon started.</source>
-        <translation>Seit dem Start des Dienstes ist nichts geschehen.</translation>
     </message>
     <message>
         <source>Notify me when</source>
@@ -584,10 +540,6 @@
         <translation>Pakete gehen durch {way}</translation>
     </message>
     <message>
-        <source>No row contains “{text}”.</source>
-        <translation>Keine Zeile enthält „{text}“.</translation>
-    </message>
-    <message>
         <source>All checks passed.</source>
         <translation>Alle Prüfungen sind bestanden.</translation>
     </message>
@@ -604,36 +556,8 @@
         <translation>Bis morgen</translation>
     </message>
     <message>
-        <source>Name</source>
-        <translation>Name</translation>
-    </message>
-    <message>
-        <source>Addresses</source>
-        <translation>Adressen</translation>
-    </message>
-    <message>
-        <source>Open through</source>
-        <translation>Offen über</translation>
-    </message>
-    <message>
-        <source>When</source>
-        <translation>Wann</translation>
-    </message>
-    <message>
-        <source>Event</source>
-        <translation>Ereignis</translation>
-    </message>
-    <message>
         <source>Asking the Culvert daemon…</source>
         <translation>Der Culvert-Dienst wird gefragt…</translation>
-    </message>
-    <message>
-        <source>The Culvert daemon is not running</source>
-        <translation>Der Culvert-Dienst läuft nicht</translation>
-    </message>
-    <message>
-        <source>Start it: {command}. If it ends again, see why: {log}</source>
-        <translation>Ihn starten: {command}. Endet er wieder, steht der Grund in: {log}</translation>
     </message>
     <message>
         <source>less than a minute</source>
@@ -676,28 +600,184 @@
         <translation>Culvert öffnet Tunnel für Namen unter {names}.</translation>
     </message>
     <message>
-        <source>Scan this with your authenticator:</source>
-        <translation>Mit der Authenticator-App scannen:</translation>
-    </message>
-    <message>
         <source>Addresses in {networks} are reached through tunnels alone.</source>
         <translation>Adressen in {networks} sind nur durch Tunnel erreichbar.</translation>
-    </message>
-    <message>
-        <source>Resources are shown while the Culvert daemon runs.</source>
-        <translation>Ressourcen werden gezeigt, wenn der Culvert-Dienst läuft.</translation>
-    </message>
-    <message>
-        <source>Enrol this computer to see the resources that you may open.</source>
-        <translation>Nach der Registrierung dieses Computers stehen hier die Ressourcen, die geöffnet werden dürfen.</translation>
     </message>
     <message>
         <source>Only the user who enrolled this computer sees its resources.</source>
         <translation>Die Ressourcen sieht nur das Konto, mit dem dieser Computer registriert wurde.</translation>
     </message>
     <message>
-        <source>Remove from &amp;favourites</source>
-        <translation>Aus &amp;Favoriten entfernen</translation>
+      <source> and {count} more</source>
+      <translation> und {count} weitere</translation>
+    </message>
+    <message>
+      <source>A tunnel opens by itself when you use a name of your organisation.</source>
+      <translation>Ein Tunnel öffnet sich von selbst, sobald ein Name der Organisation benutzt wird.</translation>
+    </message>
+    <message>
+      <source>A tunnel opens by itself when you use a name of your organisation. Try it:</source>
+      <translation>Ein Tunnel öffnet sich von selbst, sobald ein Name der Organisation benutzt wird. Zum Ausprobieren:</translation>
+    </message>
+    <message>
+      <source>A tunnel opens by itself when you use a resource's name.</source>
+      <translation>Ein Tunnel öffnet sich von selbst, sobald der Name einer Ressource benutzt wird.</translation>
+    </message>
+    <message>
+      <source>Access was refused</source>
+      <translation>Der Zugriff wurde abgelehnt</translation>
+    </message>
+    <message>
+      <source>Add to favourites</source>
+      <translation>Zu den Favoriten</translation>
+    </message>
+    <message>
+      <source>Ask your administrator for access. What you are given appears here by itself.</source>
+      <translation>Die Administration kann Zugriff geben. Freigegebene Ressourcen erscheinen hier von selbst.</translation>
+    </message>
+    <message>
+      <source>Authenticator</source>
+      <translation>Authenticator-App</translation>
+    </message>
+    <message>
+      <source>Culvert could not be started</source>
+      <translation>Culvert konnte nicht gestartet werden</translation>
+    </message>
+    <message>
+      <source>Culvert is not running</source>
+      <translation>Culvert läuft nicht</translation>
+    </message>
+    <message>
+      <source>Each word that you type must be in the name or in an address.</source>
+      <translation>Jedes eingegebene Wort muss im Namen oder in einer Adresse vorkommen.</translation>
+    </message>
+    <message>
+      <source>Enrol only if you expect this invitation.</source>
+      <translation>Nur registrieren, wenn diese Einladung erwartet wurde.</translation>
+    </message>
+    <message>
+      <source>From {host}</source>
+      <translation>Von {host}</translation>
+    </message>
+    <message>
+      <source>Invitation</source>
+      <translation>Einladung</translation>
+    </message>
+    <message>
+      <source>Names that you open, refusals and pauses are listed here until Culvert is restarted.</source>
+      <translation>Geöffnete Namen, Ablehnungen und Pausen stehen hier, bis Culvert neu startet.</translation>
+    </message>
+    <message>
+      <source>No resource contains “{text}”</source>
+      <translation>Keine Ressource enthält „{text}“</translation>
+    </message>
+    <message>
+      <source>No tunnel is open</source>
+      <translation>Kein Tunnel ist offen</translation>
+    </message>
+    <message>
+      <source>No tunnel opens until it runs. What tunnels protect stays blocked.</source>
+      <translation>Solange es nicht läuft, öffnet sich kein Tunnel. Geschützte Adressen bleiben gesperrt.</translation>
+    </message>
+    <message>
+      <source>Nothing has happened yet</source>
+      <translation>Noch ist nichts geschehen</translation>
+    </message>
+    <message>
+      <source>Ready</source>
+      <translation>Bereit</translation>
+    </message>
+    <message>
+      <source>Recovery codes of Culvert</source>
+      <translation>Wiederherstellungscodes für Culvert</translation>
+    </message>
+    <message>
+      <source>Remove from favourites</source>
+      <translation>Aus den Favoriten entfernen</translation>
+    </message>
+    <message>
+      <source>Save the recovery codes</source>
+      <translation>Wiederherstellungscodes speichern</translation>
+    </message>
+    <message>
+      <source>Saved. Print the file, or keep it where only you read it.</source>
+      <translation>Gespeichert. Die Datei ausdrucken oder so verwahren, dass niemand sonst sie liest.</translation>
+    </message>
+    <message>
+      <source>Save…</source>
+      <translation>Speichern…</translation>
+    </message>
+    <message>
+      <source>Scan this with your authenticator app.</source>
+      <translation>Mit der Authenticator-App scannen.</translation>
+    </message>
+    <message>
+      <source>Settings</source>
+      <translation>Einstellungen</translation>
+    </message>
+    <message>
+      <source>Start Culvert</source>
+      <translation>Culvert starten</translation>
+    </message>
+    <message>
+      <source>The answer to something that you click is always shown.</source>
+      <translation>Die Antwort auf einen Klick wird immer gezeigt.</translation>
+    </message>
+    <message>
+      <source>The program systemctl is not there. Ask your administrator to start culvertd.</source>
+      <translation>Das Programm systemctl fehlt. Die Administration kann culvertd starten.</translation>
+    </message>
+    <message>
+      <source>This computer is enrolled</source>
+      <translation>Dieser Computer ist registriert</translation>
+    </message>
+    <message>
+      <source>Through {gateways} since {time}</source>
+      <translation>Über {gateways} seit {time}</translation>
+    </message>
+    <message>
+      <source>You may open nothing yet</source>
+      <translation>Noch ist keine Ressource freigegeben</translation>
+    </message>
+    <message>
+      <source>You may open nothing yet. Ask your administrator for access.</source>
+      <translation>Noch ist keine Ressource freigegeben. Die Administration kann Zugriff geben.</translation>
+    </message>
+    <message>
+      <source>Your administrator sends you an invitation. Its link, and an authenticator app, are all you need.</source>
+      <translation>Die Administration schickt eine Einladung. Deren Link und eine Authenticator-App genügen.</translation>
+    </message>
+    <message>
+      <source>culvert-recovery-codes.txt</source>
+      <translation>culvert-wiederherstellungscodes.txt</translation>
+    </message>
+    <message>
+      <source>favourite</source>
+      <translation>Favorit</translation>
+    </message>
+    <message>
+      <source>last packet {ago}</source>
+      <translation>letztes Paket {ago}</translation>
+    </message>
+    <message>
+      <source>open for {duration}</source>
+      <translation>offen seit {duration}</translation>
+    </message>
+    <message>
+      <source>through {gateway}</source>
+      <translation>über {gateway}</translation>
+    </message>
+    <message>
+      <source>{name} was refused</source>
+      <translation>{name} wurde abgelehnt</translation>
+    </message>
+    <message>
+      <source>{path} cannot be written: {why}</source>
+      <translation>{path} lässt sich nicht schreiben: {why}</translation>
+    </message>
+    <message>
+      <source>{received} received, {sent} sent</source>
+      <translation>{received} empfangen, {sent} gesendet</translation>
     </message>
 </context>
 </TS>

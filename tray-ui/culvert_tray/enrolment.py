@@ -1,0 +1,354 @@
+"""The guided dialog that enrols this computer.
+
+invitation link, name ──► QR code, recovery codes, first code ──► "Open wiki.corp.example"
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import segno
+from culvert_proto import CulvertError, local_pb2
+from culvert_proto.dns_name import make_readable
+from culvert_proto.invitation_link import parse_invitation
+from PyQt6.QtCore import Qt
+from PyQt6.QtGui import QColor, QGuiApplication, QImage, QPixmap
+from PyQt6.QtWidgets import (
+    QDialog,
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from culvert_tray.commands import Command, OpenPage
+from culvert_tray.daemon import Answer, Daemon, Refusal
+from culvert_tray.dialogs import CodeForm, CodeTaken, Problem, dialog_column, fit
+from culvert_tray.icon import IconKind
+from culvert_tray.menu import Action, Trouble
+from culvert_tray.parts import Banner, action_button, button, clear, picture, text_label
+from culvert_tray.signals import connect
+from culvert_tray.style import set_role
+from culvert_tray.translation import later, tr
+from culvert_tray.view import Status
+
+Dispatch = Callable[[Command], None]
+
+_STEPS = (later("Invitation"), later("Authenticator"), later("Ready"))
+_OFFERED = 3
+"""Our tunable: the resources that the last page offers."""
+
+_WIDTH, _WIDE = 480, 680
+
+# The standard's quiet zone around a QR code, in modules (ISO/IEC 18004).
+_QUIET = 4
+_MODULE_PIXELS = 5
+
+
+class EnrolDialog(QDialog):
+    def __init__(self, daemon: Daemon, taken: CodeTaken, dispatch: Dispatch) -> None:
+        super().__init__()
+        self._daemon = daemon
+        self._taken = taken
+        self._organisation = ""
+        self.setWindowTitle(tr("Enrol this computer"))
+        self.setMinimumWidth(_WIDTH)
+        self._steps = text_label("", "note", selectable=False)
+        self._steps.setTextFormat(Qt.TextFormat.RichText)
+        self._invitation = _InvitationPage(self._ask)
+        self._ready = _ReadyPage(dispatch, self.accept)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._invitation)
+        layout = dialog_column(self)
+        layout.addWidget(self._steps)
+        layout.addWidget(self._pages)
+        self._say_step(0)
+
+    def offer(self, link: str) -> None:
+        """Fill in a link that another program has passed; the person must press the button."""
+        if self._pages.currentIndex() == 0 and self._invitation.isEnabled():
+            # Otherwise another enrolment is in progress.
+            self._invitation.offer(link)
+
+    def show_view(self, status: Status) -> None:
+        if self._ready.show_view(status, self._organisation) and self._ready.isVisible():
+            fit(self)
+
+    def _say_step(self, current: int) -> None:
+        steps = (f"{number} {tr(step)}" for number, step in enumerate(_STEPS, 1))
+        said = (f"<b>{step}</b>" if at == current else step for at, step in enumerate(steps))
+        self._steps.setText("&nbsp;&nbsp;›&nbsp;&nbsp;".join(said))
+
+    def _ask(self, link: str, name: str) -> None:
+        self._invitation.setEnabled(False)
+        self._daemon.enrol(link, name, self._on_answer)
+
+    def _on_answer(self, answer: Answer | Refusal) -> None:
+        self._invitation.setEnabled(True)
+        if not isinstance(answer, local_pb2.EnrollResponse):
+            self._invitation.refuse(answer)
+            return
+        self._invitation.forget()
+        self._organisation = answer.organisation
+        form = CodeForm(self._daemon, self._on_taken, answer.organisation)
+        self._go_to(_authenticator_page(answer, form))
+        form.set_default()
+
+    def _on_taken(self, answer: local_pb2.SubmitCodeResponse) -> None:
+        self._taken(answer)
+        self._go_to(self._ready)
+        self._ready.set_default()
+
+    def _go_to(self, page: QWidget) -> None:
+        """Show the next page alone: what was on the page before must not be found again."""
+        before = self._pages.currentWidget()
+        self._pages.setCurrentIndex(self._pages.addWidget(page))
+        if before is not None:
+            self._pages.removeWidget(before)
+            before.deleteLater()
+        self._say_step(2 if page is self._ready else 1)
+        self.setMinimumWidth(_WIDTH if page is self._ready else _WIDE)
+        fit(self)
+
+
+class _InvitationPage(QWidget):
+    def __init__(self, ask: Callable[[str, str], None]) -> None:
+        super().__init__()
+        self._ask = ask
+        self._link = QLineEdit()
+        self._link.setPlaceholderText("https://…/enroll#…")
+        self._link.setAccessibleName(tr("Invitation link"))
+        self._name = QLineEdit(socket.gethostname())
+        self._name.setAccessibleName(tr("Name of this computer"))
+        self._whose = QVBoxLayout()
+        self._problem = Problem()
+        self._enrol = button(tr("Enrol"), self._on_click, "primary")
+        self._enrol.setDefault(True)
+        self._enrol.setEnabled(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        for text, field in ((tr("Invitation &link"), self._link), (tr("&Name of this computer"), self._name)):
+            label = QLabel(text)
+            label.setBuddy(field)
+            layout.addWidget(label)
+            layout.addWidget(field)
+            layout.addSpacing(8)
+        layout.addLayout(self._whose)
+        layout.addWidget(self._problem)
+        layout.addSpacing(8)
+        layout.addWidget(self._enrol, 0, Qt.AlignmentFlag.AlignRight)
+        connect(self._link.textChanged, self._check)
+        connect(self._name.textChanged, self._check)
+
+    def offer(self, link: str) -> None:
+        try:
+            parse_invitation(link)
+        except CulvertError as refused:
+            self._link.clear()
+            self._problem.tell(refused)
+            return
+        self._problem.hide()
+        self._link.setText(link.strip())
+        self._link.setCursorPosition(0)
+        # No default button: a Return typed for the browser must not be consent.
+        self._enrol.setDefault(False)
+        self._enrol.setAutoDefault(False)
+        self._name.setFocus()
+
+    def refuse(self, refusal: Refusal) -> None:
+        self._problem.tell(refusal)
+        self._link.setFocus()
+
+    def forget(self) -> None:
+        self._link.clear()
+
+    def _check(self) -> None:
+        text = self._link.text().strip()
+        try:
+            host = parse_invitation(text).host
+        except CulvertError:
+            host = ""
+        clear(self._whose)
+        if host:
+            told = tr("Enrol only if you expect this invitation.")
+            self._whose.addWidget(Banner(Trouble(tr("From {host}", host=host), told), role="attention"))
+        # With a link that cannot be read, the button gives the reason.
+        ready = text.startswith(("https://", "culvert://")) and self._name.text().strip() != ""
+        self._enrol.setEnabled(ready)
+
+    def _on_click(self) -> None:
+        self._ask(self._link.text().strip(), self._name.text().strip())
+
+
+class _ReadyPage(QWidget):
+    """The last page: opens a name, which is what the person enrolled for."""
+
+    def __init__(self, dispatch: Dispatch, close: Callable[[], None]) -> None:
+        super().__init__()
+        self._dispatch, self._close = dispatch, close
+        self._names: tuple[str, ...] | None = None
+        self._buttons = QVBoxLayout()
+        self._buttons.setSpacing(8)
+        self._text = text_label("")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        row = QHBoxLayout()
+        row.setSpacing(14)
+        row.addWidget(
+            picture(IconKind.CONNECTED.path, 44, self.devicePixelRatio()), 0, Qt.AlignmentFlag.AlignTop
+        )
+        texts = QVBoxLayout()
+        texts.addWidget(text_label(tr("This computer is enrolled"), "title"))
+        texts.addWidget(self._text)
+        texts.addStretch()
+        row.addLayout(texts, 1)
+        layout.addLayout(row)
+        layout.addSpacing(8)
+        layout.addLayout(self._buttons)
+        layout.addStretch()
+
+    def show_view(self, status: Status, organisation: str) -> bool:
+        """Whether this changed the page."""
+        own = [it for it in status.resources if it.organisation == organisation or not organisation]
+        names = tuple(sorted(it.fqdn for it in own)[:_OFFERED])
+        if names == self._names:
+            return False
+        self._names = names
+        self._text.setText(
+            tr("A tunnel opens by itself when you use a name of your organisation. Try it:")
+            if names
+            else tr("You may open nothing yet. Ask your administrator for access.")
+        )
+        clear(self._buttons)
+        for number, name in enumerate(names):
+            opened = Action(tr("Open {name}", name=make_readable(name)), OpenPage(name))
+            made = action_button(opened, self._dispatch, "" if number else "primary")
+            connect(made.clicked, lambda: self._close())
+            self._buttons.addWidget(made)
+        self._buttons.addWidget(button(tr("Close"), self._close), 0, Qt.AlignmentFlag.AlignRight)
+        self.set_default()
+        return True
+
+    def set_default(self) -> None:
+        item = self._buttons.itemAt(0)
+        if item is not None and (first := item.widget()) is not None:
+            first.setFocus()
+
+
+def _authenticator_page(enrolled: local_pb2.EnrollResponse, form: CodeForm) -> QWidget:
+    page = QWidget()
+    layout = QVBoxLayout(page)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(8)
+    tile = QFrame()
+    tile.setStyleSheet("QFrame { background: white; border-radius: 10px; }")
+    code = qr_code(enrolled.totp_uri)
+    shown = QLabel()
+    shown.setPixmap(code)
+    shown.setFixedSize(code.size())
+    shown.setAccessibleName(tr("QR code for your authenticator"))
+    inside = QVBoxLayout(tile)
+    inside.setContentsMargins(4, 4, 4, 4)
+    inside.addWidget(shown)
+    secret = text_label(
+        tr("Can't scan it? Type this key: {key}", key=_group_secret(enrolled.totp_uri)), "note"
+    )
+    layout.addWidget(text_label(tr("Enrolled as {user}.", user=enrolled.user), "title"))
+    if enrolled.zones:
+        names, networks = ", ".join(enrolled.zones), ", ".join(enrolled.prefixes)
+        told = tr("Addresses in {networks} are reached through tunnels alone.", networks=networks)
+        carried = tr("Culvert opens tunnels for names under {names}.", names=names)
+        layout.addWidget(text_label(" ".join(filter(None, (carried, told if networks else "")))))
+    # Side by side, to fit on a low screen.
+    beside = QVBoxLayout()
+    beside.setSpacing(8)
+    beside.addWidget(text_label(tr("Scan this with your authenticator app."), "heading"))
+    beside.addWidget(secret)
+    for widget in _recovery_codes(enrolled.recovery_codes):
+        beside.addWidget(widget)
+    beside.addStretch()
+    row = QHBoxLayout()
+    row.setSpacing(16)
+    row.addWidget(tile, 0, Qt.AlignmentFlag.AlignTop)
+    row.addLayout(beside, 1)
+    layout.addSpacing(4)
+    layout.addLayout(row)
+    layout.addSpacing(4)
+    layout.addWidget(form)
+    return page
+
+
+def _recovery_codes(codes: Sequence[str]) -> list[QWidget]:
+    """The widgets of the recovery codes, which are shown once."""
+    if not codes:
+        return []
+    told = text_label(
+        tr("Keep these recovery codes in case you lose your authenticator. Each works once, as a code:")
+    )
+    # Two columns fit on a low screen.
+    rows = (codes[at : at + 2] for at in range(0, len(codes), 2))
+    shown = text_label("\n".join("   ".join(row) for row in rows), "code")
+    text = "\n".join(codes)
+    problem = text_label("")
+    problem.hide()
+
+    def copy() -> None:
+        if (clipboard := QGuiApplication.clipboard()) is not None:
+            clipboard.setText(text)
+
+    def save() -> None:
+        chosen = Path.home() / tr("culvert-recovery-codes.txt")
+        path, _ = QFileDialog.getSaveFileName(shown, tr("Save the recovery codes"), str(chosen), "*.txt")
+        if path:
+            fault = _write_private(Path(path), f"{tr('Recovery codes of Culvert')}\n\n{text}\n")
+            problem.setText(fault or tr("Saved. Print the file, or keep it where only you read it."))
+            problem.show()
+
+    buttons = QWidget()
+    row = QHBoxLayout(buttons)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(8)
+    for made in (button(tr("Copy"), copy), button(tr("Save…"), save)):
+        made.setAutoDefault(False)
+        row.addWidget(made)
+    row.addStretch()
+    set_role(problem, "note")
+    return [told, shown, buttons, problem]
+
+
+def _write_private(path: Path, text: str) -> str:
+    """Write a file that only this person reads. Returns the fault in words; empty after a success."""
+    try:
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+    except OSError as error:
+        return tr("{path} cannot be written: {why}", path=path, why=error.strerror or str(error))
+    return ""
+
+
+def qr_code(text: str) -> QPixmap:
+    matrix = segno.make(text, error="m", micro=False).matrix
+    side = len(matrix) + 2 * _QUIET
+    image = QImage(side, side, QImage.Format.Format_RGB32)
+    image.fill(QColor("white"))
+    for y, row in enumerate(matrix):
+        for x, dark in enumerate(row):
+            if dark:
+                image.setPixelColor(x + _QUIET, y + _QUIET, QColor("black"))
+    return QPixmap.fromImage(image.scaled(side * _MODULE_PIXELS, side * _MODULE_PIXELS))
+
+
+def _group_secret(totp_uri: str) -> str:
+    secret = parse_qs(urlsplit(totp_uri).query).get("secret", [""])[0]
+    return " ".join(secret[i : i + 4] for i in range(0, len(secret), 4))

@@ -1,0 +1,128 @@
+"""The parts that pages and dialogs are made of, in the roles of docs/design.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PyQt6.QtCore import QSize, Qt
+from PyQt6.QtGui import QIcon
+from PyQt6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from culvert_tray.commands import Command
+from culvert_tray.menu import Action, Trouble
+from culvert_tray.signals import connect
+from culvert_tray.style import set_role
+
+Dispatch = Callable[[Command], None]
+
+_READABLE = 560
+"""The longest line, in pixels: about 75 characters."""
+
+
+def text_label(text: str, role: str = "", *, selectable: bool = True) -> QLabel:
+    label = QLabel(text)
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    if selectable:
+        label.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+    set_role(label, role)
+    return label
+
+
+def button(text: str, clicked: Callable[[], None], role: str = "") -> QPushButton:
+    made = QPushButton(text)
+    set_role(made, role)
+    connect(made.clicked, lambda: clicked())
+    return made
+
+
+def action_button(action: Action, dispatch: Dispatch, role: str = "") -> QPushButton:
+    return button(action.text.replace("&", "&&"), partial(dispatch, action.command), role)
+
+
+def picture(path: Path, pixels: int, ratio: float) -> QLabel:
+    label = QLabel()
+    label.setPixmap(QIcon(str(path)).pixmap(QSize(pixels, pixels), ratio))
+    label.setFixedSize(pixels, pixels)
+    return label
+
+
+def clear(layout: QBoxLayout) -> None:
+    """Remove what is in it. One of its buttons may have caused this call, so each is deleted later."""
+    while (item := layout.takeAt(0)) is not None:
+        if (widget := item.widget()) is not None:
+            widget.hide()
+            widget.deleteLater()
+        elif isinstance(inner := item.layout(), QBoxLayout):
+            clear(inner)
+
+
+class Banner(QFrame):
+    """A trouble, with the button that mends it if there is one."""
+
+    def __init__(self, trouble: Trouble, mend: QPushButton | None = None, role: str = "bad") -> None:
+        super().__init__()
+        set_role(self, role)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 10, 12, 10)
+        row.setSpacing(12)
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(text_label(trouble.text, "heading"))
+        if trouble.remedy:
+            texts.addWidget(text_label(trouble.remedy))
+        row.addLayout(texts, 1)
+        if mend is not None:
+            row.addWidget(mend, 0, Qt.AlignmentFlag.AlignVCenter)
+
+
+class Card(QWidget):
+    """In place of a list: what is missing, why, and the button that changes it. In the middle of its place."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+        self._shown: tuple[object, ...] = ()
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(24, 24, 24, 24)
+        self._column.setSpacing(8)
+
+    def tell(self, icon: Path, title: str, text: str, *actions: Action) -> None:
+        """The first action is the primary one."""
+        shown = (icon, title, text, actions)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        clear(self._column)
+        self._column.addStretch(2)
+        centre = Qt.AlignmentFlag.AlignHCenter
+        self._column.addWidget(picture(icon, 56, self.devicePixelRatio()), 0, centre)
+        self._column.addSpacing(8)
+        for label in (text_label(title, "title"), text_label(text)):
+            label.setAlignment(centre)
+            label.setMaximumWidth(_READABLE)
+            label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+            row = QHBoxLayout()
+            row.addStretch()
+            row.addWidget(label, 100)
+            row.addStretch()
+            if label.text():
+                self._column.addLayout(row)
+        self._column.addSpacing(8)
+        for number, action in enumerate(actions):
+            made = action_button(action, self._dispatch, "" if number else "primary")
+            self._column.addWidget(made, 0, centre)
+        self._column.addStretch(3)
