@@ -238,24 +238,30 @@ pub fn weight(key: &Key) -> f64 {
     }
 }
 
+/// Descriptors of a connection of the REST API: its own, and its socket pair to Python.
+const REST_DESCRIPTORS: usize = 3;
+
 /// The division of this process's file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Connections of the REST API; each may need two more descriptors, for its socket pair to Python.
+    /// Connections of the REST API, of `REST_DESCRIPTORS` each.
     pub rest: usize,
     /// Connections of the devices' port whose handshake has not ended.
     pub handshakes: usize,
     pub devices: usize,
 }
 
-/// `files` is RLIMIT_NOFILE. An eighth, at most 1,000, is reserved for the database, gateways and files. Devices have half
-/// of the rest, however many strangers connect.
+/// `files` is RLIMIT_NOFILE. An eighth, at most 1,000, is reserved for the database, gateways and files. Strangers have half
+/// of the rest, at most 8,192; devices have what is left, however many strangers connect.
 pub fn shares(files: usize) -> Shares {
     let left = files - (files / 8).min(1000);
+    let strangers = (left / 8).clamp(1, 2048);
     Shares {
-        rest: (left / 8).clamp(1, 2048),
-        handshakes: (left / 8).clamp(1, 2048),
-        devices: (left / 2).max(1),
+        rest: strangers,
+        handshakes: strangers,
+        devices: left
+            .saturating_sub((REST_DESCRIPTORS + 1) * strangers)
+            .max(1),
     }
 }
 

@@ -273,6 +273,10 @@ fn descriptors_are_shared_out_and_some_are_left() {
         assert!(devices >= 3 * handshakes);
     }
     assert_eq!(shares(20_000).rest, 2048);
+    assert_eq!(
+        (shares(20_000).devices, shares(65_536).devices),
+        (10_808, 56_344)
+    );
 }
 
 #[test]
