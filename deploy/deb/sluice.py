@@ -40,7 +40,7 @@ def build() -> Path:
         _add(place, source.read_bytes(), mode)
     _run("strip", "--strip-unneeded", str(STAGE / "usr/bin/sluice"))
     notices = _output(sys.executable, str(ROOT / "deploy/dependencies/notices.py"), "sluice")
-    _add(f"{DOCUMENTS}/copyright", f"{(FILES / 'sluice.copyright').read_text()}{notices}\n".encode())
+    _add(f"{DOCUMENTS}/copyright", f"{(FILES / 'sluice/copyright').read_text()}{notices}\n".encode())
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     when = _output("git", "-C", str(ROOT), "log", "-1", "--format=%cD")
     control = (FILES / "sluice/control").read_text()
