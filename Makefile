@@ -114,7 +114,7 @@ deb: setup-test site ## Build every Debian package for each release, or for RELE
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/release.py $(RELEASES)
 repository: setup-test ## The client's packages as a signed apt repository for controllers (KEY=FILE: the release's secret OpenPGP key)
 	$(VENV)/python deploy/deb/repository.py $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
-release: setup-test site ## Make a release of VERSION=1.2.3, signed with KEY=FILE, into build/release/VERSION: packages, apt repository, SBOMs (network)
+release: setup-images site ## Make a release of VERSION=1.2.3, signed with KEY=FILE, into build/release/VERSION: packages, apt repository, SBOMs, images, chart (network)
 	export $(WITH_CARGO); $(ROOT) $(VENV)/python deploy/deb/publish.py $(VERSION) $(KEY:%=--key %) $(SUCCESSOR:%=--successor %) $(RELEASES)
 test-deb: deb ## The packages on clean releases under systemd; those of one built twice (network; 40 min; not in `make test`)
 	export $(WITH_CARGO); $(ROOT) env CULVERT_RELEASES="$(RELEASES)" $(PYTEST) -m slow deploy/deb

@@ -16,14 +16,13 @@ import lzma
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 from pathlib import Path
 
 from releases import RELEASES, ROOT, Release, find_release
 from reproducible import pack, read_commit_time
-from signing import Signer
+from signing import Signer, add_options, signing
 from stage import FILES, PACKAGES, count_commits, read_version
 
 _REPOSITORY = ROOT / "build/repository"
@@ -152,22 +151,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--key", type=Path)
-    parser.add_argument("--successor", type=Path, action="append", default=[])
+    add_options(parser)
     parser.add_argument("release", nargs="*")
     chosen = parser.parse_intermixed_args()
-    try:
-        releases = [find_release(it) for it in chosen.release] or RELEASES
-        with Signer.of(chosen.key, chosen.successor) as signer:
-            make_repository(_REPOSITORY, releases, signer)
+    with signing(chosen, "the repository was not made") as signer:
+        make_repository(_REPOSITORY, [find_release(it) for it in chosen.release] or RELEASES, signer)
         package = pack_repository(_REPOSITORY)
-    except (subprocess.CalledProcessError, LookupError, OSError) as error:
-        sys.exit(f"the repository was not made: {error}\n{getattr(error, 'stderr', None) or ''}")
-    if signer.is_throwaway:
-        print(
-            "signed with a throwaway key, for trials alone: KEY=FILE signs with the release's",
-            file=sys.stderr,
-        )
     print(package.relative_to(ROOT))
 
 

@@ -3,14 +3,19 @@
 with Signer.of(Path("release.key")) as signer:      the exported secret key; GnuPG asks for its passphrase
     signer.sign_inside(text)                        as InRelease is
     signer.sign_beside(text)                        as Release.gpg and SHA256SUMS.asc are
+
+add_options(parser)                                 the command line of a program that signs
+with signing(chosen, "there is no release"):        the same by that, with the words for a failure and for a throwaway key
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -79,6 +84,27 @@ class Signer:
     def _sign(self, form: str, text: str) -> bytes:
         options = ("--local-user", self.fingerprint, "--digest-algo", "SHA512", "--armor")
         return _gpg(self.home, *options, form, content=text.encode())
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", type=Path)
+    parser.add_argument("--successor", type=Path, action="append", default=[])
+
+
+@contextmanager
+def signing(chosen: argparse.Namespace, failure: str) -> Generator[Signer]:
+    """The signer of `add_options`' options. What is raised inside ends the program, with `failure` before the reason."""
+    try:
+        with Signer.of(chosen.key, chosen.successor) as signer:
+            yield signer
+    except (subprocess.CalledProcessError, LookupError, OSError) as error:
+        said = getattr(error, "stderr", None) or ""
+        sys.exit(f"{failure}: {error}\n{said.decode(errors='replace') if isinstance(said, bytes) else said}")
+    if signer.is_throwaway:
+        print(
+            "signed with a throwaway key, for trials alone: KEY=FILE signs with the release's",
+            file=sys.stderr,
+        )
 
 
 def _import(home: Path, file: Path) -> None:

@@ -75,10 +75,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--image", action="append", choices=[it.name for it in IMAGES])
-    chosen = parser.parse_args().image or [it.name for it in IMAGES]
+    parser.add_argument(
+        "--archives", type=Path, help="a folder that each image is written to, too, with its SBOM and digest"
+    )
+    chosen = parser.parse_args()
+    images = [it for it in IMAGES if not chosen.image or it.name in chosen.image]
     try:
-        for image in (it for it in IMAGES if it.name in chosen):
+        for image in images:
             print(f"{build(image)}  {image.reference}", flush=True)
+        if chosen.archives is not None:
+            chosen.archives.mkdir(parents=True, exist_ok=True)
+            digests = [f"{archive(it, chosen.archives)}\n" for it in images]
+            (chosen.archives / "digests.txt").write_text("".join(digests))
     except (subprocess.CalledProcessError, LookupError, OSError) as error:
         sys.exit(f"the image was not built: {error}\n{getattr(error, 'stderr', None) or ''}")
 
@@ -111,6 +119,23 @@ def build(image: Image) -> str:
     figures.setdefault("image_mib", {})[image.name] = round(size / _MIB, 1)
     _FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
     return identity
+
+
+def archive(image: Image, folder: Path) -> str:
+    """NAME:VERSION@DIGEST, as a registry would have it. Raises CalledProcessError, OSError.
+
+    Writes the image of podman's store as an OCI archive, the same one for the same image, and its SBOM.
+    """
+    named = image.reference.removeprefix("localhost/")
+    layout = _WORK / image.name / "oci"
+    shutil.rmtree(layout, ignore_errors=True)
+    subprocess.run(["buildah", "push", "--quiet", image.reference, f"oci:{layout}:{named}"], check=True)
+    [manifest] = json.loads((layout / "index.json").read_text())["manifests"]
+    architecture = _output("dpkg", "--print-architecture").strip()
+    _pack(layout, folder / f"{named.replace(':', '_')}_{architecture}.oci.tar", image)
+    shutil.rmtree(layout)
+    shutil.copyfile(_sbom_of(image), folder / _sbom_of(image).name)
+    return f"{named}@{manifest['digest']}"
 
 
 def find_package(name: str) -> Path:
@@ -227,8 +252,11 @@ def _write_sbom(image: Image, package: Path, others: list[dict[str, str]]) -> No
     compressed = f"./usr/share/doc/{image.name}/sbom.cdx.json.gz"
     read = f'dpkg-deb --fsys-tarfile "{package}" | tar --extract --to-stdout "{compressed}" | gunzip'
     document = json.loads(_output("sh", "-ec", read))
-    target = _WORK / f"{image.name}.cdx.json"
-    target.write_text(render_image_sbom(document, others))
+    _sbom_of(image).write_text(render_image_sbom(document, others))
+
+
+def _sbom_of(image: Image) -> Path:
+    return _WORK / f"{image.name}.cdx.json"
 
 
 def _build_image(image: Image, context: Path) -> str:

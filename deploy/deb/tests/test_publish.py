@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import publish
 import pytest
 from releases import ROOT
 from signing import Signer
+from stage import read_version
 
 CHANGELOG = """# Changelog
 
@@ -24,6 +26,7 @@ CHANGELOG = """# Changelog
 
 ## [1.2.2] - 2026-01-01
 """
+MIGRATIONS = "db/culvert_db/migrations/versions"
 _GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@x.invalid")
 
 
@@ -32,11 +35,26 @@ def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     (root / "deploy").mkdir(parents=True)
     shutil.copy(ROOT / "deploy/version", root / "deploy/version")
-    (root / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     (root / "CHANGELOG.md").write_text(CHANGELOG)
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
-        subprocess.run([*_GIT, *command], cwd=root, check=True)
+    (root / MIGRATIONS).mkdir(parents=True)
+    git(root, "init", "-q")
+    for version, migration, beside in (("1.2.2", "0002_more", "0001"), ("1.2.3", "0003_again", "0002")):
+        state(root, version, beside)
+        (root / MIGRATIONS / f"{migration}.py").touch()
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", version)
+        if version == "1.2.2":
+            git(root, "tag", "v1.2.2")
     return root
+
+
+def state(root: Path, version: str, beside: str) -> None:
+    (root / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n')
+    (root / "db/culvert_db/migrate.py").write_text(f'BESIDE = "{beside}"\n')
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run([*_GIT, *arguments], cwd=root, check=True)
 
 
 def test_the_section_of_the_version_becomes_its_notes(checkout: Path) -> None:
@@ -57,9 +75,53 @@ def test_a_release_that_is_not_ready_is_refused(
     checkout: Path, version: str, changelog: str, reason: str
 ) -> None:
     (checkout / "CHANGELOG.md").write_text(changelog)
-    subprocess.run([*_GIT, "commit", "-q", "-a", "--allow-empty", "-m", "y"], cwd=checkout, check=True)
+    git(checkout, "commit", "-q", "-a", "--allow-empty", "-m", "y")
     with pytest.raises(LookupError, match=re.escape(reason)):
         publish.check(version, checkout)
+
+
+def test_beside_is_the_newest_revision_of_the_release_before(checkout: Path) -> None:
+    state(checkout, "1.2.3", "0001")
+    git(checkout, "commit", "-q", "-a", "-m", "y")
+    with pytest.raises(LookupError, match=r"BESIDE 0001, and the newest revision of v1\.2\.2 is 0002"):
+        publish.check("1.2.3", checkout)
+    subprocess.run([checkout / "deploy/version", "1.2.3"], check=True)
+    assert (checkout / "db/culvert_db/migrate.py").read_text() == 'BESIDE = "0002"\n'
+    git(checkout, "commit", "-q", "-a", "-m", "z")
+    publish.check("1.2.3", checkout)
+    git(checkout, "tag", "v1.2.3")
+    publish.check("1.2.3", checkout)
+    # Afterwards the next release begins: its first migration asks for BESIDE, its other commits don't.
+    git(checkout, "commit", "-q", "--allow-empty", "-m", "after")
+    version = [checkout / "deploy/version"]
+    assert subprocess.run(version, check=True, capture_output=True, text=True).stdout == "1.2.3\n"
+    (checkout / MIGRATIONS / "0004_next.py").touch()
+    said = subprocess.run(version, check=False, capture_output=True, text=True)
+    assert said.returncode == 1
+    assert "BESIDE 0002, and the newest revision of v1.2.3 is 0003" in said.stdout
+    subprocess.run([*version, "1.3.0"], check=True)
+    assert (checkout / "db/culvert_db/migrate.py").read_text() == 'BESIDE = "0003"\n'
+
+
+def test_a_fix_of_an_older_version_runs_beside_that_one(checkout: Path) -> None:
+    git(checkout, "tag", "v1.3.0")
+    subprocess.run([checkout / "deploy/version", "1.2.9"], check=True)
+    assert (checkout / "db/culvert_db/migrate.py").read_text() == 'BESIDE = "0002"\n'
+
+
+def test_a_clone_without_the_tags_of_releases_is_refused(checkout: Path) -> None:
+    git(checkout, "tag", "-d", "v1.2.2")
+    with pytest.raises(LookupError, match=r"lacks, as v1\.2\.2: git fetch --tags"):
+        publish.check("1.2.3", checkout)
+
+
+def test_a_version_that_is_released_already_is_refused(checkout: Path) -> None:
+    git(checkout, "tag", "v1.2.3")
+    git(checkout, "commit", "-q", "--allow-empty", "-m", "y")
+    subprocess.run([checkout / "deploy/version", "1.2.3"], check=True)
+    git(checkout, "commit", "-q", "-a", "-m", "z")
+    with pytest.raises(LookupError, match=r"v1\.2\.3 is another commit's tag"):
+        publish.check("1.2.3", checkout)
 
 
 def test_files_that_are_in_no_commit_are_refused(checkout: Path) -> None:
@@ -87,16 +149,15 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_what_is_published_has_signed_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = tmp_path / "sbom"
+def test_what_is_published_has_signed_digests(tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "culvert-client.cdx.json").write_text("{}")
-    monkeypatch.setattr(publish, "_DOCUMENTS", (documents,))
     package = tmp_path / "culvert-client_1_amd64.deb"
     package.write_bytes(b"package")
     folder = tmp_path / "release/1.2.3"
     with Signer.of(None) as signer:
-        publish.publish(folder, "notes\n", [package], signer)
+        publish.publish(folder, "notes\n", {package: package.name, documents: "sbom"}, signer)
     trusted = ["gpgv", "--keyring", str(folder / "culvert-archive-keyring.pgp")]
     subprocess.run([*trusted, folder / "SHA256SUMS.asc", folder / "SHA256SUMS"], check=True)
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, check=True)
@@ -121,3 +182,18 @@ def test_a_key_that_apt_refuses_is_refused(tmp_path: Path) -> None:
             Signer.of(tmp_path / f"{name}.key"),
         ):
             pass
+
+
+def test_the_chart_is_packed_as_helm_reads_it_and_always_the_same(tmp_path: Path) -> None:
+    one = publish.pack_chart(tmp_path / "one")
+    assert one.read_bytes() == publish.pack_chart(tmp_path / "two").read_bytes()
+    with tarfile.open(one) as archive:
+        names = archive.getnames()
+        described = archive.extractfile("culvert/Chart.yaml")
+        assert described is not None
+        version = read_version()
+        assert f"version: {version}\nappVersion: {version}\n" in described.read().decode()
+    assert {"culvert/values.yaml", "culvert/values.schema.json", "culvert/templates/controller.yaml"} < set(
+        names
+    )
+    assert one.name == f"culvert-{version}.tgz"
