@@ -16,6 +16,8 @@ import pytest
 import stand_ins
 from releases import ROOT
 
+import build
+
 COMPOSE = ROOT / "deploy/compose"
 OVERRIDE = Path("tests/compose.test.yaml")
 # An engine starts no container if its limits are above this computer's own.
@@ -134,6 +136,24 @@ def test_the_page_opens_while_either_controller_or_the_gateway_restarts(containe
         containers.podman("start", f"culvert-test_{service}_1")
         _until(lambda: containers.podman("exec", "culvert-test_gateway_1", "culvert-gateway", "status"))
         assert "<h1>The first page</h1>" in _until(containers.open_page)
+
+
+def test_an_image_goes_into_a_release_with_its_digest(containers: Containers, tmp_path: Path) -> None:
+    """Twice the same bytes; loaded elsewhere, the image has the digest that is published."""
+    [image] = [it for it in build.IMAGES if it.name == "culvert-gateway"]
+    folders = [tmp_path / name for name in ("one", "two")]
+    published: set[str] = set()
+    for folder in folders:
+        folder.mkdir()
+        published.add(build.archive(image, folder))
+    [named] = published
+    one, two = (next(it.glob("*.oci.tar")) for it in folders)
+    assert one.read_bytes() == two.read_bytes()
+    assert (folders[0] / "culvert-gateway.cdx.json").is_file()
+    elsewhere = ("--root", f"{tmp_path}/store", "--runroot", f"{tmp_path}/run", "--storage-driver", "vfs")
+    containers.podman(*elsewhere, "load", "--input", str(one))
+    name, _, digest = named.partition("@")
+    assert containers.podman(*elsewhere, "image", "inspect", "--format={{.Digest}}", name).strip() == digest
 
 
 def _until(works: Callable[[], str]) -> str:
