@@ -7,7 +7,7 @@ import base64
 import os
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -52,11 +52,15 @@ async def sluice(directory: Path, ports: tuple[str, str], port: int, *more: str)
 
 @asynccontextmanager
 async def dialling(
-    directory: Path, ports: tuple[str, str], *targets: str, inside: Sequence[str] = ()
+    directory: Path,
+    ports: tuple[str, str],
+    *targets: str,
+    inside: Sequence[str] = (),
+    more: Sequence[str] = (),
 ) -> AsyncGenerator[None]:
-    """sluice that connects to the controllers. `inside`: a command that starts it elsewhere."""
+    """sluice that connects to the controllers. `inside`: a command that starts it elsewhere. `more`: options."""
     dials = [word for target in targets for word in ("--dial", target)]
-    async with _running(*inside, str(SLUICE), *_sluice_arguments(directory, ports), *dials):
+    async with _running(*inside, str(SLUICE), *_sluice_arguments(directory, ports), *dials, *more):
         yield
 
 
@@ -89,5 +93,7 @@ async def _running(*argv: str, env: dict[str, str] | None = None) -> AsyncGenera
     try:
         yield
     finally:
-        process.kill()
+        # One that was handed over has ended.
+        with suppress(ProcessLookupError):
+            process.kill()
         await process.wait()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import ssl
 import time
@@ -23,8 +24,8 @@ from culvert_service.gateways.dialled import LOST_SECONDS
 from culvert_service.pki.authority import Authority, PrivateKey
 from sqlalchemy import text
 
-from .conftest import World, authority, running, settings_in, until
-from .gateway_process import dialling, needs_root, unpack
+from .conftest import Device, World, authority, running, settings_in, until
+from .gateway_process import SLUICE, dialling, needs_root, unpack
 from .test_restart import exchange
 from .wire import Wires, ip
 
@@ -330,3 +331,45 @@ async def test_only_a_controller_that_has_the_connection_owns_the_gateway(
             ),
         ):
             await first.online("gw-berlin")
+
+
+async def test_no_click_is_refused_while_a_switch_is_handed_over(
+    wires: Wires, tmp_path: Path, database_url: str
+) -> None:
+    """`sluice reload` ends the connection; the new process opens it again."""
+    async with AsyncExitStack() as stack:
+        world = await stack.enter_async_context(running(settings_in(tmp_path, database_url=database_url)))
+        await world.rest("POST", "/users", {"name": "alice", "email": "alice@corp.example"})
+        await world.add_gateway("gw-berlin", 0, p4runtime=None)
+        await world.add_wiki(["gw-berlin"])
+        unpack(await world.rest("POST", "/gateways/gw-berlin/bundle"), tmp_path / "gateway")
+        control = str(tmp_path / "control")
+        target = f"127.0.0.1:{agent_port(world)}"
+        await stack.enter_async_context(
+            dialling(tmp_path / "gateway", wires.names, target, more=("--control", control))
+        )
+        await world.online("gw-berlin")
+        device = await world.enrol()
+        await device.prove()
+        successor = 0
+        for _ in range(3):
+            # The session is steady by then.
+            await _click(device, 2.5)
+            reload = await asyncio.create_subprocess_exec(
+                *(str(SLUICE), "reload", "--control", control), stdout=asyncio.subprocess.PIPE
+            )
+            await _click(device, 1.5)
+            said, _ = await reload.communicate()
+            assert reload.returncode == 0
+            successor = int(said.split()[1])
+        os.kill(successor, signal.SIGKILL)
+
+
+async def _click(device: Device, seconds: float) -> None:
+    """Open and close a tunnel again and again. Raises CulvertError."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        opened = await device.open()
+        await device.close(opened.tunnel.tunnel_id)
+        # A device may make 20 calls a second.
+        await asyncio.sleep(0.15)

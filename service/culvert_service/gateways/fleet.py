@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from culvert_service.gateways.config import GatewayConfig
 from culvert_service.gateways.dialled import Dialled
-from culvert_service.gateways.health import NOT_CONNECTED_YET
+from culvert_service.gateways.health import NOT_CONNECTED_YET, RECONNECTING
 from culvert_service.gateways.link import GatewayEvents, Link, Owner
 from culvert_service.gateways.program import Program
 from culvert_service.pki.own_certificates import OwnCertificates
@@ -29,8 +29,8 @@ class Standing:
 
     @property
     def coming(self) -> bool:
-        """Whether a new owner has the gateway, but has not connected to it yet."""
-        return bool(self.holder) and self.reason == NOT_CONNECTED_YET
+        """Whether the owner's first attempt to connect, or to connect again, has yet to end."""
+        return bool(self.holder) and self.reason in (NOT_CONNECTED_YET, RECONNECTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Fleet:
         return standing is not None and standing.coming
 
     async def wait(self, names: Collection[str], seconds: float) -> None:
-        """Wait until one of them is online, or no new owner is connecting any more, at most `seconds`."""
+        """Wait until one of them is online, or no owner is connecting to them any more, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(map(self.is_coming, names)) and not any(map(self.is_online, names)):

@@ -9,6 +9,8 @@ from culvert_proto import CulvertError, Reason
 
 NOT_CONNECTED_YET = "not connected yet"
 """The reason of a gateway that is offline because its owner has yet to reach it for the first time."""
+RECONNECTING = "its connection has ended, and is opened again"
+"""The reason of a gateway that has just been online, as while its switch is handed over to a new version."""
 
 
 def not_connected(gateway: str, since: datetime.datetime) -> str:

@@ -51,7 +51,7 @@ from culvert_service.tunnels.restoring import Restored, Restoring
 _log = logging.getLogger(__name__)
 
 _RACES = 5
-# OpenTunnel waits this long for a gateway's new owner; an owner needs a third of it to reach the gateway.
+# OpenTunnel waits this long for a gateway whose owner connects to it; an owner needs a third of it to reach the gateway.
 _COMING_SECONDS = 1.0
 _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
 
@@ -243,7 +243,7 @@ class Opening:
                 if error.reason is not Reason.GATEWAY_DOWN:
                     raise
                 if self._fleet.get(link.name) is not link or self._fleet.is_coming(link.name):
-                    # The gateway has a new owner since the decision.
+                    # The gateway has a new owner or a new connection since the decision.
                     return _Retry()
                 return _NextGateway(link.name, error)
         return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
