@@ -30,8 +30,8 @@ class Datapath(AnyDatapath, Protocol):
         """Call `notify` on the loop when the tunnels are lost. Prefixes stay blocked; `apply` opens the datapath again."""
         ...
 
-    async def close(self) -> None:
-        """Remove interface, routes and keys."""
+    async def close(self, *, unblock: bool = True) -> None:
+        """Remove interface, keys and, unless blocked prefixes are to stay blocked, routes."""
         ...
 
 
@@ -122,12 +122,12 @@ class Reopening:
             if self._inner is not None:
                 await self._inner.repair()
 
-    async def close(self) -> None:
+    async def close(self, *, unblock: bool = True) -> None:
         async with self._changing:
             inner, self._inner = self._inner, None
             if inner is not None:
-                await inner.close()
-            else:
+                await inner.close(unblock=unblock)
+            elif unblock:
                 await self._datapaths.clean_up()
 
 

@@ -72,7 +72,7 @@ class RememberingDatapath:
     async def measure(self) -> Measured:
         return Measured({}, {}, {})
 
-    async def close(self) -> None:
+    async def close(self, *, unblock: bool = True) -> None:
         self.applied.append(Desired())
 
 

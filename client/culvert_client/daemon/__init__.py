@@ -54,18 +54,18 @@ async def _serve(settings: config.Config, platform: DaemonPlatform) -> None:
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
     dns = None if untouched else names.system_dns(settings.dns_listen, settings.state_dir)
     await Daemon(settings, enrolments, path, platform, dns, front).run(stopped)
-    # Only after a requested stop: after a crash the datapath keeps blocking.
-    await path.close()
+    # Only after a requested stop: after a crash, and until a restart has ended, the datapath keeps blocking.
+    await path.close(unblock=not platform.process.is_restarted())
 
 
 async def _clean_up(settings: config.Config, platform: DaemonPlatform) -> None:
-    """Restore the name service; after a requested stop also remove the datapath: after a crash it keeps blocking."""
+    """Restore the name service; after a requested stop also remove the datapath: else it keeps blocking."""
     front = Front(settings.socket, platform.callers)
     # Ensure that no culvertd runs and uses the settings.
     front.claim()
     try:
         await platform.name_services.clean_up(settings.state_dir)
-        if platform.process.was_stopped():
+        if platform.process.was_stopped() and not platform.process.is_restarted():
             await platform.datapaths.clean_up()
     finally:
         await front.close()

@@ -279,6 +279,10 @@ class Process(Protocol):
         a service manager, True."""
         ...
 
+    def is_restarted(self) -> bool:
+        """While the daemon stops: whether the service manager is about to start it again, as at an upgrade."""
+        ...
+
     def private_file(self, content: bytes) -> AbstractContextManager[str]:
         """The path of a file in memory that no other process can open. Raises OSError."""
         ...

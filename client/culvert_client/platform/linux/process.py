@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
 # mallopt(3). The threshold is below the size of a netlink socket's receive buffer.
 _M_MMAP_THRESHOLD, _OWN_PAGES_FROM = -3, 64 * 1024
+_UNIT = "culvertd.service"
+_SYSTEMCTL_SECONDS = 3.0
 
 
 def keep_small() -> None:
@@ -27,6 +30,18 @@ def keep_small() -> None:
 def was_stopped() -> bool:
     """As Process."""
     return os.environ.get("SERVICE_RESULT", "success") == "success"
+
+
+def is_restarted() -> bool:
+    """As Process. A unit's job is of the type `restart` until the unit has stopped (systemctl(1), list-jobs)."""
+    if "INVOCATION_ID" not in os.environ:
+        return False
+    ask = ["systemctl", "list-jobs", "--plain", "--no-legend", "--full", _UNIT]
+    try:
+        said = subprocess.run(ask, capture_output=True, text=True, check=False, timeout=_SYSTEMCTL_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return any(line.split()[1:3] == [_UNIT, "restart"] for line in said.stdout.splitlines())
 
 
 @contextmanager
