@@ -137,6 +137,15 @@ class Dialled:
             await self._news.wait()
         return f"unix:{path}"
 
+    def release(self, name: str, address: str) -> None:
+        """End the connection that a link has taken, so that the gateway connects again for the next link.
+
+        gRPC may keep it open after its channel's end, while anything refers to a stream of it (grpc/grpc#42125).
+        """
+        if self._port is not None and address == f"unix:{self._connected.get(name)}":
+            self._port.register({it: at for it, at in self._registered.items() if it != name})
+            self._port.register(self._registered)
+
     def _set_lost(self, name: str) -> None:
         self._lost[name] = time.monotonic(), datetime.datetime.now(datetime.UTC)
         asyncio.get_running_loop().call_later(LOST_SECONDS, lambda: self._hear())

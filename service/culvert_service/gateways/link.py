@@ -443,6 +443,8 @@ class Link:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await session.close()
+            if self.config.p4runtime is None:
+                self._dialled.release(self.name, address)
 
     async def _take_dialled(self) -> str:
         """Wait for the gateway's own connection. Returns its address."""
