@@ -34,6 +34,7 @@ from culvert_db.ownership import (
     GatewayConnection,
     GatewayHealth,
     GatewayLease,
+    GatewayNeighbour,
     GatewaySample,
     LiveController,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "GatewayEnrolment",
     "GatewayHealth",
     "GatewayLease",
+    "GatewayNeighbour",
     "GatewaySample",
     "Group",
     "GroupMember",

@@ -43,6 +43,9 @@ class Gateway(Base):
     pool6: Mapped[str | None] = mapped_column(CIDR)
     wan: Mapped[dict[str, Any]]
     lan: Mapped[dict[str, Any]]
+    # {"wan": […], "lan": […]}: addresses of neighbours whose MAC addresses the gateway finds (GatewayNeighbour). The next
+    # hops are in the order of `wan`. Both columns above have a MAC address for each of them, too.
+    resolves: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     suite: Mapped[str] = mapped_column(server_default=Suite.AES_GCM_256.value)
     legacy_suites: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     # Key-encryption key, encrypted under the controller's master key.

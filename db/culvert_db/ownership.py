@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, func
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, func
+from sqlalchemy.dialects.postgresql import INET, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from culvert_db.base import Base
@@ -78,6 +78,21 @@ class GatewayHealth(Base):
     missing: Mapped[int] = mapped_column(server_default="0")
     foreign: Mapped[int] = mapped_column(server_default="0")
     changed: Mapped[int] = mapped_column(server_default="0")
+
+
+class GatewayNeighbour(Base):
+    """A neighbour of one of the gateway's ports, `wan` or `lan`, as the gateway last found it."""
+
+    __tablename__ = "gateway_neighbours"
+    __table_args__ = (CheckConstraint("side IN ('wan', 'lan')", name="side_is_known"),)
+
+    gateway_id: Mapped[int] = mapped_column(ForeignKey("gateways.id", ondelete="CASCADE"), primary_key=True)
+    side: Mapped[str] = mapped_column(primary_key=True)
+    address: Mapped[str] = mapped_column(INET, primary_key=True)
+    # Unset: never found.
+    mac: Mapped[str | None]
+    # The start of the time in which it does not answer; unset: it answers, or was not asked yet.
+    silent_since: Mapped[datetime.datetime | None]
 
 
 class GatewaySample(Base):

@@ -198,6 +198,7 @@ async def test_an_auditor_reads_everything_and_changes_nothing(world: World) -> 
         "/api/v1/gateway-renewals",
         "/api/v1/gateway-leaves",
         "/api/v1/gateway-states",
+        "/api/v1/gateway-reports",
     }
     async with signed_in(world, "eve", "auditor") as eve:
         for path, methods in paths.items():

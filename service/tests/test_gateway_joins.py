@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from culvert_lab.free_port import free_port
+from culvert_service.gateways.schemas import GatewayIn
 
 from . import log_watch
 from .conftest import World, running, settings_in, until
@@ -158,8 +159,9 @@ async def test_a_computer_joins_carries_a_tunnel_and_leaves(reached: World, comp
     assert f"The gateway {NAME} is online." in said
     shown = await reached.rest("GET", f"/gateways/{NAME}")
     assert shown["address"] == "198.51.100.2"
-    assert shown["wan"]["next_hop_mac"] == ROUTER_MAC
-    assert shown["lan"]["neighbours"] == {"10.20.0.10": WIKI_MAC}
+    assert shown["wan"]["next_hop"] == "198.51.100.1"
+    assert shown["lan"]["neighbours"] == {"10.20.0.10": None}
+    assert [it["mac"] for it in shown["neighbours"]] == [ROUTER_MAC, WIKI_MAC]
     assert shown["keys"]["state"] == "settled"
     for file in ("gateway.key", "gateway.pem", "controller-ca.pem", "kek.bin"):
         found = (computer.root / "etc/culvert/sluice" / NAME / file).stat()
@@ -274,3 +276,17 @@ async def test_what_cannot_work_is_said_and_leaves_all_as_it_was(reached: World,
     code, said = await computer.run("join", made, "--yes", *DIRECT)
     assert code == 1
     assert "was used already" in said
+
+
+async def test_a_gateway_that_connects_itself_takes_changed_settings(
+    reached: World, computer: Computer
+) -> None:
+    code, said = await computer.run("join", await link(reached), "--yes")
+    assert code == 0, said
+    shown = await reached.rest("GET", f"/gateways/{NAME}")
+    body = {key: value for key, value in shown.items() if key in GatewayIn.model_fields}
+    body["lan"]["routes"] = {"10.30.0.0/16": "10.20.0.10"}
+    await reached.rest("PUT", f"/gateways/{NAME}", body)
+    await reached.online(NAME)
+    entries = (await reached.rest("GET", f"/gateways/{NAME}/entries"))["entries"]
+    assert {it["standing"] for it in entries} == {"held"}

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import datetime
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError
 from culvert_service.gateways.config import kek_of
 from culvert_service.gateways.key_wrap import KeyWrap
+from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.joining import agreement
 from culvert_service.pki.master_key import MasterKey
 from sqlalchemy import select, update
@@ -93,6 +95,23 @@ class Computer:
         info = b"culvert gateway key-encryption key 1\0" + self.half.public_key().public_bytes_raw() + theirs
         salt = base64.b32decode(token.upper())
         return HKDF(hashes.SHA256(), 32, salt=salt, info=info).derive(shared)
+
+    def reports(self, name: str, **found: Any) -> dict[str, Any]:
+        default: dict[str, Any] = {
+            "gateway": name,
+            "at": int(time.time()),
+            "address": None,
+            "wan": {},
+            "lan": {},
+        }
+        body = default | found
+        lines: list[str] = [name, str(body["at"]), body["address"] or "-"]
+        lines += [
+            f"{side} {at} {mac or '-'}" for side in ("wan", "lan") for at, mac in sorted(body[side].items())
+        ]
+        statement = b"culvert gateway reports 1\0" + "\n".join(lines).encode()
+        signature = base64.b64encode(self.key.sign(statement, ec.ECDSA(hashes.SHA256()))).decode()
+        return {**body, "csr_pem": self.csr, "signature": signature}
 
     def leaves(self, name: str) -> dict[str, str]:
         statement = b"culvert gateway leaves 1\0" + name.encode()
@@ -290,6 +309,7 @@ async def test_a_gateway_learns_by_its_key_whether_it_is_online(world: World) ->
     seen = (await ask(world, "gateway-states", {"csr_pem": computer.csr})).json()
     assert (seen["gateway"], seen["state"]) == (NAME, "offline")
     assert seen["reason"]
+    assert seen["silent"] == []
     assert await refusal(world, "gateway-states", {"csr_pem": make_csr()[1]}) == "GATEWAY_NOT_JOINED"
 
 
@@ -308,3 +328,85 @@ async def test_a_gateway_leaves_by_its_own_signature(world: World) -> None:
     await world.rest("DELETE", "/resources/wiki")
     assert (await ask(world, "gateway-leaves", second.leaves(NAME))).json() == {"kept": ""}
     assert await world.rest("GET", "/gateways") == []
+
+
+HOP, WIKI = "198.51.100.254", "10.20.0.10"
+HOP_MAC, WIKI_MAC = "02:00:00:00:01:02", "02:00:00:00:02:10"
+
+
+async def shown(world: World) -> dict[str, Any]:
+    return await world.rest("GET", f"/gateways/{NAME}")
+
+
+async def test_a_gateway_reports_the_mac_addresses_of_its_neighbours(world: World) -> None:
+    computer, stranger = Computer(), Computer()
+    computer.facts["next_hop"] = HOP
+    await join(world, await enrol(world), computer)
+    made = await shown(world)
+    assert (made["wan"]["next_hop"], made["wan"]["next_hop_mac"]) == (HOP, None)
+    assert made["lan"]["neighbours"] == {WIKI: None}
+    both = [
+        {"side": "wan", "address": HOP, "mac": HOP_MAC, "silent_since": None},
+        {"side": "lan", "address": WIKI, "mac": WIKI_MAC, "silent_since": None},
+    ]
+    assert made["neighbours"] == both
+    known = (await ask(world, "gateway-reports", computer.reports(NAME))).json()
+    assert (known["wan"], known["lan"]) == ([HOP], [WIKI])
+    assert (known["address"], known["lan_address"]) == ("198.51.100.1", "10.20.0.1")
+
+    other = "02:00:00:00:07:07"
+    found = {"wan": {HOP: other}, "lan": {WIKI: None, "10.20.0.99": other}}
+    assert (await ask(world, "gateway-reports", computer.reports(NAME, **found))).status_code == 200
+    after = await shown(world)
+    silent = after["neighbours"][1].pop("silent_since")
+    assert silent is not None
+    assert after["neighbours"] == [
+        both[0] | {"mac": other},
+        {"side": "lan", "address": WIKI, "mac": WIKI_MAC},
+    ]
+    [line] = [it for it in await world.rest("GET", "/audit") if it["action"] == "gateway.neighbours"]
+    assert (line["actor"], line["details"]) == (NAME, {HOP: f"{HOP_MAC} to {other}", "count": 1})
+    # The description by an administrator is as before: no other's edit is out of date.
+    assert {**after, "neighbours": []} == {**made, "neighbours": []}
+
+    # Forged, altered, old, another's.
+    good = computer.reports(NAME, **found)
+    for bad in (
+        good | {"signature": stranger.reports(NAME, **found)["signature"]},
+        good | {"wan": {HOP: "02:00:00:00:08:08"}},
+        good | {"at": good["at"] + 1},
+        computer.reports(NAME, at=int(time.time()) - 301),
+    ):
+        assert await refusal(world, "gateway-reports", bad) == "REQUEST_INVALID"
+    assert await refusal(world, "gateway-reports", stranger.reports(NAME)) == "GATEWAY_NOT_JOINED"
+    assert await refusal(world, "gateway-reports", computer.reports("gw-paris")) == "GATEWAY_NOT_JOINED"
+    assert (await shown(world))["neighbours"][0]["mac"] == other
+
+
+async def test_an_administrator_fixes_a_mac_address_and_lets_it_be_found_again(world: World) -> None:
+    computer = Computer()
+    computer.facts["next_hop"] = HOP
+    await join(world, await enrol(world), computer)
+    made = await shown(world)
+    fields = set(GatewayIn.model_fields)
+    body = {key: value for key, value in made.items() if key in fields}
+    fixed = {**body, "wan": {**body["wan"], "next_hop": None, "next_hop_mac": "02:00:00:00:09:09"}}
+    fixed["lan"] = {
+        **body["lan"],
+        "neighbours": {WIKI: None, "10.20.0.11": "02:00:00:00:02:11", "10.20.0.12": None},
+    }
+    await world.rest("PUT", f"/gateways/{NAME}", fixed)
+    after = await shown(world)
+    assert after["wan"]["next_hop_mac"] == "02:00:00:00:09:09"
+    assert [(it["address"], it["mac"]) for it in after["neighbours"]] == [
+        (WIKI, WIKI_MAC),
+        ("10.20.0.12", None),
+    ]
+    known = (await ask(world, "gateway-reports", computer.reports(NAME, wan={HOP: HOP_MAC}))).json()
+    assert (known["wan"], known["lan"]) == ([], [WIKI, "10.20.0.12"])
+    assert (await shown(world))["wan"]["next_hop_mac"] == "02:00:00:00:09:09"
+    await world.rest("PUT", f"/gateways/{NAME}", body)
+    assert (await shown(world))["wan"] == made["wan"]
+    both = {**body, "wan": {**body["wan"], "next_hop_mac": HOP_MAC}}
+    answer = await world.admin.put(f"/api/v1/gateways/{NAME}", json=both, headers={"If-Match": "*"})
+    assert answer.json()["reason"] == "REQUEST_INVALID"

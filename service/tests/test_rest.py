@@ -56,6 +56,7 @@ async def test_every_route_asks_for_the_admin_token_except_public_ones(world: Wo
         "/api/v1/gateway-renewals",
         "/api/v1/gateway-leaves",
         "/api/v1/gateway-states",
+        "/api/v1/gateway-reports",
     }
     for path, methods in paths.items():
         for method in methods:

@@ -54,6 +54,7 @@ from culvert_service.identity.denials import Denials
 from culvert_service.identity.part import IdentityPart
 from culvert_service.identity.revocations import Revocations
 from culvert_service.joining import endpoints as joining_endpoints
+from culvert_service.joining.reports import Reports
 from culvert_service.joining.service import Joining
 from culvert_service.live import endpoints as live_endpoints
 from culvert_service.live.endpoints import Live
@@ -222,6 +223,9 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         protected_prefixes=settings.protected_prefixes,
         now=now,
     )
+    reports = Reports(
+        database, refusals, ownership, changes, protected_prefixes=settings.protected_prefixes, now=now
+    )
     resources = Resources(
         database,
         hub,
@@ -269,7 +273,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         Part(
             None,
             [joining_endpoints.router(api, joining)],
-            [joining_endpoints.public_router(public_api, joining)],
+            [joining_endpoints.public_router(public_api, joining, reports)],
         ),
         Part(ownership),
         Part(calls),

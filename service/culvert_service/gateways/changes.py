@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from culvert_db import Database, Gateway, clock
@@ -17,6 +18,7 @@ from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import AfterCommit, Transaction, begin
 from culvert_service.gateways import repository
+from culvert_service.gateways.neighbours import Neighbour, stored_macs
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.record import check_serves
 from culvert_service.gateways.schemas import GatewayIn
@@ -71,18 +73,28 @@ class Changes:
         await closed.finish()
         await self._ownership.look()
 
-    async def replace_in(self, transaction: Transaction, gateway: Gateway, asked: GatewayIn) -> AfterCommit:
-        """Replace the settings of the locked gateway. Raises CulvertError SUITE_LEGACY, REQUEST_INVALID or GATEWAY_IN_USE;
-        IntegrityError for an address that another gateway has.
+    async def replace_in(
+        self,
+        transaction: Transaction,
+        gateway: Gateway,
+        asked: GatewayIn,
+        found: Mapping[Neighbour, str] = MappingProxyType({}),
+    ) -> AfterCommit:
+        """Replace the settings of the locked gateway. `found`: MAC addresses of neighbours that it has just found.
+
+        Raises CulvertError SUITE_LEGACY, REQUEST_INVALID or GATEWAY_IN_USE; IntegrityError for an address that another
+        gateway has.
         """
         check_allowed(asked.suite, asked.legacy_suites, Phrase("the gateway {gateway}", gateway=asked.name))
-        session, fields = transaction.session, columns(asked)
+        session, before = transaction.session, stored_macs(gateway)
+        fields = columns(asked, {**found, **before})
         await _check_resources(session, gateway.id, Gateway(name=gateway.name, **fields))
         await _check_site_tunnels(session, gateway, fields)
         tunnels = await self._refit.lock_at_gateway(transaction, gateway)
         for field, value in fields.items():
             setattr(gateway, field, value)
         await session.flush()
+        await repository.keep_neighbours(session, gateway, found)
         closed = await tunnels.close_unfit()
         await self._check_fit(session, gateway)
         return closed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from culvert_db import Gateway
+from culvert_db import Gateway, GatewayNeighbour
 
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.kind import GatewayKind
+from culvert_service.gateways.neighbours import with_found
 from culvert_service.gateways.record import site_of
 from culvert_service.gateways.site import Site
 from culvert_service.pki.master_key import MasterKey
@@ -25,7 +27,9 @@ class GatewayConfig:
     p4runtime: str | None
     device_id: int
     site: Site
-    # A change of the next three fields alone keeps the present link (Fleet.own).
+    # A change of the next fields alone keeps the present link (Fleet.own). `present`: the site with the MAC addresses that
+    # the gateway has found.
+    present: Site = field(compare=False)
     key_wrap: KeyWrap = field(compare=False)
     # The KEK of a new bundle that the gateway does not use yet.
     next_key_wrap: KeyWrap | None = field(default=None, compare=False)
@@ -41,15 +45,19 @@ def kek_of(gateway: Gateway, master_key: MasterKey) -> bytes:
     return master_key.open(gateway.kek_ciphertext, kek_context(gateway.name))
 
 
-def config_of(gateway: Gateway, master_key: MasterKey) -> GatewayConfig:
-    next_kek = gateway.next_kek_ciphertext
+def config_of(
+    gateway: Gateway, master_key: MasterKey, neighbours: Sequence[GatewayNeighbour] = ()
+) -> GatewayConfig:
+    """`neighbours`: as found. A caller that needs keys alone leaves them out."""
+    next_kek, site = gateway.next_kek_ciphertext, site_of(gateway)
     return GatewayConfig(
         gateway.id,
         gateway.name,
         GatewayKind(gateway.kind),
         gateway.p4runtime_address,
         gateway.p4runtime_device_id,
-        site_of(gateway),
+        site,
+        with_found(site, gateway.resolves, neighbours),
         KeyWrap(kek_of(gateway, master_key)),
         None if next_kek is None else KeyWrap(master_key.open(next_kek, kek_context(gateway.name))),
         gateway.rekeying_since,

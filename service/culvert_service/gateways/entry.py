@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 # Exact: a number. Ternary: (value, mask). LPM: (value, prefix length).
@@ -101,3 +101,15 @@ def modifies(entries: Sequence[Entry], before: Sequence[Entry]) -> list[Update]:
 
 def deletes(*entries: Entry) -> list[Update]:
     return [Update(Kind.DELETE, item) for item in entries]
+
+
+def differences(before: Iterable[Entry], after: Iterable[Entry]) -> list[Sequence[Update]]:
+    """The batches of updates that lead from one set of entries to the other, in the order in which they are written."""
+    old, new = ({item.key: item for item in entries} for entries in (before, after))
+    changed = [item for key, item in new.items() if key in old and old[key] != item]
+    batches = (
+        deletes(*(item for key, item in old.items() if key not in new)),
+        inserts(*(item for key, item in new.items() if key not in old)),
+        modifies(changed, [old[item.key] for item in changed]),
+    )
+    return [batch for batch in batches if batch]

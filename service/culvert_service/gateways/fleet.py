@@ -57,12 +57,13 @@ class Fleet:
         """`own` starts the links."""
 
     def own(self, config: GatewayConfig, epoch: int, events: GatewayEvents, owner: Owner) -> None:
-        """A new epoch or changed settings make a new link, which starts when the old link has ended. If only keys change,
-        the present link takes them.
+        """A new epoch or changed settings make a new link, which starts when the old link has ended. If only keys or MAC
+        addresses of neighbours change, the present link takes them.
         """
         link = self._links.get(config.name)
         if link is not None and (link.epoch, link.config) == (epoch, config):
             link.take_keys(config)
+            link.take_neighbours(config)
             return
         before = self._tasks.get(config.name)
         link = self._links[config.name] = Link(

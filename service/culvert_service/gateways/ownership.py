@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -79,7 +80,7 @@ class Ownership:
         self._master_key = master_key
         self._hub = hub
         self._seconds = lease_seconds
-        self._parsed: dict[int, tuple[dict[str, Any], GatewayConfig]] = {}
+        self._parsed: dict[int, tuple[tuple[dict[str, Any], Sequence[object]], GatewayConfig]] = {}
         self._higher_ids: dict[int, int] = {}
         self._reported: dict[int, Report] = {}
         # The gateways when `changed` was last called.
@@ -165,7 +166,7 @@ class Ownership:
     async def _settle(self, leases: dict[int, int], seen: list[repository.GatewayRow]) -> None:
         standings: dict[str, Standing] = {}
         for one in seen:
-            config = self._config(one.gateway)
+            config = self._config(one)
             draining = one.gateway.draining_since is not None
             standings[config.name] = Standing(
                 config, one.owner, one.holder, one.epoch, one.online, one.reason, draining
@@ -188,11 +189,14 @@ class Ownership:
                 )
                 await self._fleet.leave(link.name)
 
-    def _config(self, gateway: Gateway) -> GatewayConfig:
-        row = {column.key: getattr(gateway, column.key) for column in Gateway.__table__.columns}
+    def _config(self, seen: repository.GatewayRow) -> GatewayConfig:
+        gateway = seen.gateway
+        columns = {column.key: getattr(gateway, column.key) for column in Gateway.__table__.columns}
+        row = columns, [(it.side, it.address, it.mac) for it in seen.neighbours]
         known = self._parsed.get(gateway.id)
         if known is None or known[0] != row:
-            known = self._parsed[gateway.id] = (row, config_of(gateway, self._master_key))
+            config = config_of(gateway, self._master_key, seen.neighbours)
+            known = self._parsed[gateway.id] = (row, config)
         return known[1]
 
     def _tell_if_changed(self) -> None:

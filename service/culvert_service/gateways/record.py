@@ -46,18 +46,20 @@ def _site(
 ) -> Site:
     shown_wan, shown_lan = json.loads(ports)
     wan, lan = WanPort.model_validate(shown_wan), LanPort.model_validate(shown_lan)
+    # The columns have a MAC address of each neighbour.
+    macs = {at: mac for at, mac in lan.neighbours.items() if mac is not None}
     address, address6 = own
     pool, pool6 = pools
     return Site(
         address,
         pool,
-        Wan(wan.port, wan.mac, wan.next_hops, wan.vlan, wan.mtu),
+        Wan(wan.port, wan.mac, wan.hops, wan.vlan, wan.mtu),
         Lan(
             lan.port,
             lan.mac,
             lan.address,
             lan.prefix,
-            lan.neighbours,
+            macs,
             lan.address6,
             lan.prefix6,
             lan.vlan,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from culvert_db import (
@@ -14,6 +14,7 @@ from culvert_db import (
     Gateway,
     GatewayHealth,
     GatewayLease,
+    GatewayNeighbour,
     GatewaySample,
     Resource,
     ResourceGateway,
@@ -22,13 +23,14 @@ from culvert_db import (
     notify,
 )
 from culvert_db.text import by_code_point
-from sqlalchemy import delete, exists, func, or_, select, text
+from sqlalchemy import delete, exists, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from culvert_service.controllers.identity import ControllerId
 from culvert_service.gateways.health import NOT_CONNECTED_YET, Report, not_connected
+from culvert_service.gateways.neighbours import Neighbour, resolved
 from culvert_service.rest.page import Cut
 
 # The most samples that are shown of a gateway.
@@ -162,6 +164,7 @@ class GatewayRow:
     online: bool
     reason: str
     health: GatewayHealth | None
+    neighbours: Sequence[GatewayNeighbour] = ()
 
 
 async def by_name(session: AsyncSession, name: str) -> Gateway | None:
@@ -338,7 +341,10 @@ async def gateway_rows(
     query = query.order_by(by_code_point(Gateway.name)) if cut is None else cut.of(query, Gateway.name)
     if name is not None:
         query = query.where(Gateway.name == name)
-    return [_gateway_row(*row) for row in await session.execute(query)]
+    found = [_gateway_row(*row) for row in await session.execute(query)]
+    resolving = [it.gateway.id for it in found if it.gateway.resolves]
+    neighbours = await read_neighbours(session, resolving) if resolving else {}
+    return [replace(it, neighbours=neighbours.get(it.gateway.id, ())) for it in found]
 
 
 def _gateway_row(
@@ -376,3 +382,37 @@ async def samples(session: AsyncSession, gateway_id: int, hours: int) -> list[Ga
     query = select(GatewaySample).where(GatewaySample.gateway_id == gateway_id, GatewaySample.at > since)
     query = query.ext(distinct_on(part)).order_by(part, GatewaySample.at.desc())
     return list(await session.scalars(query))
+
+
+async def read_neighbours(
+    session: AsyncSession, gateway_ids: Iterable[int]
+) -> dict[int, list[GatewayNeighbour]]:
+    """By gateway, in the order of side and address."""
+    which = GatewayNeighbour.gateway_id.in_(list(gateway_ids))
+    order = GatewayNeighbour.gateway_id, GatewayNeighbour.side.desc(), GatewayNeighbour.address
+    rows = await session.scalars(select(GatewayNeighbour).where(which).order_by(*order))
+    found: dict[int, list[GatewayNeighbour]] = {}
+    for row in rows:
+        found.setdefault(row.gateway_id, []).append(row)
+    return found
+
+
+async def keep_neighbours(session: AsyncSession, gateway: Gateway, known: Mapping[Neighbour, str]) -> None:
+    """Keep rows of exactly the neighbours that the gateway finds. `known`: MAC addresses that it has just found."""
+    wanted = resolved(gateway)
+    key = tuple_(GatewayNeighbour.side, GatewayNeighbour.address)
+    others = delete(GatewayNeighbour).where(GatewayNeighbour.gateway_id == gateway.id)
+    await session.execute(others.where(key.not_in(sorted(wanted))) if wanted else others)
+    if not wanted:
+        return
+    rows = [
+        {"gateway_id": gateway.id, "side": it[0], "address": it[1], "mac": known.get(it)}
+        for it in sorted(wanted)
+    ]
+    made = insert(GatewayNeighbour).values(rows)
+    fresh = made.on_conflict_do_update(
+        index_elements=["gateway_id", "side", "address"],
+        set_={"mac": made.excluded.mac, "silent_since": None},
+        where=made.excluded.mac.is_not(None),
+    )
+    await session.execute(fresh)

@@ -105,14 +105,28 @@ class WanPort(BaseModel):
 
     port: Port
     mac: Mac
-    # Several next hops share the flows (ECMP).
-    next_hop_mac: Mac | Annotated[list[Mac], Field(min_length=1, max_length=16)]
+    # The routers towards the Internet, whose MAC addresses the gateway finds and follows. Several share the flows (ECMP).
+    next_hop: Address | Annotated[list[Address], Field(min_length=1, max_length=16)] | None = None
+    # Instead of that: MAC addresses that are fixed.
+    next_hop_mac: Mac | Annotated[list[Mac], Field(min_length=1, max_length=16)] | None = None
     vlan: Vlan = 0
     mtu: WanMtu = 1500
 
+    @model_validator(mode="after")
+    def _one_kind_of_next_hop(self) -> Self:
+        if (self.next_hop is None) == (self.next_hop_mac is None):
+            raise ValueError(
+                "next_hop for a router that the gateway finds, or next_hop_mac to fix it: one of them"
+            )
+        if len(set(self.hops)) < len(self.hops):
+            raise ValueError("next_hop: an address twice")
+        return self
+
     @property
-    def next_hops(self) -> list[str]:
-        return [self.next_hop_mac] if isinstance(self.next_hop_mac, str) else self.next_hop_mac
+    def hops(self) -> list[str]:
+        """The next hops' addresses, or without these their MAC addresses."""
+        hops = self.next_hop if self.next_hop is not None else self.next_hop_mac
+        return [hops] if isinstance(hops, str) else list(hops or ())
 
 
 class LanPort(BaseModel):
@@ -124,7 +138,8 @@ class LanPort(BaseModel):
     mac: Mac
     address: Ipv4
     prefix: Prefix
-    neighbours: Annotated[dict[Address, Mac], Field(max_length=1024)] = {}
+    # MAC addresses by address; null: the gateway finds and follows it.
+    neighbours: Annotated[dict[Address, Mac | None], Field(max_length=1024)] = {}
     # Prefixes behind a router on the LAN, and the neighbour's address: {"10.30.0.0/16": "10.20.0.254"}.
     routes: Annotated[dict[AnyPrefix, Address], Field(max_length=256)] = {}
     address6: Ipv6 | None = None
@@ -227,6 +242,17 @@ class GatewayIn(BaseModel):
         return self
 
 
+class NeighbourOut(BaseModel):
+    """A neighbour of the gateway's port `side`. `mac`: as found last; null: never yet, and packets to it are dropped.
+    `silent_since`: it does not answer ARP or Neighbor Solicitation since then; null: it answers.
+    """
+
+    side: Literal["wan", "lan"]
+    address: str
+    mac: str | None
+    silent_since: datetime | None
+
+
 class DriftOut(BaseModel):
     """Drift that reconciliations repaired at the gateway while it was online: how often, and the last time's entries."""
 
@@ -266,6 +292,7 @@ class GatewayOut(BaseModel):
             "reconciled_at",
             "drift",
             "keys",
+            "neighbours",
         ]
     )
 
@@ -307,6 +334,8 @@ class GatewayOut(BaseModel):
     reconciled_at: datetime | None
     drift: DriftOut
     keys: KeysOut
+    # The neighbours whose MAC addresses the gateway finds.
+    neighbours: list[NeighbourOut]
     created_at: datetime
 
 

@@ -19,7 +19,7 @@ from culvert_service.admins.notices import tell_owners
 from culvert_service.audit.line import Detail
 from culvert_service.audit.log import Actor, Line
 from culvert_service.audit.transaction import begin
-from culvert_service.gateways import repository
+from culvert_service.gateways import neighbours, repository
 from culvert_service.gateways.comparison import Compared, EntryStanding
 from culvert_service.gateways.config import kek_context, kek_of
 from culvert_service.gateways.entry import Count, EntryKey
@@ -27,6 +27,7 @@ from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.key_wrap import new_kek
 from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.link import COUNTED
+from culvert_service.gateways.neighbours import Neighbour
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.reconcile import DesiredState, read_comparison
 from culvert_service.gateways.repository import GatewayRow, Load
@@ -39,9 +40,8 @@ from culvert_service.gateways.schemas import (
     GatewayIn,
     GatewayOut,
     KeysOut,
-    LanPort,
+    NeighbourOut,
     SampleOut,
-    WanPort,
 )
 from culvert_service.pki import issuance
 from culvert_service.pki.authority import P4RUNTIME_CLIENT_NAME, P4RUNTIME_NAMES, Authority
@@ -91,12 +91,13 @@ class Gateways:
         async with self._database() as session:
             check_name(asked.name, await repository.controller_names(session))
         kek = self._master_key.seal(new_kek(), kek_context(asked.name))
-        gateway = Gateway(name=asked.name, kek_ciphertext=kek, **columns(asked))
+        gateway = Gateway(name=asked.name, kek_ciphertext=kek, **columns(asked, {}))
         try:
             async with begin(self._database, by) as transaction:
                 transaction.session.add(gateway)
                 await transaction.session.flush()
                 await transaction.session.refresh(gateway)
+                await repository.keep_neighbours(transaction.session, gateway, {})
                 transaction.audit(Line("gateway.create", f"gateway/{asked.name}", audit_details(asked)))
         except IntegrityError as error:
             raise already_exists(asked, error) from None
@@ -205,8 +206,8 @@ class Gateways:
             device_id=gateway.p4runtime_device_id,
             pool=gateway.pool,
             pool6=gateway.pool6,
-            wan=WanPort.model_validate(gateway.wan),
-            lan=LanPort.model_validate(gateway.lan),
+            wan=neighbours.wan_of(gateway),
+            lan=neighbours.lan_of(gateway),
             suite=Suite(gateway.suite),
             legacy=Suite(gateway.suite).legacy,
             legacy_suites=[Suite(name) for name in gateway.legacy_suites],
@@ -222,12 +223,34 @@ class Gateways:
             reconciled_at=health.reconciled_at if health else None,
             drift=_drift_out(health) if health else DriftOut(),
             keys=_keys_out(gateway, link.sas_to_rekey if link is not None else None),
+            neighbours=[NeighbourOut.model_validate(it, from_attributes=True) for it in seen.neighbours],
             created_at=gateway.created_at,
         )
 
 
-def columns(asked: GatewayIn) -> dict[str, Any]:
-    """The columns that an administrator may change."""
+def described(gateway: Gateway, **changes: object) -> GatewayIn:
+    """The gateway as an administrator describes it, with changes. Raises ValidationError."""
+    fields = {
+        "name": gateway.name,
+        "kind": gateway.kind,
+        "address": gateway.address,
+        "address6": gateway.address6,
+        "public_address": gateway.public_address,
+        "public_address6": gateway.public_address6,
+        "p4runtime": gateway.p4runtime_address,
+        "device_id": gateway.p4runtime_device_id,
+        "pool": gateway.pool,
+        "pool6": gateway.pool6,
+        "wan": neighbours.wan_of(gateway).model_dump(),
+        "lan": neighbours.lan_of(gateway).model_dump(),
+        "suite": gateway.suite,
+        "legacy_suites": gateway.legacy_suites,
+    }
+    return GatewayIn.model_validate(fields | changes)
+
+
+def columns(asked: GatewayIn, known: Mapping[Neighbour, str]) -> dict[str, Any]:
+    """The columns that an administrator may change. `known`: MAC addresses of neighbours that the gateway finds."""
     return {
         "kind": asked.kind.value,
         "address": asked.address,
@@ -238,8 +261,7 @@ def columns(asked: GatewayIn) -> dict[str, Any]:
         "p4runtime_device_id": asked.device_id,
         "pool": asked.pool,
         "pool6": asked.pool6,
-        "wan": asked.wan.model_dump(),
-        "lan": asked.lan.model_dump(),
+        **neighbours.to_columns(asked.wan, asked.lan, known),
         "suite": asked.suite.value,
         "legacy_suites": [suite.value for suite in asked.legacy_suites],
     }

@@ -26,6 +26,8 @@ WAN, LAN = 1, 2
 # The interface id of ICMP errors about packets from a tunnel.
 _OUT_OF_TUNNEL = 0
 _WAN_GROUP = 1
+# The MAC address of a neighbour that was never found: it gets no next hop.
+UNKNOWN_MAC = "00:00:00:00:00:00"
 # No next hop has this id: packets routed to it are dropped and counted as NO_NEXTHOP.
 _NOWHERE = 65535
 
@@ -158,13 +160,15 @@ def _interfaces(site: Site) -> Iterator[Entry]:
 def _wan_routes(site: Site) -> Iterator[Entry]:
     wan, hops = site.wan, site.wan.next_hops
     for hop_id, mac in enumerate(hops, start=1):
-        yield _next_hop(hop_id, WAN, wan, mac)
+        yield from _next_hop(hop_id, WAN, wan, mac)
     action, params = "via", {"nexthop_id": 1}
     if len(hops) > 1:
-        action, params = "via_group", {"group_id": _WAN_GROUP, "members": len(hops)}
-        for member in range(len(hops)):
+        # Flows go to the next hops that were found.
+        there = [hop_id for hop_id, mac in enumerate(hops, start=1) if mac != UNKNOWN_MAC] or [1]
+        action, params = "via_group", {"group_id": _WAN_GROUP, "members": len(there)}
+        for member, hop_id in enumerate(there):
             match = {"group_id": _WAN_GROUP, "member": member}
-            yield entry("ecmp_member", {**match}, "via", {"nexthop_id": member + 1})
+            yield entry("ecmp_member", {**match}, "via", {"nexthop_id": hop_id})
     yield _route("0.0.0.0/0", action, params)
     if site.address6:
         yield _route("::/0", action, params)
@@ -177,7 +181,7 @@ def _inside_routes(site: Site) -> Iterator[Entry]:
     first = len(site.wan.next_hops) + 1
     hops = {address: hop_id for hop_id, address in enumerate(sorted(lan.neighbours), start=first)}
     for address, hop_id in hops.items():
-        yield _next_hop(hop_id, LAN, lan, lan.neighbours[address])
+        yield from _next_hop(hop_id, LAN, lan, lan.neighbours[address])
         host = f"{address}/{32 if mapped.family(address) == 4 else 128}"
         yield _route(host, "via", {"nexthop_id": hop_id})
     for prefix, router in lan.routes.items():
@@ -188,10 +192,12 @@ def _mac(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
-def _next_hop(hop_id: int, role: int, port: Wan | Lan, mac: str) -> Entry:
+def _next_hop(hop_id: int, role: int, port: Wan | Lan, mac: str) -> Iterator[Entry]:
+    if mac == UNKNOWN_MAC:
+        return
     params = {"role": role, "port": port.port, "vlan": port.vlan, "mtu": port.mtu}
     params |= {"src_mac": _mac(port.mac), "dst_mac": _mac(mac)}
-    return entry("nexthop", {"id": hop_id}, "set_nexthop", params)
+    yield entry("nexthop", {"id": hop_id}, "set_nexthop", params)
 
 
 def _route(prefix: str, action: str, params: dict[str, int]) -> Entry:

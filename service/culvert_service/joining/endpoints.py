@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, status
 
 from culvert_service.admins.access import fresh_proof
 from culvert_service.audit.caller import By
+from culvert_service.joining.reports import Reports
 from culvert_service.joining.schemas import (
     GatewayCertificateOut,
     GatewayEnrolmentIn,
@@ -16,6 +17,8 @@ from culvert_service.joining.schemas import (
     GatewayLeaveOut,
     GatewayLinkOut,
     GatewayRenewalIn,
+    GatewayReportIn,
+    GatewayReportOut,
     GatewayStateOut,
     JoinCheckIn,
     JoinCheckOut,
@@ -61,7 +64,7 @@ def router(api: Api, joining: Joining) -> APIRouter:
     return routes
 
 
-def public_router(api: Api, joining: Joining) -> APIRouter:
+def public_router(api: Api, joining: Joining, reports: Reports) -> APIRouter:
     """Routes for a computer with only a link, or with a gateway's key."""
     routes = api.router(tag="enrolment")
 
@@ -89,5 +92,12 @@ def public_router(api: Api, joining: Joining) -> APIRouter:
     async def leave(by: By, asked: GatewayLeaveIn) -> GatewayLeaveOut:
         return await joining.leave(by, asked)
 
-    _ = (check, join, renew, state, leave)
+    @routes.post(
+        "/gateway-reports", summary="Report the MAC addresses of a gateway's neighbours, and its address"
+    )
+    async def report(by: By, asked: GatewayReportIn) -> GatewayReportOut:
+        """By the key that the gateway has joined with. The answer names the neighbours to find."""
+        return await reports.take(by, asked)
+
+    _ = (check, join, renew, state, leave, report)
     return routes

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from culvert_proto.contract import Suite
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from culvert_service.gateways.schemas import (
+    Address,
     Ipv4,
     Ipv6,
     LanPort,
+    Mac,
     Name,
     Prefix,
     Prefix6,
@@ -85,8 +87,27 @@ class JoinFacts(BaseModel):
     public_address6: Ipv6 | None = None
     # HOST:PORT of its P4Runtime server; null: the gateway connects to the controllers.
     p4runtime: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")] | None = None
+    # With all MAC addresses, as found now.
     wan: WanPort
     lan: LanPort
+    # The address of the next hop; then the computer goes on finding its MAC address, and those of the neighbours. Null: all
+    # MAC addresses are fixed.
+    next_hop: Address | None = None
+
+    @model_validator(mode="after")
+    def _all_found(self) -> Self:
+        several = not isinstance(self.wan.next_hop_mac, str) and self.next_hop is not None
+        if self.wan.next_hop_mac is None or several or None in self.lan.neighbours.values():
+            raise ValueError("a computer joins with the MAC addresses that it has found")
+        return self
+
+    @property
+    def found(self) -> dict[tuple[str, str], str]:
+        """The MAC addresses of the neighbours that the computer goes on finding, by port and address."""
+        if self.next_hop is None or not isinstance(self.wan.next_hop_mac, str):
+            return {}
+        behind = {("lan", at): mac for at, mac in self.lan.neighbours.items() if mac is not None}
+        return behind | {("wan", self.next_hop): self.wan.next_hop_mac}
 
 
 class JoinCheckIn(BaseModel):
@@ -153,12 +174,15 @@ class GatewayRenewalIn(BaseModel):
 
 
 class GatewayStateOut(BaseModel):
-    """`reason`: why it is offline. `since`: the start of this state; null: no controller has had it. `now`: our clock."""
+    """`reason`: why it is offline. `since`: the start of this state; null: no controller has had it. `silent`: neighbours
+    that it does not find, or that do not answer. `now`: our clock.
+    """
 
     gateway: str
     state: Literal["online", "offline"]
     reason: str
     since: datetime | None
+    silent: list[str]
     now: datetime
 
 
@@ -173,3 +197,41 @@ class GatewayLeaveOut(BaseModel):
     """`kept`: why the controller keeps the gateway, which something still uses; empty: it is deleted."""
 
     kept: str
+
+
+class GatewayReportIn(GatewayRenewalIn):
+    """A report of what a gateway has found. `signature`: ECDSA with SHA-256 over the lines of `statement`; DER, base64."""
+
+    gateway: Name
+    # The gateway's clock, in seconds since 1970.
+    at: int
+    # The address of its own that packets to it have now; null: as it was.
+    address: Ipv4 | None = None
+    # The MAC addresses of neighbours that the controller has named; null: no answer.
+    wan: Annotated[dict[Address, Mac | None], Field(max_length=16)] = {}
+    lan: Annotated[dict[Address, Mac | None], Field(max_length=1024)] = {}
+    signature: Annotated[str, Field(max_length=256)]
+
+    def statement(self) -> bytes:
+        """The signed bytes: "culvert gateway reports 1", a zero byte, and a line each for the gateway, the time, the
+        address or "-", and each neighbour, sorted by its address' text: "wan" or "lan", address, and MAC address or "-".
+        """
+        lines = [self.gateway, str(self.at), self.address or "-"]
+        for side, found in (("wan", self.wan), ("lan", self.lan)):
+            lines += [f"{side} {at} {found[at] or '-'}" for at in sorted(found)]
+        return b"culvert gateway reports 1\0" + "\n".join(lines).encode()
+
+
+class GatewayReportOut(BaseModel):
+    """The neighbours whose MAC addresses the gateway is to find, and its addresses there, from which it may ask."""
+
+    wan: list[str]
+    lan: list[str]
+    address: str
+    address6: str | None
+    lan_address: str
+    lan_address6: str | None
+    # Why the reported address was not taken; empty: it was, or there was none.
+    refused: str
+    # The controller's clock.
+    now: datetime

@@ -9,16 +9,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime
 import hashlib
 from collections.abc import Callable, Sequence
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from culvert_db import ActorKind, Database, Gateway, GatewayEnrolment, clock
+from culvert_db import Database, Gateway, GatewayEnrolment, clock
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
 from culvert_proto.phrases import Phrase
@@ -37,10 +33,12 @@ from culvert_service.gateways.changes import Changes
 from culvert_service.gateways.config import kek_context
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.kind import GatewayKind
+from culvert_service.gateways.neighbours import Neighbour, lan_of
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.gateways.service import already_exists, check_name, check_reachable, columns
 from culvert_service.joining import agreement, repository
+from culvert_service.joining.gateway_key import check_signature, lock_joined, to_actor
 from culvert_service.joining.schemas import (
     GatewayCertificateOut,
     GatewayEnrolmentIn,
@@ -165,7 +163,7 @@ class Joining:
                 enrolment = await self._find(session, asked.token.get_secret_value())
                 gateway = await gateways.by_name(session, enrolment.gateway)
                 if asked.facts is not None:
-                    wanted = _registration(enrolment, gateway, asked.facts)
+                    wanted, _ = _registration(enrolment, gateway, asked.facts)
                     check_reachable(wanted, self._protected_prefixes)
                     await _check_pools(session, wanted)
         except CulvertError as error:
@@ -216,7 +214,7 @@ class Joining:
                     raise CulvertError(Reason.JOIN_LINK_USED, gateway=enrolment.gateway)
                 name = enrolment.gateway
                 gateway = await gateways.lock(session, name)
-                wanted = _registration(enrolment, gateway, asked.facts)
+                wanted, found = _registration(enrolment, gateway, asked.facts)
                 check_reachable(wanted, self._protected_prefixes)
                 await _check_pools(session, wanted)
                 reserved = await gateways.controller_names(session)
@@ -227,11 +225,13 @@ class Joining:
                 kek = agreement.agree(own, peer, token)
                 sealed = self._master_key.seal(kek, kek_context(name))
                 if gateway is None:
-                    gateway = Gateway(name=name, kek_ciphertext=sealed, **columns(wanted))
+                    gateway = Gateway(name=name, kek_ciphertext=sealed, **columns(wanted, found))
                     gateway.bundled_at = await clock(session)
                     session.add(gateway)
+                    await session.flush()
+                    await gateways.keep_neighbours(session, gateway, found)
                 else:
-                    after = await self._changes.replace_in(transaction, gateway, wanted)
+                    after = await self._changes.replace_in(transaction, gateway, wanted, found)
                     if gateway.bundled_at is None:
                         gateway.kek_ciphertext, gateway.bundled_at = sealed, await clock(session)
                     else:
@@ -239,7 +239,7 @@ class Joining:
                         gateway.next_kek_ciphertext = sealed
                 gateway.key_hash = key_hash
                 await session.flush()
-                actor = _to_gateway_actor(by, name)
+                actor = to_actor(by, name)
                 details: dict[str, Detail] = {"address": gateway.address, "made_by": enrolment.made_by}
                 if gateway.public_address is not None:
                     details["public_address"] = gateway.public_address
@@ -271,12 +271,12 @@ class Joining:
         public_key = request.public_key(asked.csr_pem)
         try:
             async with begin(self._database, by) as transaction:
-                gateway = await self._joined(transaction.session, public_key)
+                gateway = await lock_joined(transaction.session, public_key)
                 reserved = await gateways.controller_names(transaction.session)
                 check_name(gateway.name, reserved)
                 issued = self._authority.issue_gateway_certificate(public_key, gateway.name, reserved)
                 until: dict[str, Detail] = {"until": issued.expires_at.isoformat()}
-                actor = _to_gateway_actor(by, gateway.name)
+                actor = to_actor(by, gateway.name)
                 transaction.audit(Line("gateway.renew", f"gateway/{gateway.name}", until, actor=actor))
         except CulvertError as error:
             await self._refuse(by, error, "gateway.renew")
@@ -300,6 +300,7 @@ class Joining:
             state="online" if row.online else "offline",
             reason=row.reason,
             since=row.health.since if row.health is not None else None,
+            silent=[it.address for it in row.neighbours if it.mac is None or it.silent_since is not None],
             now=self._now(),
         )
 
@@ -310,18 +311,16 @@ class Joining:
         """
         public_key = request.public_key(asked.csr_pem)
         try:
-            _check_signature(public_key, asked)
+            check_signature(public_key, asked.signature, _LEAVES + asked.gateway.encode())
             async with begin(self._database, by) as transaction:
                 session = transaction.session
-                gateway = await self._joined(session, public_key)
-                if gateway.name != asked.gateway:
-                    raise CulvertError(Reason.GATEWAY_NOT_JOINED)
+                gateway = await lock_joined(session, public_key, asked.gateway)
                 kept = await gateways.uses(session, gateway.id)
                 gateway.key_hash = None
                 if not kept:
                     await session.delete(gateway)
                 await session.flush()
-                actor = _to_gateway_actor(by, gateway.name)
+                actor = to_actor(by, gateway.name)
                 details: dict[str, Detail] = {"kept": kept} if kept else {}
                 await tell_owners(
                     transaction, Line("gateway.leave", f"gateway/{gateway.name}", details, actor=actor)
@@ -353,17 +352,8 @@ class Joining:
             raise CulvertError(Reason.JOIN_LINK_EXPIRED, gateway=found.gateway)
         return found
 
-    async def _joined(self, session: AsyncSession, public_key: ec.EllipticCurvePublicKey) -> Gateway:
-        """Raises CulvertError GATEWAY_NOT_JOINED."""
-        gateway = await repository.lock_joined(session, request.key_hash(public_key))
-        if gateway is None:
-            raise CulvertError(Reason.GATEWAY_NOT_JOINED)
-        return gateway
-
     async def _refuse(self, by: Actor, why: CulvertError, action: str = "gateway.join") -> None:
-        line = Line(
-            action, f"gateway/{why.fields.get('gateway', 'unknown')}", actor=_to_gateway_actor(by, "unknown")
-        )
+        line = Line(action, f"gateway/{why.fields.get('gateway', 'unknown')}", actor=to_actor(by, "unknown"))
         await self._refusals.of_stranger(by, line, why)
 
     def _certificate(self, issued: Issued) -> GatewayCertificateOut:
@@ -404,13 +394,18 @@ async def _check_asked(session: AsyncSession, asked: GatewayEnrolmentIn) -> None
             raise CulvertError(Reason.POOL_OVERLAPS, pool=pool, gateway=asked.gateway, what=what)
 
 
-def _registration(enrolment: GatewayEnrolment, gateway: Gateway | None, facts: JoinFacts) -> GatewayIn:
-    """The gateway with these facts. One that exists keeps the rest of its settings. If the new LAN is the old one, it keeps
-    further neighbours and routes, too.
+def _registration(
+    enrolment: GatewayEnrolment, gateway: Gateway | None, facts: JoinFacts
+) -> tuple[GatewayIn, dict[Neighbour, str]]:
+    """The gateway with these facts, and the MAC addresses of neighbours that it goes on finding. One that exists keeps the
+    rest of its settings. If the new LAN is the old one, it keeps further neighbours and routes, too.
 
     Raises CulvertError REQUEST_INVALID.
     """
-    found = facts.model_dump(mode="json")
+    found = facts.model_dump(mode="json", exclude={"next_hop"})
+    if facts.next_hop is not None:
+        found["wan"] |= {"next_hop": facts.next_hop, "next_hop_mac": None}
+        found["lan"]["neighbours"] = dict.fromkeys(facts.lan.neighbours)
     if gateway is None:
         settings = {"pool": enrolment.pool, "pool6": enrolment.pool6}
         if enrolment.suite is not None:
@@ -428,11 +423,11 @@ def _registration(enrolment: GatewayEnrolment, gateway: Gateway | None, facts: J
             found["public_address6"] = found["public_address6"] or gateway.public_address6
         lan = found["lan"]
         if lan["prefix"] == gateway.lan.get("prefix"):
-            lan["neighbours"] = {**gateway.lan.get("neighbours", {}), **lan["neighbours"]}
+            lan["neighbours"] = {**lan_of(gateway).neighbours, **lan["neighbours"]}
             lan["routes"] = {**gateway.lan.get("routes", {}), **lan["routes"]}
     fields = {"name": enrolment.gateway, "kind": GatewayKind.SLUICE, **settings, **found}
     try:
-        return GatewayIn.model_validate(fields)
+        return GatewayIn.model_validate(fields), facts.found
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise CulvertError(Reason.REQUEST_INVALID, why=faults) from None
@@ -449,22 +444,8 @@ async def _check_pools(session: AsyncSession, wanted: GatewayIn) -> None:
             raise CulvertError(Reason.POOL_OVERLAPS, pool=pool, gateway=wanted.name, what=what)
 
 
-def _check_signature(key: ec.EllipticCurvePublicKey, asked: GatewayLeaveIn) -> None:
-    """Raises CulvertError REQUEST_INVALID."""
-    try:
-        signature = base64.b64decode(asked.signature, validate=True)
-        key.verify(signature, _LEAVES + asked.gateway.encode(), ec.ECDSA(hashes.SHA256()))
-    except (ValueError, binascii.Error, InvalidSignature):
-        raise CulvertError(Reason.REQUEST_INVALID, why="the signature is not the gateway's") from None
-
-
 def _hash(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
-
-
-def _to_gateway_actor(by: Actor, gateway: str) -> Actor:
-    """The actor of a call with this gateway's link or key."""
-    return by.with_name(ActorKind.INVITATION, gateway)
 
 
 def _unknown(number: int) -> CulvertError:

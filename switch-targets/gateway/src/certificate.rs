@@ -16,6 +16,7 @@ const ECDSA_WITH_SHA256: &[u8] = &[
     0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02,
 ];
 const LEAVES: &[u8] = b"culvert gateway leaves 1\0";
+const REPORTS: &[u8] = b"culvert gateway reports 1\0";
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 
@@ -78,6 +79,11 @@ impl GatewayKey {
     /// The signature with which the gateway leaves, base64.
     pub fn sign_leave(&self, gateway: &str) -> Option<String> {
         Some(BASE64.encode(&self.sign(&[LEAVES, gateway.as_bytes()].concat())?))
+    }
+
+    /// The signature of a report's lines, base64.
+    pub fn sign_report(&self, lines: &str) -> Option<String> {
+        Some(BASE64.encode(&self.sign(&[REPORTS, lines.as_bytes()].concat())?))
     }
 
     fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {

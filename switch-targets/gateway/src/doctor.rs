@@ -1,8 +1,10 @@
 //! `culvert-gateway status` and `doctor`: the gateway's parts, each with its state, and the remedy of what is wrong.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt as _;
+
+use serde_json::Value;
 
 use crate::arp::probe;
 use crate::beside::{Beside, End};
@@ -15,6 +17,7 @@ use crate::leave::{no_key, state};
 use crate::network::{Interface, Network, way_to};
 use crate::nftables;
 use crate::return_route::{self, ReturnRoute};
+use crate::watch::asked_by;
 
 pub fn status(host: &Host, joined: &Joined) -> bool {
     let Joined {
@@ -53,7 +56,12 @@ pub fn status(host: &Host, joined: &Joined) -> bool {
         ))
     );
     match &joined.beside {
-        None => println!("  ports        1 {wan} (WAN), 2 {lan} (LAN)"),
+        None => {
+            println!("  ports        1 {wan} (WAN), 2 {lan} (LAN)");
+            for at in silent(seen.as_ref().ok()) {
+                println!("  neighbour    {at} does not answer {}", asked_by(at));
+            }
+        }
         Some(it) => println!(
             "  placement    beside the kernel: {} on {}, pool {}{}",
             it.address,
@@ -65,12 +73,25 @@ pub fn status(host: &Host, joined: &Joined) -> bool {
     runs && online
 }
 
+/// The neighbours that the gateway does not find, or that do not answer, as it has told the controller.
+fn silent(seen: Option<&Value>) -> Vec<IpAddr> {
+    let all = seen.and_then(|it| it["silent"].as_array());
+    all.into_iter()
+        .flatten()
+        .filter_map(|it| it.as_str()?.parse().ok())
+        .collect()
+}
+
 /// Prints each check with its verdict; returns whether all are good.
 pub fn doctor(host: &Host, joined: &Joined) -> bool {
     let of_placement = match &joined.beside {
         None => vec![
             ("the two ports are the switch's alone", check_ports(joined)),
             ("the next hop answers", check_next_hop(joined)),
+            (
+                "the MAC addresses of the neighbours are followed, and all of them answer",
+                check_neighbours(host, joined),
+            ),
         ],
         Some(beside) => vec![
             (
@@ -212,6 +233,28 @@ fn check_next_hop(joined: &Joined) -> Outcome<()> {
     next_hop_answers(at, next_hop)
 }
 
+fn check_neighbours(host: &Host, joined: &Joined) -> Outcome<()> {
+    let name = &joined.gateway;
+    if !host.watches(name) {
+        return Err(Fault::new(
+            format!("The unit culvert-gateway-watch@{name} does not run: a neighbour with a new MAC address is not found."),
+            format!("Run: systemctl restart culvert-gateway-watch@{name}; its log: journalctl -u culvert-gateway-watch@{name}"),
+        ));
+    }
+    let silent: Vec<String> = silent(Some(&state(host, joined)?))
+        .into_iter()
+        .map(|at| format!("{at} does not answer {}", asked_by(at)))
+        .collect();
+    if silent.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::new(
+        format!("{}.", silent.join(", ")),
+        "Check that these hosts are on, their cables and their addresses. One that is gone for good: remove it from the \
+         gateway's neighbours in the console.",
+    ))
+}
+
 fn next_hop_answers(at: &Interface, next_hop: Ipv4Addr) -> Outcome<()> {
     let found = probe(at.index, at.mac, &[next_hop])
         .map_err(|cause| Fault::of_system(format!("{} cannot be asked", at.name), &cause))?;
@@ -219,8 +262,8 @@ fn next_hop_answers(at: &Interface, next_hop: Ipv4Addr) -> Outcome<()> {
         return Ok(());
     }
     Err(Fault::new(
-        format!("{next_hop} does not answer on {}.", at.name),
-        "Check the cable and the router. If the router's address has changed, join again.",
+        format!("The next hop {next_hop} does not answer ARP on {}.", at.name),
+        "Check the cable and the router. If the router's address has changed, set it in the console, or join again.",
     ))
 }
 

@@ -227,6 +227,11 @@ impl Host {
             .is_ok()
     }
 
+    pub fn watches(&self, name: &str) -> bool {
+        self.unit(&["is-active", "--quiet"], &format!("culvert-gateway-watch@{name}.service"))
+            .is_ok()
+    }
+
     fn unit(&self, verb: &[&str], unit: &str) -> Outcome<()> {
         let run = Command::new(&self.systemctl).args(verb).arg(unit).output();
         let run = run.map_err(|cause| {

@@ -39,7 +39,7 @@ impl Inline {
             .map(|(at, mac)| (at.to_string(), write_mac(*mac)))
             .collect();
         json!({
-            "address": wan.address.ip.to_string(),
+            "address": wan.address.ip.to_string(), "next_hop": self.plan.next_hop.to_string(),
             "wan": {
                 "port": 1, "mac": write_mac(wan.interface.mac), "next_hop_mac": write_mac(self.next_hop),
                 "mtu": wan.interface.mtu.min(MTU_MAX),

@@ -4,7 +4,9 @@
 //!   main ─► join ─► plan, beside (pure) ─► network, arp      what is here
 //!        │      ├─► inline, kernel ─► ports                what the kernel keeps, and what the switch has
 //!        │      └─► agreement, certificate                 keys, made here
-//!        ├─► leave, renew, doctor, watch             afterwards
+//!        ├─► leave, renew, doctor                          afterwards
+//!        ├─► watch ─► neighbours (pure), port ─► arp, nd, packet_socket    while the switch runs
+//!        │        └─► report                               what the controller is told
 //!        └── controller (TLS, JSON), host (files, units), link, clock, fault
 //! ```
 
@@ -22,11 +24,16 @@ mod join;
 mod kernel;
 mod leave;
 mod link;
+mod nd;
+mod neighbours;
 mod network;
 mod nftables;
+mod packet_socket;
 mod plan;
+mod port;
 mod ports;
 mod renew;
+mod report;
 mod return_route;
 mod watch;
 
@@ -96,7 +103,7 @@ enum Command {
         #[arg(long)]
         release: bool,
     },
-    /// Keep the kernel's part of a gateway beside it, while its switch runs
+    /// While the switch runs: follow its neighbours' MAC addresses; beside the kernel: keep the kernel's part
     #[command(hide = true)]
     Watch { gateway: String },
 }
@@ -262,10 +269,8 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
         }
         Command::Watch { gateway } => {
             let found = host.joined().into_iter().find(|it| it.gateway == gateway);
-            if let Some(it) = &found
-                && let Some(beside) = &it.beside
-            {
-                watch::watch(host, it, beside)?;
+            if let Some(it) = &found {
+                watch::watch(host, it)?;
             }
             Ok(true)
         }

@@ -1,19 +1,128 @@
-//! `culvert-gateway watch`: keeps the kernel's part of a gateway beside it while the switch runs.
+//! `culvert-gateway watch`: what a gateway needs while its switch runs, and the switch cannot do.
 //!
-//! Other programs take it away without a word: `nft flush ruleset` of a firewall's reload, a network service, `sysctl --system`.
-//! The default route changes, too. What the switch's tables hold depends on none of it.
+//! ```text
+//!   inline              asks the neighbours, and tells the controller of MAC addresses that have changed
+//!   beside the kernel   makes links, routes and tables again that other programs took away without a word, as `nft flush
+//!                       ruleset` of a firewall's reload, a network service or `sysctl --system`
+//! ```
 
-use std::thread::sleep;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
 
 use crate::beside::Beside;
-use crate::fault::Outcome;
+use crate::fault::{Fault, Outcome};
 use crate::host::{Host, Joined};
 use crate::kernel;
+use crate::neighbours::{Neighbours, Side};
+use crate::network::Network;
+use crate::packet_socket::wait;
+use crate::port::Port;
+use crate::report::{self, Answer, Report};
 
 const PERIOD: Duration = Duration::from_secs(5);
+/// The longest wait for frames: the controller's answers come meanwhile.
+const LONGEST: Duration = Duration::from_millis(500);
 
-pub fn watch(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
+pub fn watch(host: &Host, joined: &Joined) -> Outcome<()> {
+    match &joined.beside {
+        Some(beside) => keep(host, joined, beside),
+        None => {
+            let ((news, reports), (answer, answers)) = (channel(), channel());
+            scope(|threads| {
+                threads.spawn(move || report::run(host, joined, &reports, &answer));
+                follow(joined, news, &answers)
+            })
+        }
+    }
+}
+
+fn follow(joined: &Joined, news: Sender<Report>, answers: &Receiver<Answer>) -> Outcome<()> {
+    let network = Network::read()?;
+    let mut ports = BTreeMap::new();
+    for (side, name) in [(Side::Wan, &joined.wan), (Side::Lan, &joined.lan)] {
+        let at = network.find(name).ok_or_else(|| {
+            Fault::new(
+                format!("The interface {name} is gone."),
+                "Join again with the interface's new name.",
+            )
+        })?;
+        let open = Port::open(at);
+        let port =
+            open.map_err(|cause| Fault::of_system(format!("{name} cannot be asked"), &cause))?;
+        ports.insert(side, port);
+    }
+    let failed = |cause| Fault::of_system("The neighbours cannot be asked", &cause);
+    let mut neighbours = Neighbours::default();
+    let mut sources: Vec<(Side, IpAddr)> = Vec::new();
+    let mut told = Report::default();
+    loop {
+        while let Ok(answer) = answers.try_recv() {
+            neighbours.set(&answer.neighbours, Instant::now());
+            sources = answer.sources;
+        }
+        for ((side, target), ask) in neighbours.due(Instant::now()) {
+            let source = sources
+                .iter()
+                .find(|(at, it)| *at == side && it.is_ipv4() == target.is_ipv4());
+            if let Some((_, source)) = source {
+                ports[&side].ask(*source, target, ask).map_err(failed)?;
+            }
+        }
+        for (side, port) in &ports {
+            while let Some(it) = port.hear().map_err(failed)? {
+                let now = Instant::now();
+                if it.answer {
+                    neighbours.answered((*side, it.address), it.mac, now);
+                }
+                neighbours.used((*side, it.address), it.mac, now);
+            }
+        }
+        let found = Report {
+            address: None,
+            found: neighbours.found(),
+        };
+        if found != told {
+            say(&told, &found);
+            told = found;
+            // The reporter ends after this loop alone.
+            let _ = news.send(told.clone());
+        }
+        let until = neighbours
+            .next()
+            .map_or(LONGEST, |it| it.saturating_duration_since(Instant::now()));
+        wait(ports.values().flat_map(Port::sockets), until.min(LONGEST)).map_err(failed)?;
+    }
+}
+
+fn say(before: &Report, now: &Report) {
+    for (neighbour, mac) in &now.found {
+        let (side, at) = neighbour;
+        match (before.found.get(neighbour), mac) {
+            (Some(was), Some(is)) if *was != Some(*is) => println!(
+                "{at} on the {side} has the MAC address {}",
+                crate::network::write_mac(*is)
+            ),
+            (was, None) if was != Some(&None) => {
+                println!("{at} on the {side} does not answer {}", asked_by(*at))
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The protocol that asks for a MAC address.
+pub fn asked_by(address: IpAddr) -> &'static str {
+    if address.is_ipv4() {
+        "ARP"
+    } else {
+        "Neighbor Solicitation"
+    }
+}
+
+fn keep(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
     let name = &joined.gateway;
     loop {
         let found = kernel::difference(host, name, beside)?;

@@ -577,6 +577,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gateway-reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report the MAC addresses of a gateway's neighbours, and its address
+         * @description By the key that the gateway has joined with. The answer names the neighbours to find.
+         */
+        post: operations["report_api_v1_gateway_reports_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gateway-states": {
         parameters: {
             query?: never;
@@ -2370,6 +2390,8 @@ export interface components {
             legacy_suites: components["schemas"]["Suite"][];
             /** Name */
             name: string;
+            /** Neighbours */
+            neighbours: components["schemas"]["NeighbourOut"][];
             /** Owner */
             owner: string;
             /** P4Runtime */
@@ -2407,8 +2429,64 @@ export interface components {
             csr_pem: string;
         };
         /**
+         * GatewayReportIn
+         * @description A report of what a gateway has found. `signature`: ECDSA with SHA-256 over the lines of `statement`; DER, base64.
+         */
+        GatewayReportIn: {
+            /** Address */
+            address?: string | null;
+            /** At */
+            at: number;
+            /** Csr Pem */
+            csr_pem: string;
+            /** Gateway */
+            gateway: string;
+            /**
+             * Lan
+             * @default {}
+             */
+            lan?: {
+                [key: string]: string | null;
+            };
+            /** Signature */
+            signature: string;
+            /**
+             * Wan
+             * @default {}
+             */
+            wan?: {
+                [key: string]: string | null;
+            };
+        };
+        /**
+         * GatewayReportOut
+         * @description The neighbours whose MAC addresses the gateway is to find, and its addresses there, from which it may ask.
+         */
+        GatewayReportOut: {
+            /** Address */
+            address: string;
+            /** Address6 */
+            address6: string | null;
+            /** Lan */
+            lan: string[];
+            /** Lan Address */
+            lan_address: string;
+            /** Lan Address6 */
+            lan_address6: string | null;
+            /**
+             * Now
+             * Format: date-time
+             */
+            now: string;
+            /** Refused */
+            refused: string;
+            /** Wan */
+            wan: string[];
+        };
+        /**
          * GatewayStateOut
-         * @description `reason`: why it is offline. `since`: the start of this state; null: no controller has had it. `now`: our clock.
+         * @description `reason`: why it is offline. `since`: the start of this state; null: no controller has had it. `silent`: neighbours
+         *     that it does not find, or that do not answer. `now`: our clock.
          */
         GatewayStateOut: {
             /** Gateway */
@@ -2420,6 +2498,8 @@ export interface components {
             now: string;
             /** Reason */
             reason: string;
+            /** Silent */
+            silent: string[];
             /** Since */
             since: string | null;
             /**
@@ -2617,6 +2697,8 @@ export interface components {
             /** Address6 */
             address6?: string | null;
             lan: components["schemas"]["LanPort"];
+            /** Next Hop */
+            next_hop?: string | null;
             /** P4Runtime */
             p4runtime?: string | null;
             /** Public Address */
@@ -2706,7 +2788,7 @@ export interface components {
              * @default {}
              */
             neighbours?: {
-                [key: string]: string;
+                [key: string]: string | null;
             };
             /** Port */
             port: number;
@@ -2771,6 +2853,24 @@ export interface components {
             source: string | null;
             /** Why */
             why: string | null;
+        };
+        /**
+         * NeighbourOut
+         * @description A neighbour of the gateway's port `side`. `mac`: as found last; null: never yet, and packets to it are dropped.
+         *     `silent_since`: it does not answer ARP or Neighbor Solicitation since then; null: it answers.
+         */
+        NeighbourOut: {
+            /** Address */
+            address: string;
+            /** Mac */
+            mac: string | null;
+            /**
+             * Side
+             * @enum {string}
+             */
+            side: "wan" | "lan";
+            /** Silent Since */
+            silent_since: string | null;
         };
         /** NewApiTokenOut */
         NewApiTokenOut: {
@@ -3711,8 +3811,10 @@ export interface components {
              * @default 1500
              */
             mtu?: number;
+            /** Next Hop */
+            next_hop?: string | string[] | null;
             /** Next Hop Mac */
-            next_hop_mac: string | string[];
+            next_hop_mac?: string | string[] | null;
             /** Port */
             port: number;
             /**
@@ -5234,6 +5336,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GatewayCertificateOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    report_api_v1_gateway_reports_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GatewayReportIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayReportOut"];
                 };
             };
             /** @description Default Response */

@@ -47,6 +47,8 @@ export function said({ action, actor, object, details, source }: Notice, name: s
       return `${actor} made a link for the gateway ${whose}${from}.`;
     case "gateway.join":
       return `A computer joined as the gateway ${whose}${from}, with a link by ${detail("made_by")}.`;
+    case "gateway.address":
+      return `The address of the gateway ${whose} has changed from ${detail("address")}${from}.`;
     case "gateway.leave":
       return `The gateway ${whose} left${from}.`;
     default:

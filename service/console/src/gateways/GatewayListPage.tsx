@@ -10,7 +10,7 @@ import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
 import { LiveList, type Column } from "../shared/RowList";
 import { Loading } from "../shared/Loading";
-import { driftOf, stateOf } from "./state";
+import { driftOf, silentOf, stateOf } from "./state";
 
 export function GatewayListPage() {
   const { rows } = useGateways();
@@ -60,11 +60,17 @@ const COLUMNS: Column<Gateway>[] = [
     title: "State",
     cell: (gateway) => {
       const { word, colour } = stateOf(gateway);
+      const silent = silentOf(gateway);
       return (
         <>
           <Badge variant="light" color={colour} tt="none">
             {word}
           </Badge>
+          {silent.length > 0 && (
+            <Text size="xs" c="dimmed" mt={2}>
+              {silent.length === 1 ? silent[0] : `${silent[0]}, and ${silent.length - 1} more`}
+            </Text>
+          )}
           {gateway.reason !== "" && (
             <Text size="xs" c="dimmed" mt={2} className="name">
               {gateway.reason}

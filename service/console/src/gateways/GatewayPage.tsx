@@ -1,4 +1,4 @@
-import { Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Button, List, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconServerOff } from "@tabler/icons-react";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
@@ -16,7 +16,7 @@ import { BundleDialog } from "./BundleDialog";
 import { DrainDialog, UndrainButton } from "./DrainDialog";
 import { DropsSection, useSamples } from "./DropsSection";
 import { trip } from "./samples";
-import { driftOf, keysOf, stateOf } from "./state";
+import { driftOf, keysOf, silentOf, stateOf } from "./state";
 import { TablesSection } from "./TablesSection";
 
 const TUNNELS_MAX = 50;
@@ -55,6 +55,7 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
   const tunnels = useTunnelsBy("gateway").get(gateway.name) ?? [];
   const { word, colour } = stateOf(gateway);
   const publicAddress = [gateway.public_address, gateway.public_address6].filter(Boolean).join(", ");
+  const silent = silentOf(gateway);
   const facts: [string, ReactNode][] = [
     ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
     ...(publicAddress === ""
@@ -104,6 +105,15 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
             <UndrainButton gateway={gateway} />
           ))}
       </PageHead>
+      {silent.length > 0 && (
+        <Alert color="yellow" title="Neighbours that do not answer">
+          <List size="sm">
+            {silent.map((line) => (
+              <List.Item key={line}>{line}</List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }}>
         {facts.map(([label, fact]) => (
           <Paper key={label} withBorder p="md">

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { byTable, words } from "./entries";
 import { gatewayOf, NEW, VALIDATE } from "./form";
 import { dropRows, trip } from "./samples";
-import { driftOf, keysOf, stateOf } from "./state";
+import { driftOf, keysOf, silentOf, stateOf } from "./state";
 
 test("the state of a gateway's keys is shown in words", () => {
   const keys = { bundled_at: null, rekeying_since: null, sas_left: null };
@@ -16,6 +16,18 @@ test("an offline gateway is shown as offline also while it drains", () => {
   expect(stateOf({ state: "offline", draining_since: since }).word).toBe("offline");
   expect(stateOf({ state: "online", draining_since: since }).word).toBe("draining");
   expect(stateOf({ state: "online", draining_since: null }).word).toBe("online");
+});
+
+test("a neighbour that does not answer is said with its last MAC address", () => {
+  const hop = { side: "wan" as const, address: "198.51.100.1", mac: "02:00:00:00:01:02", silent_since: null };
+  expect(silentOf({ neighbours: [hop] })).toEqual([]);
+  const since = "2026-11-27T11:00:00Z";
+  const wiki = { side: "lan" as const, address: "2001:db8::10", mac: null, silent_since: since };
+  expect(silentOf({ neighbours: [{ ...hop, silent_since: since }, wiki] })).toEqual([
+    "The next hop 198.51.100.1 does not answer ARP; packets go to its last MAC address 02:00:00:00:01:02",
+    "The neighbour 2001:db8::10 does not answer Neighbor Solicitation",
+  ]);
+  expect(silentOf({ neighbours: [{ ...wiki, silent_since: null }] })[0]).toContain("has not been found yet");
 });
 
 test("drift shows its count and the last differences", () => {

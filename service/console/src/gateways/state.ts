@@ -36,3 +36,16 @@ export function keysOf({ keys }: Pick<Gateway, "keys">): string {
       return "of the newest bundle";
   }
 }
+
+/** A line for each neighbour that the gateway does not find, or that does not answer. */
+export function silentOf({ neighbours }: Pick<Gateway, "neighbours">): string[] {
+  return neighbours
+    .filter(({ mac, silent_since }) => mac === null || silent_since !== null)
+    .map(({ side, address, mac, silent_since }) => {
+      const name = side === "wan" ? "The next hop" : "The neighbour";
+      const question = address.includes(":") ? "Neighbor Solicitation" : "ARP";
+      if (silent_since === null) return `${name} ${address} has not been found yet`;
+      const last = mac === null ? "" : `; packets go to its last MAC address ${mac}`;
+      return `${name} ${address} does not answer ${question}${last}`;
+    });
+}
