@@ -74,3 +74,14 @@ MONTHS = (
     Phrase("January"), Phrase("February"), Phrase("March"), Phrase("April"), Phrase("May"), Phrase("June"),
     Phrase("July"), Phrase("August"), Phrase("September"), Phrase("October"), Phrase("November"), Phrase("December"),
 )  # fmt: skip
+
+
+def duration(seconds: float) -> str:
+    """'3 d', '5 h 12 min', '12 min', '40 s': international symbols."""
+    if seconds < 120:
+        return f"{max(0, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes >= 48 * 60:
+        return f"{round(minutes / 1440)} d"
+    hours, minutes = divmod(minutes, 60)
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)

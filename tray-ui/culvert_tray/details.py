@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable
+from culvert_proto.phrases import duration
 from culvert_proto.screens.units import drops, size
 
 from culvert_tray.translation import later, plural, tr
-from culvert_tray.view import Status, duration
+from culvert_tray.view import Status
 
 STATES = {
     local_pb2.TUNNEL_STATE_OPENING: later("opening"),
@@ -48,12 +49,7 @@ def heard(tunnel: local_pb2.Tunnel, now: float) -> str:
     """The time since the last inbound packet. `now`: Unix seconds."""
     if not tunnel.heard_ms:
         return tr("none yet")
-    seconds = max(0, round(now - tunnel.heard_ms / 1000))
-    return (
-        tr("{seconds} s ago", seconds=str(seconds))
-        if seconds < 60
-        else tr("{duration} ago", duration=duration(seconds))
-    )
+    return tr("{duration} ago", duration=duration(now - tunnel.heard_ms / 1000))
 
 
 def state(tunnel: local_pb2.Tunnel) -> str:

@@ -22,6 +22,7 @@ from textwrap import wrap
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
+from culvert_proto.phrases import duration
 from culvert_proto.screens.organisations import is_enrolled, split_status
 from culvert_proto.screens.units import clock, round_trip
 
@@ -58,7 +59,6 @@ from culvert_tray.view import (
     View,
     code_ends_soon,
     code_needed,
-    duration,
     find_denial,
     gateways_of,
     is_redacted,

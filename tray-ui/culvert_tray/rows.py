@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable, normalise_search
+from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.units import clock, round_trip, size
 
@@ -14,7 +15,7 @@ from culvert_tray.details import heard, state
 from culvert_tray.preferences import Preferences
 from culvert_tray.style import Tone
 from culvert_tray.translation import tr
-from culvert_tray.view import Status, duration, is_up
+from culvert_tray.view import Status, is_up
 
 _ADDRESSES = 2
 """Our tunable: the addresses of a resource that its row shows."""

@@ -102,13 +102,3 @@ def code_ends_soon(status: Status, now: float) -> bool:
         return False
     ends_soon = status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until - now <= EXPIRY_AHEAD
     return is_enrolled(status) and not is_redacted(status) and ends_soon
-
-
-def duration(seconds: float) -> str:
-    """'5 h 12 min', '12 min', 'less than a minute'."""
-    minutes = int(seconds) // 60
-    if minutes < 1:
-        return tr("less than a minute")
-    hours, minutes = divmod(minutes, 60)
-    parts = [f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
-    return " ".join(part for part in parts if part)

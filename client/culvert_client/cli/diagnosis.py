@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 
 from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto.phrases import duration
 from culvert_proto.screens.organisations import is_enrolled
-from culvert_proto.screens.units import drops, duration
+from culvert_proto.screens.units import drops
 
 from culvert_client.cli import hops
 from culvert_client.cli.language import _

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from culvert_proto import CulvertError, Reason, local_pb2
-from culvert_proto.screens.units import duration
+from culvert_proto.phrases import duration
 
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict

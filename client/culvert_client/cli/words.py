@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
+from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.organisations import is_enrolled, split_status
-from culvert_proto.screens.units import clock, decimal, drops, duration, round_trip, size
+from culvert_proto.screens.units import clock, decimal, drops, round_trip, size
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from cryptography import x509
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import duration
 
 from culvert_client.controller.clock import clock_ahead
 from culvert_client.platform.interfaces import Process
@@ -120,16 +121,7 @@ async def _wrong_clock(controller: str, ca_pem: bytes, reach: Callable[[str], st
     ahead = await clock_ahead(controller, ca_pem, reach)
     if ahead is None or abs(ahead) <= CLOCK_TOLERANCE:
         return None
-    return CulvertError(Reason.CLOCK_WRONG, apart=_span(abs(ahead)))
-
-
-def _span(seconds: float) -> str:
-    """A duration as '3 d', '5 h 12 min', '2 h' or '4 min': international symbols."""
-    minutes = round(seconds / 60)
-    if minutes >= 48 * 60:
-        return f"{round(minutes / 1440)} d"
-    hours, minutes = divmod(minutes, 60)
-    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
+    return CulvertError(Reason.CLOCK_WRONG, apart=duration(abs(ahead)))
 
 
 def _connect(identity: Identity, process: Process, reach: Callable[[str], str]) -> None:

@@ -1,4 +1,4 @@
-"""Times, durations, sizes, round trips and dropped packets in words: the same in the tray and on the command line."""
+"""Times, sizes, round trips and dropped packets in words: the same in the tray and on the command line."""
 
 from __future__ import annotations
 
@@ -21,17 +21,6 @@ def clock(unix: float, now: float, *, seconds: bool = False) -> str:
         return time
     day, month = DAYS[at.weekday()].localise(), MONTHS[at.month - 1].localise()
     return _("{day:.3} {number} {month:.3}, {time}").format(day=day, number=at.day, month=month, time=time)
-
-
-def duration(seconds: float) -> str:
-    """'3 d', '5 h 12 min', '12 min', '40 s': international symbols."""
-    if seconds < 120:
-        return f"{max(0, round(seconds))} s"
-    minutes = round(seconds / 60)
-    if minutes >= 48 * 60:
-        return f"{round(minutes / 1440)} d"
-    hours, minutes = divmod(minutes, 60)
-    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
 
 
 def tomorrow(now: datetime) -> datetime:

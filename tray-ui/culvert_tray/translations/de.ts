@@ -270,10 +270,6 @@
         <translation>noch keins</translation>
     </message>
     <message>
-        <source>{seconds} s ago</source>
-        <translation>vor {seconds} s</translation>
-    </message>
-    <message>
         <source>{duration} ago</source>
         <translation>vor {duration}</translation>
     </message>
@@ -558,10 +554,6 @@
     <message>
         <source>Asking the Culvert daemon…</source>
         <translation>Der Culvert-Dienst wird gefragt…</translation>
-    </message>
-    <message>
-        <source>less than a minute</source>
-        <translation>weniger als eine Minute</translation>
     </message>
     <message>
         <source>Culvert's documentation</source>

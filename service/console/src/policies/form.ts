@@ -1,4 +1,5 @@
 /** A policy as its form has it, and back. Pure. */
+import { span } from "../shared/words";
 import type { Conditions, Policy, PolicyIn } from "./queries";
 
 export type Day = NonNullable<Conditions["hours"]>["windows"][number]["days"][number];
@@ -163,7 +164,7 @@ export const fieldsOf = (form: PolicyForm): string[] => [...Object.keys(form), .
 export function inWords(conditions: Conditions = {}): string[] {
   const { code_max_age_seconds: age, hours, device_approved, sources = [], posture = [] } = conditions;
   return [
-    ...(age != null ? [`code at most ${minutes(age)} old`] : []),
+    ...(age != null ? [`code at most ${span(age)} old`] : []),
     ...(device_approved ? ["approved device"] : []),
     ...(hours?.windows ?? []).map(
       ({ days, opens, closes }) => `${spans(days)} ${opens}–${closes} (${hours?.zone ?? ""})`,
@@ -175,11 +176,6 @@ export function inWords(conditions: Conditions = {}): string[] {
 
 export const required = ({ fact, one_of = [], at_least }: Requirement): string =>
   at_least == null ? `${fact} ${one_of.join(" or ")}` : `${fact} ${at_least} or later`;
-
-function minutes(seconds: number): string {
-  if (seconds % 3600 === 0) return `${seconds / 3600} h`;
-  return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`;
-}
 
 /** "Mon–Fri, Sun": three days or more in a row are a span. */
 export function spans(days: readonly Day[]): string {

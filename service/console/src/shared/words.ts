@@ -22,6 +22,15 @@ export function age(at: number, now: number): string {
   return step ? `${Math.floor(seconds / step[0])} ${step[1]}` : `${seconds} s`;
 }
 
+/** "7 h 53 min", "30 min", "90 s": as the client says it. */
+export function span(seconds: number): string {
+  if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes >= 48 * 60) return `${Math.round(minutes / 1440)} d`;
+  const [hours, rest] = [Math.floor(minutes / 60), minutes % 60];
+  return [hours ? `${hours} h` : "", rest ? `${rest} min` : ""].filter(Boolean).join(" ");
+}
+
 const UNITS = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
 
 /** "820 bit/s", "1.2 Mbit/s", of bytes per second. */
