@@ -142,7 +142,7 @@ sbom: setup-test ## Write an SBOM (CycloneDX) and the licences of others for eac
 bench: setup-test ## Measure, into build/bench.jsonl and build/bench.html, and plot
 	@$(ROOT) $(VENV)/python tests/perf/bench.py
 	@$(VENV)/python tests/perf/plots.py
-sizing: setup-test ## Measure what 100,000 devices cost a controller, into build/sizing.json (10 min; not in `make test`)
+sizing: setup-test ## Measure what 100,000 devices cost a controller, into build/sizing.json (12 min; not in `make test`)
 	@$(ROOT) $(VENV)/python tests/perf/sizing.py
 plots: ## The plots of docs/performance.md, from build/bench.jsonl
 	@$(VENV)/python tests/perf/plots.py
