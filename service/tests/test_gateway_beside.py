@@ -11,10 +11,12 @@ import asyncio
 import shutil
 import socket
 import sys
+import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from culvert_lab import netns
@@ -199,6 +201,14 @@ def router_of(computer: Computer) -> str:
     return f"{computer.namespace}-r"
 
 
+async def watching(computer: Computer) -> asyncio.subprocess.Process:
+    """The gateway's second unit."""
+    return await asyncio.create_subprocess_exec(
+        *("ip", "netns", "exec", computer.namespace, str(PROGRAM), "--root", str(computer.root)),
+        *("--systemctl", str(computer.systemctl), "watch", NAME),
+    )
+
+
 async def lead_pool(computer: Computer) -> None:
     await ip("-n", router_of(computer), "route", "add", "10.99.0.0/24", "via", ADDRESS)
 
@@ -275,10 +285,7 @@ async def test_masquerading_needs_no_route_and_a_port_forward_another_address(
     assert await it.ask() == ADDRESS.encode()
 
     # Other programs change the kernel, and the router another MAC address.
-    watch = await asyncio.create_subprocess_exec(
-        *("ip", "netns", "exec", computer.namespace, str(PROGRAM), "--root", str(computer.root)),
-        *("--systemctl", str(computer.systemctl), "watch", NAME),
-    )
+    watch = await watching(computer)
     await said_in(computer.namespace, "nft", "flush ruleset")
     await ip("-n", computer.namespace, "route", "delete", "10.99.0.0/24")
     await ip("-n", router_of(computer), "link", "set", "in", "address", "02:00:00:00:07:07")
@@ -347,3 +354,76 @@ async def test_what_cannot_work_beside_the_kernel_is_said_and_changes_nothing(
     assert b"apt install nftables" in complaint
     assert await whole(computer) == before
     assert "overlaps" in await refused(by=await link(reached, "10.20.0.128/25"))
+
+
+async def lease(computer: Computer, before: str, now: str, router: str) -> None:
+    """The interface has another address, as after a new DHCP lease."""
+    await ip("-n", computer.namespace, "address", "delete", before, "dev", "eth0")
+    await ip("-n", computer.namespace, "address", "add", now, "dev", "eth0")
+    await ip("-n", computer.namespace, "route", "add", "default", "via", router, "onlink", "dev", "eth0")
+
+
+async def test_a_new_address_of_the_computer_is_followed(reached: World, computer: Computer) -> None:
+    await joined(reached, computer, "--masquerade")
+    device, it = await tunnel(reached)
+    assert await it.ask() == ADDRESS.encode()
+    it.close()
+    await lease(computer, f"{ADDRESS}/24", "10.20.0.55/24", "10.20.0.1")
+    code, said = await computer.run("doctor")
+    assert code == 1, said
+    assert "eth0 has the address 10.20.0.55 in place of 10.20.0.5" in said
+    watch, began = await watching(computer), time.monotonic()
+
+    async def shown() -> dict[str, Any]:
+        return await reached.rest("GET", f"/gateways/{NAME}")
+
+    await until(shown, lambda found: found["address"] == "10.20.0.55")
+    told = time.monotonic() - began
+    await until(shown, lambda found: found["state"] == "online", 60)
+    print(f"address told after {told:.1f} s, online after {time.monotonic() - began:.1f} s")
+    it = Tunnel(await device.open())
+    assert it.gateway == "10.20.0.55"
+    assert await it.ask() == b"10.20.0.55"
+    code, said = await computer.run("doctor")
+    assert code == 0, said
+    actions = [line["action"] for line in await reached.rest("GET", "/audit")]
+    assert "gateway.address" in actions
+
+    # In another network the intranet is another one, and no new address of the gateway's makes that good.
+    await lease(computer, "10.20.0.55/24", "10.21.0.5/24", "10.20.0.1")
+    code, said = await computer.run("doctor")
+    assert code == 1, said
+    assert "10.21.0.5, which is not in the intranet's network 10.20.0.0/24, as 10.20.0.55 was" in said
+    await asyncio.sleep(6)
+    assert (await shown())["address"] == "10.20.0.55"
+    await lease(computer, "10.21.0.5/24", "10.20.0.55/24", "10.20.0.1")
+    await until(shown, lambda found: found["state"] == "online", 60)
+    watch.kill()
+    await watch.wait()
+    code, said = await computer.run("leave", "--yes")
+    assert code == 0, said
+    assert computer.files() == {}
+
+
+async def test_an_address_that_the_controller_refuses_is_said(reached: World, computer: Computer) -> None:
+    await joined(reached, computer)
+    other = {"address": "10.20.0.55", "p4runtime": None, "pool": "10.98.0.0/24"}
+    ports = {"wan": {"port": 1, "mac": "02:00:00:00:01:01", "next_hop_mac": "02:00:00:00:01:02"}}
+    ports["lan"] = {"port": 2, "mac": "02:00:00:00:02:01", "address": "10.97.0.1", "prefix": "10.97.0.0/24"}
+    await reached.rest("POST", "/gateways", {"name": "gw-rome", **other, **ports})
+    await lease(computer, f"{ADDRESS}/24", "10.20.0.55/24", "10.20.0.1")
+    watch = await asyncio.create_subprocess_exec(
+        *("ip", "netns", "exec", computer.namespace, str(PROGRAM), "--root", str(computer.root)),
+        *("--systemctl", str(computer.systemctl), "watch", NAME),
+        stdout=PIPE,
+    )
+    assert watch.stdout is not None
+    said = (await watch.stdout.readline()).decode()
+    assert (
+        "The controller does not take the new address 10.20.0.55 of eth0: A gateway that devices reach"
+        in said
+    )
+    assert "Remedy: " in (await watch.stdout.readline()).decode()
+    watch.kill()
+    await watch.wait()
+    assert (await reached.rest("GET", f"/gateways/{NAME}"))["address"] == ADDRESS

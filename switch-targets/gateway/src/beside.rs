@@ -81,6 +81,46 @@ impl Beside {
         format!("{}/{LINK_LENGTH}", self.link().0)
     }
 
+    /// The placement with the interface's present address, if that is another than before, as after a new DHCP lease.
+    pub fn moved(&self, network: &Network) -> Outcome<Option<Self>> {
+        let Self {
+            interface, address, ..
+        } = self;
+        let now = network
+            .find(interface)
+            .map_or(&[][..], |it| it.addresses.as_slice());
+        let moved = match now {
+            all if all.iter().any(|it| it.ip == *address) => return Ok(None),
+            // A lease that has ended, and a new one that may come.
+            [] => return Ok(None),
+            [only] => only.ip,
+            several => {
+                let all: Vec<String> = several.iter().map(ToString::to_string).collect();
+                return Err(Fault::new(
+                    format!(
+                        "{interface} has the address {address} no more, and several others: {}.",
+                        all.join(", ")
+                    ),
+                    "Give it that address again, or leave, and join again with the one that packets arrive at: --wan-address ADDRESS/LENGTH.",
+                ));
+            }
+        };
+        let left = |it: &&Prefix| it.contains(*address) && !it.contains(moved);
+        if let Some(network) = self.intranet.iter().find(left) {
+            return Err(Fault::new(
+                format!(
+                    "{interface} has the address {moved}, which is not in the intranet's network {network}, as {address} was."
+                ),
+                "Give it an address of that network again, or leave and join again: the networks that tunnels lead to are others now.",
+            ));
+        }
+        Ok(Some(Self {
+            address: moved,
+            next_hop: self.next_hop_of(network),
+            ..self.clone()
+        }))
+    }
+
     /// The present default route's next hop, or the one of the join.
     pub fn next_hop_of(&self, network: &Network) -> Ipv4Addr {
         let found = network.default_routes.get(&self.interface);

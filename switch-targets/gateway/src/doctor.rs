@@ -100,7 +100,7 @@ pub fn doctor(host: &Host, joined: &Joined) -> bool {
             ),
             (
                 "the address is this computer's, and the next hop answers",
-                check_address(beside),
+                check_address(&joined.gateway, beside),
             ),
             (
                 "the kernel forwards what comes out of tunnels",
@@ -237,8 +237,12 @@ fn check_neighbours(host: &Host, joined: &Joined) -> Outcome<()> {
     let name = &joined.gateway;
     if !host.watches(name) {
         return Err(Fault::new(
-            format!("The unit culvert-gateway-watch@{name} does not run: a neighbour with a new MAC address is not found."),
-            format!("Run: systemctl restart culvert-gateway-watch@{name}; its log: journalctl -u culvert-gateway-watch@{name}"),
+            format!(
+                "The unit culvert-gateway-watch@{name} does not run: a neighbour with a new MAC address is not found."
+            ),
+            format!(
+                "Run: systemctl restart culvert-gateway-watch@{name}; its log: journalctl -u culvert-gateway-watch@{name}"
+            ),
         ));
     }
     let silent: Vec<String> = silent(Some(&state(host, joined)?))
@@ -262,7 +266,10 @@ fn next_hop_answers(at: &Interface, next_hop: Ipv4Addr) -> Outcome<()> {
         return Ok(());
     }
     Err(Fault::new(
-        format!("The next hop {next_hop} does not answer ARP on {}.", at.name),
+        format!(
+            "The next hop {next_hop} does not answer ARP on {}.",
+            at.name
+        ),
         "Check the cable and the router. If the router's address has changed, set it in the console, or join again.",
     ))
 }
@@ -280,7 +287,7 @@ fn check_kernel(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
     }
 }
 
-fn check_address(beside: &Beside) -> Outcome<()> {
+fn check_address(name: &str, beside: &Beside) -> Outcome<()> {
     let network = Network::read()?;
     let Beside {
         interface, address, ..
@@ -291,10 +298,22 @@ fn check_address(beside: &Beside) -> Outcome<()> {
             "Leave, and join again with the interface's new name.",
         )
     })?;
-    if !at.addresses.iter().any(|it| it.ip == *address) {
+    // The watch takes a new address over within seconds; what it cannot take over stays.
+    if let Some(moved) = beside.moved(&network)? {
         return Err(Fault::new(
-            format!("{interface} has the address {address} no more."),
-            "Give it that address again, or leave and join again: devices and tables have the old one.",
+            format!(
+                "{interface} has the address {} in place of {address}, which devices and tables have.",
+                moved.address
+            ),
+            format!(
+                "See why culvert-gateway-watch@{name} has not told the controller: journalctl -u culvert-gateway-watch@{name}. Or give the interface its address of before again."
+            ),
+        ));
+    }
+    if at.addresses.is_empty() {
+        return Err(Fault::new(
+            format!("{interface} has the address {address} no more, and no other."),
+            "Give it an address; its network service (DHCP) may say why it has none.",
         ));
     }
     next_hop_answers(at, beside.next_hop_of(&network))

@@ -228,8 +228,11 @@ impl Host {
     }
 
     pub fn watches(&self, name: &str) -> bool {
-        self.unit(&["is-active", "--quiet"], &format!("culvert-gateway-watch@{name}.service"))
-            .is_ok()
+        self.unit(
+            &["is-active", "--quiet"],
+            &format!("culvert-gateway-watch@{name}.service"),
+        )
+        .is_ok()
     }
 
     fn unit(&self, verb: &[&str], unit: &str) -> Outcome<()> {

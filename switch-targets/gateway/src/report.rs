@@ -58,12 +58,7 @@ pub fn run(host: &Host, joined: &Joined, reports: &Receiver<Report>, answers: &S
         }
         match send(host, joined, &newest) {
             Ok(answer) => {
-                if answer.refused != said {
-                    said.clone_from(&answer.refused);
-                    if !said.is_empty() {
-                        println!("the controller does not take the address: {said}");
-                    }
-                }
+                said.clear();
                 wait = PERIOD;
                 if answers.send(answer).is_err() {
                     return;

@@ -124,7 +124,25 @@ pub fn asked_by(address: IpAddr) -> &'static str {
 
 fn keep(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
     let name = &joined.gateway;
+    let mut beside = beside.clone();
+    let mut said = String::new();
     loop {
+        match follow_address(host, joined, &beside) {
+            Ok(None) => said.clear(),
+            Ok(Some(moved)) => {
+                println!(
+                    "the address is {} now, and the controller knows it",
+                    moved.address
+                );
+                beside = moved;
+            }
+            Err(fault) if fault.what != said => {
+                println!("{fault}");
+                said = fault.what;
+            }
+            Err(_) => {}
+        }
+        let beside = &beside;
         let found = kernel::difference(host, name, beside)?;
         if let Some(what) = &found {
             println!("{what}: it is made again");
@@ -137,4 +155,35 @@ fn keep(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
         }
         sleep(PERIOD);
     }
+}
+
+/// Tells the controller of the interface's new address, if it has one, and keeps it in the record.
+fn follow_address(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<Option<Beside>> {
+    let Some(moved) = beside.moved(&Network::read()?)? else {
+        return Ok(None);
+    };
+    let report = Report {
+        address: Some(moved.address),
+        ..Report::default()
+    };
+    let answer = report::send(host, joined, &report)?;
+    if answer.address != Some(moved.address) {
+        return Err(refused(&moved, &answer));
+    }
+    host.write_record(&Joined {
+        next_hop: moved.next_hop.to_string(),
+        beside: Some(moved.clone()),
+        ..joined.clone()
+    })?;
+    Ok(Some(moved))
+}
+
+fn refused(moved: &Beside, answer: &Answer) -> Fault {
+    Fault::new(
+        format!(
+            "The controller does not take the new address {} of {}: {}",
+            moved.address, moved.interface, answer.refused
+        ),
+        "Mend that, or give the interface its address of before again; or leave and join again.",
+    )
 }
