@@ -4,6 +4,7 @@ with Debian(release) as debian:                 what is written is gone afterwar
     debian.prepare(...)                         before it runs: with this machine's network
     debian.boot()                               or, in a network that is there: debian.boot("/run/netns/NAME")
     debian.run("systemctl", "status")           inside: no other network but its own loopback
+    debian.switch_off()                         what is written stays for the next boot
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TESTED = [find_release(it) for it in os.environ.get("CULVERT_RELEASES", "").spli
 INSTALL = ("apt-get", "install", "-y", "-q", "--no-install-recommends", "--allow-downgrades")
 
 _BOOT = Path(__file__).with_name("boot")
-_BOOT_SECONDS = 30.0
+_BOOT_SECONDS, _OFF_SECONDS = 30.0, 90.0
 # The last two are on every desktop, and know which program a link is for.
 _PACKAGES = ("systemd-sysv", "dbus", "iproute2", "sudo", "wget", "libglib2.0-bin", "desktop-file-utils")
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
@@ -58,13 +59,7 @@ class Debian:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._runs is not None:
-            os.kill(self._init or self._runs.pid, signal.SIGKILL)
-            self._runs.wait(10)
-            own = Path((self._work / "cgroups").read_text().strip())
-            for group in sorted((it for it in own.rglob("*") if it.is_dir()), reverse=True):
-                group.rmdir()
-            own.rmdir()
+        self.switch_off(cleanly=False)
         shutil.rmtree(self._work)
 
     def prepare(self, script: str, *files: Path) -> str:
@@ -76,9 +71,25 @@ class Debian:
         whole += f'{"".join(f"cp {it} {merged}/srv/; " for it in files)} exec chroot "{merged}" sh -ec "$1"'
         return _run("unshare", "--mount", "env", "-i", _PATH, "sh", "-c", whole, "sh", script)
 
+    def switch_off(self, *, cleanly: bool = True) -> None:
+        """Shut it down, or take its power away. A namespace that was given to `boot` stays as it is."""
+        if self._runs is None:
+            return
+        if cleanly:
+            self.run("systemctl", "--no-block", "poweroff")
+            self._runs.wait(_OFF_SECONDS)
+        else:
+            os.kill(self._init or self._runs.pid, signal.SIGKILL)
+            self._runs.wait(10)
+        self._runs, self._init = None, 0
+        own = Path((self._work / "cgroups").read_text().strip())
+        for group in sorted((it for it in own.rglob("*") if it.is_dir()), reverse=True):
+            group.rmdir()
+        own.rmdir()
+
     def boot(self, network: str = "") -> None:
         """`network`: the path of a network namespace; without it, one of its own."""
-        with (self._work / "boot.log").open("wb") as log:
+        with (self._work / "boot.log").open("ab") as log:
             self._runs = subprocess.Popen(
                 [_BOOT, str(self._lower), str(self._work), network],
                 stdin=subprocess.DEVNULL,

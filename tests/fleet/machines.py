@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,16 @@ from culvert_lab import topology as net
 from culvert_lab.lab import Lab
 from culvert_lab.netns import NETNS_DIR
 from culvert_lab.topology import Site
-from debian import Debian, find_package, make_root_for
+from debian import INSTALL, Debian, find_package, make_root_for
 from releases import Release, make_root
 
+from .power import Network
 from .terminal import Terminal
 
 PUBLIC_NAME = f"vpn.{net.ZONE}"
 OFFICE = "culvert-office"
+# The web server's second address.
+NEWS_ADDRESS = "10.20.0.11"
 _OFFICE_LAN = "10.20.0.254"
 _OFFICE_NFT = f"""\
 table ip office {{
@@ -82,10 +85,21 @@ exec {chromium} "$@"' sh "$@"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`bare`: its files before any package of Culvert."""
+    """`bare`: its files before any package of Culvert. `packages`: those that its folder has."""
 
+    site: Site
     debian: Debian
     bare: dict[str, str]
+    packages: list[Path]
+    network: Network
+
+    def switch_off(self, *, cleanly: bool = True) -> None:
+        """As a person does, or as a power cut."""
+        self.debian.switch_off(cleanly=cleanly)
+        self.network.forget()
+
+    def boot(self) -> None:
+        self.debian.boot(str(NETNS_DIR / self.site.value))
 
     def type(self, command: str) -> Terminal:
         """A person types it as root, in the folder that has the packages."""
@@ -96,6 +110,15 @@ class Machine:
 
     def write(self, path: str, content: bytes) -> None:
         (self.debian.place / path.removeprefix("/")).write_bytes(content)
+
+    def install(self, packages: Sequence[Path]) -> None:
+        """With `apt install`, over what there is, of a newer or an older version."""
+        folder = self.debian.place / "srv/packages"
+        folder.mkdir()
+        for package in packages:
+            shutil.copyfile(package, folder / package.name)
+        self.debian.run(*INSTALL, *(f"/srv/packages/{it.name}" for it in packages))
+        shutil.rmtree(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +156,16 @@ async def raised(release: Release, work: Path) -> AsyncGenerator[Fleet]:
             stack.callback(netns.delete, OFFICE)
             _lay_wires()
             await intranet.start(lab)
+            await intranet.start(lab, name="news", address=NEWS_ADDRESS)
             machines: dict[Site, Machine] = {}
             for site, files in packages.items():
                 debian = stack.enter_context(Debian(release, roots[site]))
                 names = f"echo {site.short} > /etc/hostname; echo '{_resolver()}' > /etc/resolv.conf"
-                debian.prepare(names, *files)
+                # The journal is there after a reboot.
+                debian.prepare(f"{names}; mkdir -p /var/log/journal", *files)
+                network = Network(site.value)
                 debian.boot(str(NETNS_DIR / site.value))
-                machines[site] = Machine(debian, debian.files())
+                machines[site] = Machine(site, debian, debian.files(), files, network)
             _configure_name_server(machines[Site.DNS])
             yield Fleet(lab, machines)
 
@@ -167,6 +193,7 @@ def _lay_wires() -> None:
         f"-n {gateway} link set eth0 up",
         f"-n {gateway} route add default via {_OFFICE_LAN}",
         f"-n {intranet} route replace default via {_OFFICE_LAN}",
+        f"-n {intranet} address add {NEWS_ADDRESS}/16 dev eth0",
     ):
         subprocess.run(["ip", *command.split()], check=True)
     run_in_office("nft", "-f", "-", stdin=_OFFICE_NFT)
@@ -196,5 +223,5 @@ def keep_logs(fleet: Fleet, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(fleet.lab.work / "logs", folder)
     for site, machine in fleet.machines.items():
-        said = machine.debian.run("journalctl", "--no-pager", "--boot", check=False)
+        said = machine.debian.run("journalctl", "--no-pager", check=False)
         (folder / f"{site.short}.journal").write_text(said)

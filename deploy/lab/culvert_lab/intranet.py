@@ -12,10 +12,15 @@ from culvert_lab.topology import WIKI_ADDRESS, Site
 
 
 async def start(
-    lab: Lab, *, site: Site = Site.INTRANET, address: str = WIKI_ADDRESS, port: int = 80
+    lab: Lab,
+    *,
+    name: str = "web",
+    site: Site = Site.INTRANET,
+    address: str = WIKI_ADDRESS,
+    port: int = 80,
 ) -> Running:
-    """Start the web server. Raises ProgramError."""
-    program = await lab.start("web", site, [sys.executable, "-m", "culvert_lab.web", address, str(port)])
+    """Start the web server, whose log is NAME.log. Raises ProgramError."""
+    program = await lab.start(name, site, [sys.executable, "-m", "culvert_lab.web", address, str(port)])
     await program.ready("^ready")
     return program
 
