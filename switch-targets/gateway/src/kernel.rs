@@ -42,7 +42,11 @@ pub fn apply(host: &Host, gateway: &str, beside: &Beside) -> Outcome<()> {
         "dev",
         &lan,
     ])?;
-    set_forwarding(&beside.name(End::KernelWan), false)?;
+    // Its chain drops all that is not the switch's. A router's kernel forwards from each new interface, and a container's
+    // setting cannot be changed.
+    if !forwards_everywhere() {
+        set_forwarding(&beside.name(End::KernelWan), false)?;
+    }
     for name in beside.inward.iter().chain([&lan]) {
         set_forwarding(name, true)?;
     }
@@ -91,12 +95,12 @@ pub fn check(network: &Network, beside: &Beside) -> Outcome<()> {
             "Stop that program (see: ip xfrm state), or take another computer.",
         ));
     }
-    for name in &beside.inward {
+    for name in beside.inward.iter().filter(|it| !forwards(it)) {
         let file = forwarding_file(name);
         fs::OpenOptions::new().write(true).open(&file).map_err(|cause| {
             Fault::new(
                 format!("The kernel's forwarding cannot be set here: {}: {cause}.", file.display()),
-                "Run this where root may change /proc/sys, as on a virtual machine; a container needs the host's leave for it.",
+                "Run this where root may change /proc/sys, as on a virtual machine. A container needs this option at its start: --sysctl net.ipv4.ip_forward=1",
             )
         })?;
     }
