@@ -27,6 +27,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self.entries: dict[_Key, p4r.TableEntry] = {}
         self.refuse_table: int | None = None
         self.silent = False
+        # Whether another client is primary, which the caller's stream has not told yet.
+        self.has_another_primary = False
         self.writes: list[p4r.WriteRequest] = []
         self.acknowledged = 0
         self.drops: dict[int, int] = {}
@@ -100,6 +102,8 @@ class Switch(p4r_grpc.P4RuntimeServicer):
         self, request: p4r.WriteRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> p4r.WriteResponse:
         await self._hang_if_silent()
+        if self.has_another_primary:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "only the primary may write")
         self.writes.append(request)
         codes = [self._apply(update) for update in request.updates]
         if any(codes):

@@ -57,6 +57,23 @@ async def test_an_owner_that_was_replaced_lets_go(world: World, switch: Switch) 
     assert taken["epoch"] == found["epoch"] + 1
 
 
+async def test_a_write_that_comes_after_a_new_owners_is_no_refusal(world: World, switch: Switch) -> None:
+    """The caller hears of the next gateway, not of election ids."""
+    other, port = Switch(), free_port()
+    await world.add_gateway("gw-paris", port, 2)
+    async with serving(world, other, "gw-paris", port):
+        await world.online("gw-paris")
+        await world.add_resource("git", ["gw-berlin", "gw-paris"], address="10.20.0.10")
+        device = await world.enrol()
+        await device.prove()
+        assert (await device.open("git.corp.example")).tunnel.gateway.name == "gw-berlin"
+        switch.has_another_primary = True
+        await world.add_resource("docs", ["gw-berlin", "gw-paris"], address="10.20.0.10")
+        assert (await device.open("docs.corp.example")).tunnel.gateway.name == "gw-paris"
+        switch.has_another_primary = False
+        await world.online("gw-berlin")
+
+
 async def test_an_offline_gateways_reason_is_in_words(world: World) -> None:
     async def no_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 another service\r\n")

@@ -35,6 +35,7 @@ from culvert_service.gateways.p4runtime import (
     P4RuntimeError,
     Session,
     UnreachableError,
+    is_not_primary,
 )
 from culvert_service.gateways.program import Program
 from culvert_service.gateways.running_time import running_time
@@ -263,6 +264,10 @@ class Link:
             self._end(f"a write failed: {error}")
             raise self._down() from None
         except P4RuntimeError as error:
+            if is_not_primary(error):
+                # The stream tells it a moment later. The next owner deletes what an earlier batch has written.
+                self._end("another controller took over")
+                raise self._down() from None
             await self.undo(tried)
             why = str(error)
             _log.warning("gateway refused a write", extra={"gateway": self.name, "why": why})

@@ -119,6 +119,11 @@ class NotPrimaryError(P4RuntimeError):
         self.highest = highest
 
 
+def is_not_primary(error: P4RuntimeError) -> bool:
+    """Whether a write was refused as a whole, because another client is primary by now (section 12)."""
+    return error.code is grpc.StatusCode.PERMISSION_DENIED and not error.faults
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """For mTLS: the CA of the gateways' certificates, and the controller's own certificate."""
