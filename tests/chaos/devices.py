@@ -103,7 +103,7 @@ class Device:
             except CulvertError as error:
                 return Click(began, time.monotonic(), fqdn, error.reason.name, error.message)
             path = _Path(end, opened)
-            answered = await path.echo(net.WIKI_ADDRESS, ECHOES)
+            answered = await path.echo(opened.tunnel.remote_prefixes[0].partition("/")[0], ECHOES)
             ended = time.monotonic()
             if answered and dice.random() < 0.2 and await path.echo(FORBIDDEN_ADDRESS, 1):
                 self.wrong.append(f"{fqdn} reached {FORBIDDEN_ADDRESS}")

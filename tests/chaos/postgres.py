@@ -38,7 +38,7 @@ bootstrap:
     retry_timeout: 5
     postgresql:
       use_pg_rewind: true
-      parameters: {{max_connections: 150, max_wal_size: 96MB, min_wal_size: 32MB, wal_keep_size: 32MB}}
+      parameters: {{max_connections: 150, max_wal_size: 96MB, min_wal_size: 32MB, wal_keep_size: 160MB}}
   initdb: [{{encoding: UTF8}}, {{locale: C}}, data-checksums]
 postgresql:
   listen: "127.0.0.1:{port}"
@@ -46,6 +46,9 @@ postgresql:
   data_dir: /run/{name}/data
   bin_dir: {programs}
   pgpass: /run/{name}/pgpass
+  # Nobody is there to call `patronictl reinit`.
+  remove_data_directory_on_rewind_failure: true
+  remove_data_directory_on_diverged_timelines: true
   authentication:
     superuser: {{username: postgres, password: lab}}
     replication: {{username: replicator, password: lab}}

@@ -29,7 +29,7 @@ from culvert_lab.topology import Site
 from figures import percentile
 
 from . import faults
-from .cluster import ALLOWED, GATEWAYS, Cluster, Refused, cluster
+from .cluster import ALLOWED, GATEWAYS, SERVERS, Cluster, Refused, cluster
 from .devices import NO_ANSWER, Click, Device
 
 pytestmark = [
@@ -84,11 +84,13 @@ class Run:
             # Parts need a moment to notice; before that they would still report ready.
             await asyncio.sleep(1.0)
             deadline = time.monotonic() + BACK_SECONDS
+            last = ""
             while why := await self.cluster.not_ready():
                 assert time.monotonic() < deadline, f"{BACK_SECONDS:g} s after {fault}: {why}"
+                last = why
                 await asyncio.sleep(0.5)
             window.ended = time.monotonic()
-            print(f"{fault}: ready after {window.ended - window.began:.1f} s", flush=True)
+            print(f"{fault}: ready after {window.ended - window.began:.1f} s; at last {last}", flush=True)
 
     async def click_on(self, device: Device, seed: int) -> None:
         dice = random.Random(seed)  # noqa: S311
@@ -196,7 +198,7 @@ async def orphans(cluster: Cluster) -> list[str]:
     found += [f"the tunnel {it['id']} is open" for it in tunnels if it["device"] == "simulated"]
     nobodys = (
         "SELECT host(address) FROM addresses WHERE NOT EXISTS"
-        " (SELECT FROM devices WHERE id = device_id AND state = 'approved')"
+        " (SELECT FROM devices WHERE id = device_id AND state <> 'revoked')"
     )
     found += [f"the address {it} is nobody's" for it in await cluster.postgres.query(nobodys)]
     names = {it["fqdn"] for it in await cluster.ask("/resources?limit=500")}
@@ -226,8 +228,10 @@ async def test_an_organisation_under_faults() -> None:
     async with cluster(ROOT / "build/lab", ROOT / "build/chaos-logs", faults.clock, faults.lay_clocks) as up:
         for user in (parts.USER, "mallory"):
             await up.ask("/users", method="POST", body={"name": user, "email": f"{user}@{net.ZONE}"})
-        names = [await add_resource(up, name) for name in ("wiki", "git", "docs")]
-        names += [await add_resource(up, name, gateways=list(reversed(GATEWAYS))) for name in ("mail", "crm")]
+        names: list[str] = []
+        for number, (name, address) in enumerate(SERVERS.items()):
+            gateways = list(GATEWAYS) if number % 2 else list(reversed(GATEWAYS))
+            names.append(await add_resource(up, name, address=address, gateways=gateways))
         await add_resource(up, "secret", users=[])
         await up.enrol_laptop()
         devices = [await Device.enrol(up, parts.USER) for _ in range(DEVICES)]
@@ -287,7 +291,12 @@ async def storm(run: Run) -> None:
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
-    for line in (*untrue, *(f"laptop: {it.fqdn} {it.refused} {it.why}" for it in laptop)):
+    for line in (
+        *left,
+        *seen.cleartext_samples,
+        *untrue,
+        *(f"laptop: {it.fqdn} {it.refused} {it.why}" for it in laptop),
+    ):
         print(line, flush=True)
     assert left == []
     assert seen.cleartext == 0, seen.cleartext_samples

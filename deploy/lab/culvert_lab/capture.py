@@ -1,4 +1,4 @@
-"""Captures every packet on every interface of one namespace: `python -m culvert_lab.capture FILE`, until SIGTERM.
+"""Captures every packet on every Ethernet interface of one namespace: `python -m culvert_lab.capture FILE`, until SIGTERM.
 
 A process of its own, so that it takes no time from the lab.
 
@@ -23,7 +23,7 @@ from culvert_lab.lab import Lab
 from culvert_lab.process import Running
 from culvert_lab.topology import Site
 
-ETH_P_ALL = 0x0003
+ETH_P_ALL, ARPHRD_ETHER = 0x0003, 1
 SOL_PACKET, PACKET_STATISTICS, PACKET_VNET_HDR = 263, 6, 15
 SO_TIMESTAMPNS = 35
 SO_RCVBUFFORCE = 33
@@ -116,7 +116,7 @@ def record(path: Path) -> None:
                 continue
             seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
             at = seconds * 1_000_000_000 + nanoseconds
-            if address[0] != "lo":
+            if address[3] == ARPHRD_ETHER:
                 for frame in segments.packets(bytes(view[:size])):
                     writer.write(pcapng.Packet(address[0], at, frame))
         frames, lost = struct.unpack("=II", source.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))

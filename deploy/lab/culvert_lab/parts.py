@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from culvert_lab import targets
@@ -34,6 +35,7 @@ GATEWAY = "gw-berlin"
 USER = "alice"
 RESOURCE = "wiki"
 TXT = "ipsec-tunneling:yes"
+WIKI_ALONE = MappingProxyType({net.WIKI_ADDRESS: net.WIKI_MAC})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,9 @@ def _controller_environment() -> dict[str, str]:
     return env
 
 
-async def register_gateway(lab: Lab, admin: Admin) -> None:
-    """Tell the controller of the gateway, and lay out the bundle for it. Raises StepError."""
+async def register_gateway(lab: Lab, admin: Admin, neighbours: Mapping[str, str] = WIKI_ALONE) -> None:
+    """Tell the controller of the gateway, and lay out its bundle. `neighbours`: the MAC of each server inside. Raises
+    StepError."""
     await admin.post(
         "/gateways",
         {
@@ -104,7 +107,7 @@ async def register_gateway(lab: Lab, admin: Admin) -> None:
                 "mac": net.GATEWAY_LAN_MAC,
                 "address": net.GATEWAY_LAN_ADDRESS,
                 "prefix": net.PROTECTED_PREFIX,
-                "neighbours": {net.WIKI_ADDRESS: net.WIKI_MAC},
+                "neighbours": dict(neighbours),
             },
         },
     )

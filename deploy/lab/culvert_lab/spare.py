@@ -38,7 +38,7 @@ async def serve(lab: Lab, name: str = NAME, env: Mapping[str, str] | None = None
     return program
 
 
-async def register(lab: Lab, admin: Admin) -> None:
+async def register(lab: Lab, admin: Admin, neighbours: Mapping[str, str] = parts.WIKI_ALONE) -> None:
     """Its bundle is laid out, and the intranet knows the way back. Raises StepError."""
     await admin.post(
         "/gateways",
@@ -58,7 +58,7 @@ async def register(lab: Lab, admin: Admin) -> None:
                 "prefix": net.PROTECTED_PREFIX,
                 "address6": _LAN6,
                 "prefix6": PREFIX6,
-                "neighbours": {net.WIKI_ADDRESS: net.WIKI_MAC, WIKI_ADDRESS6: net.WIKI_MAC},
+                "neighbours": {**neighbours, WIKI_ADDRESS6: net.WIKI_MAC},
             },
         },
     )
