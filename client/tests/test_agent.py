@@ -139,3 +139,27 @@ async def test_a_controller_that_hangs_is_left_for_the_next_at_a_click() -> None
         assert not isinstance(await again, CulvertError)
         assert hung.connections == 2
         await agent.close()
+
+
+async def test_a_call_without_an_answer_is_the_last_of_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agents, "CALL_TIMEOUT", 1.0)
+    infrastructure, devices, port = Authority("infrastructure"), Authority("devices"), free_port()
+    controller, near = Controller(), free_port()
+    controller.open["t1"] = 1
+    hung = Hung(port)
+    agent = Agent(identity(near, infrastructure, devices), "1", PLATFORM.posture)
+    async with (
+        serving(controller, infrastructure, devices, port),
+        await asyncio.start_server(hung.relay, "127.0.0.1", near),
+        asyncio.timeout(30),
+    ):
+        await agent.renew_sa("t1", 1)
+        hung.stop()
+        with pytest.raises(CulvertError) as late:
+            await agent.renew_sa("t1", 2)
+        assert late.value.reason is Reason.TIMEOUT
+        await agent.renew_sa("t1", 2)
+        assert hung.connections == 2
+        await agent.close()

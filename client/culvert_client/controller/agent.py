@@ -91,6 +91,11 @@ class Agent:
         if self._watching is not None:
             self._watching.cancel()
 
+    def _leave(self, channel: grpc.aio.Channel) -> None:
+        """Open a new connection in place of a silent one, unless another call has done so."""
+        if channel is self._channel and not self._is_closed:
+            self.reconnect()
+
     async def close(self, patience: float = 0) -> None:
         """Take no new calls, and end running calls after `patience` seconds."""
         self._is_closed = True
@@ -195,9 +200,7 @@ class Agent:
         try:
             done, _ = await asyncio.wait(tries, timeout=SILENT_AFTER)
             if not done:
-                # Another call may have found the silence before.
-                if channel is self._channel and not self._is_closed:
-                    self.reconnect()
+                self._leave(channel)
                 tries.append(asyncio.ensure_future(self._try_again(request, CALL_TIMEOUT - SILENT_AFTER)))
                 done, _ = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
             answered = next((it for it in done if it.exception() is None), tries[-1])
@@ -236,10 +239,14 @@ class Agent:
         return await self._answer(self._stub.RenewCertificate(request, timeout=CALL_TIMEOUT))
 
     async def _answer(self, call: Awaitable[Answer]) -> Answer:
+        channel = self._channel
         try:
             return await call
         except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error, peer=self.address) from None
+            told = from_rpc_error(error, peer=self.address)
+            if told.reason is Reason.TIMEOUT:
+                self._leave(channel)
+            raise told from None
         except asyncio.CancelledError:
             # gRPC cancels the calls of a closing channel. Only a cancellation of the task itself is passed on.
             task = asyncio.current_task()
