@@ -46,7 +46,7 @@ postgresql:
   data_dir: /run/{name}/data
   bin_dir: {programs}
   pgpass: /run/{name}/pgpass
-  # Nobody is there to call `patronictl reinit`.
+  # Without these a person has to call `patronictl reinit`.
   remove_data_directory_on_rewind_failure: true
   remove_data_directory_on_diverged_timelines: true
   authentication:
