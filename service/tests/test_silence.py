@@ -11,11 +11,12 @@ import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
 from culvert_service.tunnels import silence
+from culvert_service.tunnels.liveness import Pace
 from culvert_service.tunnels.roaming import Peer
 from culvert_service.tunnels.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
 
 from .agreement import agreed
-from .conftest import World, until
+from .conftest import World, serving, until
 from .gateway_process import Start, gateways, needs_root, unpack
 from .sealed import esp
 from .switch import Switch
@@ -119,6 +120,30 @@ async def test_a_silent_device_that_does_not_call_loses_its_tunnel(world: World,
     assert await tunnels(world) == []
     (line,) = await world.rest("GET", "/audit?action=tunnel.close")
     assert (line["actor_kind"], line["reason"]) == ("system", "PEER_SILENT")
+
+
+def test_looks_take_their_share_of_the_time_and_a_stall_is_no_look() -> None:
+    pace = Pace()
+    assert [pace.rest_after(took) for took in (0.1, 0.1, 8.0, 0.1, 0.5, 0.5)] == [0, 2, 2, 2, 2, 10]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hasty")
+async def test_a_gateway_that_hangs_does_not_pause_the_idle_close_of_others(
+    world: World, switch: Switch
+) -> None:
+    other, port = Switch(), free_port()
+    await world.add_gateway("gw-paris", port, 2)
+    async with serving(world, other, "gw-paris", port):
+        await world.online("gw-paris")
+        device = await world.enrol()
+        await device.prove()
+        await world.add_resource("git", ["gw-berlin"], address="10.20.0.10", idle_seconds=3)
+        await device.open("git.corp.example")
+        other.silent = True
+        await world.online("gw-paris", wanted="offline")
+        other.silent = False
+        await until(lambda: tunnels(world), lambda open_ones: open_ones == [], 20)
 
 
 @pytest.mark.slow

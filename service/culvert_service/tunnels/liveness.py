@@ -33,6 +33,19 @@ _EVERY_SECONDS = 1.0
 _KNOWN_SECONDS = 60.0
 
 
+class Pace:
+    """The rest between looks. One long look is a stall of this process, of the database or of a gateway: the shorter of two
+    in a row tells how much work there is."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def rest_after(self, took: float) -> float:
+        """Both in seconds."""
+        shorter, self._last = min(took, self._last), took
+        return shorter / _SHARE
+
+
 class Liveness:
     def __init__(self, database: Database, fleet: Fleet, pushes: Pushes, closing: Closing) -> None:
         self._database = database
@@ -43,7 +56,7 @@ class Liveness:
         self._silence: dict[str, Silence] = {}
         self._known: dict[str, dict[int, Carried]] = {}
         self._known_until = 0.0
-        self._not_before = 0.0
+        self._not_before, self._pace = 0.0, Pace()
         self._looks = Periodic("liveness", self._look_at_all, _EVERY_SECONDS)
 
     def start(self) -> None:
@@ -71,7 +84,7 @@ class Liveness:
             except Exception:
                 _log.exception("cannot check the gateway's tunnels", extra={"gateway": link.name})
         ended = time.monotonic()
-        self._not_before = ended + (ended - began) / _SHARE
+        self._not_before = ended + self._pace.rest_after(ended - began)
 
     async def _look(self, link: Link) -> None:
         opened, sealed = await link.read_hits("spd_in"), await link.read_hits("sad_out")
