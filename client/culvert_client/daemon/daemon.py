@@ -121,6 +121,7 @@ class Daemon:
             gc.collect()
             gc.freeze()
             log.info("ready")
+            self._platform.process.tell_ready()
             await stopped.wait()
             log.info("stopping")
             self.router.post_to_all(Stopping())

@@ -279,6 +279,10 @@ class Process(Protocol):
         a service manager, True."""
         ...
 
+    def tell_ready(self) -> None:
+        """Tell the service manager, if there is one, that the daemon answers. Raises OSError."""
+        ...
+
     def is_restarted(self) -> bool:
         """While the daemon stops: whether the service manager is about to start it again, as at an upgrade."""
         ...

@@ -1,10 +1,11 @@
-"""The daemon's process: its memory (mallopt(3), memfd_create(2)), its end by systemd's report (systemd.exec(5)), the
-computer's sleep."""
+"""The daemon's process: its memory (mallopt(3), memfd_create(2)), its start and end with systemd (sd_notify(3),
+systemd.exec(5)), the computer's sleep."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Generator
@@ -30,6 +31,13 @@ def keep_small() -> None:
 def was_stopped() -> bool:
     """As Process."""
     return os.environ.get("SERVICE_RESULT", "success") == "success"
+
+
+def tell_ready() -> None:
+    """As Process (sd_notify(3))."""
+    if address := os.environ.get("NOTIFY_SOCKET"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.sendto(b"READY=1", f"\0{address[1:]}" if address[0] == "@" else address)
 
 
 def is_restarted() -> bool:
