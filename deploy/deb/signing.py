@@ -27,6 +27,7 @@ _SHORTEST_LIFE = datetime.timedelta(days=365)
 # RFC 9580, section 9.1.
 _RSA, _DSA = "1", "17"
 _SHORTEST_RSA = 3072
+_DAY = 86_400
 _THROWAWAY = "Throwaway key of a build of Culvert, not of a release"
 
 
@@ -53,6 +54,8 @@ class Signer:
             home = Path(folder)
             # Debian 13 refuses a key that SHA-1 binds to its name.
             (home / "gpg.conf").write_text("weak-digest SHA1\n")
+            # The passphrase is asked for once, before the build.
+            (home / "gpg-agent.conf").write_text(f"default-cache-ttl {_DAY}\nmax-cache-ttl {_DAY}\n")
             try:
                 if key is None:
                     _gpg(
@@ -71,7 +74,9 @@ class Signer:
                 for successor in successors:
                     _import(home, successor)
                 public = _gpg(home, "--export", "--export-options", "export-minimal")
-                yield Signer(home, fingerprint, public, key is None)
+                signer = Signer(home, fingerprint, public, key is None)
+                signer.try_to_sign()
+                yield signer
             finally:
                 subprocess.run(["gpgconf", "--homedir", folder, "--kill", "all"], check=False)
 
@@ -80,6 +85,14 @@ class Signer:
 
     def sign_beside(self, text: str) -> bytes:
         return self._sign("--detach-sign", text)
+
+    def try_to_sign(self) -> None:
+        """Raises LookupError, as for a wrong passphrase."""
+        try:
+            self.sign_beside("")
+        except subprocess.CalledProcessError as error:
+            said = error.stderr.decode(errors="replace").strip()
+            raise LookupError(f"GnuPG does not sign with the key {self.fingerprint}: {said}") from None
 
     def _sign(self, form: str, text: str) -> bytes:
         options = ("--local-user", self.fingerprint, "--digest-algo", "SHA512", "--armor")
@@ -145,4 +158,7 @@ def _now() -> float:
 def _gpg(home: Path, *arguments: str, content: bytes | None = None) -> bytes:
     command = ["gpg", "--homedir", str(home), "--batch", "--no-tty", "--quiet", *arguments]
     settings = os.environ | {"LC_ALL": "C.UTF-8"}
+    if sys.stdin.isatty():
+        # GnuPG's program that asks for a passphrase finds no terminal by itself: its standard input is a pipe.
+        settings["GPG_TTY"] = os.ttyname(sys.stdin.fileno())
     return subprocess.run(command, input=content, env=settings, capture_output=True, check=True).stdout

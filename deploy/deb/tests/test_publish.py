@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import re
+import select
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -197,3 +202,42 @@ def test_the_chart_is_packed_as_helm_reads_it_and_always_the_same(tmp_path: Path
         names
     )
     assert one.name == f"culvert-{version}.tgz"
+
+
+ASKED = """
+import sys
+from pathlib import Path
+from signing import Signer
+with Signer.of(Path(sys.argv[1])) as signer:
+    print("asked for")
+    signer.sign_beside("text")
+    print("signed")
+"""
+
+
+def test_the_passphrase_is_asked_for_once_and_before_the_build(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback"]
+    gpg += ["--passphrase", "secret words"]
+    subprocess.run([*gpg, "--quick-generate-key", "Guarded", "ed25519", "sign", "never"], check=True)
+    (tmp_path / "guarded.key").write_bytes(subprocess.check_output([*gpg, "--export-secret-keys"]))
+    own, other = pty.openpty()
+    settings = os.environ | {"TERM": "xterm", "PYTHONPATH": str(ROOT / "deploy/deb")}
+    command = [sys.executable, "-c", ASKED, str(tmp_path / "guarded.key")]
+    program = subprocess.Popen(
+        command, stdin=other, stdout=other, stderr=other, env=settings, start_new_session=True
+    )
+    os.close(other)
+    shown = b""
+    answered = False
+    # At the program's end, Linux answers a read with an error.
+    with contextlib.suppress(OSError):
+        while select.select([own], [], [], 60.0)[0] and (found := os.read(own, 65536)):
+            shown += found
+            if b"assphrase:" in shown and not answered:
+                answered = True
+                assert b"asked for" not in shown
+                os.write(own, b"secret words\r")
+    assert program.wait(60) == 0, shown
+    assert shown.count(b"asked for") == shown.count(b"signed") == 1
