@@ -195,6 +195,37 @@ async def test_the_overview_and_the_lists_live(world: World, running: Browser, s
         await expect(page.get_by_role("link", name="git.corp.example")).to_be_visible()
 
 
+async def test_the_palette_finds_things_of_each_kind_and_starts_acts(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    device = await world.enrol()
+    await device.prove()
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice"]})
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page = shown.page
+        await shown.open("no/such/page")
+        await shown.sign_in(olga)
+        # A wrong address keeps the navigation.
+        await expect(page.get_by_role("heading", name="There is nothing at this address")).to_be_visible()
+        await expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+        await shown.picture("not-found")
+        for typed, found in (
+            ("wiki", "wiki.corp.example"),
+            ("gw-ber", "gw-berlin"),
+            ("alice", "alice"),
+            ("lapt", "laptop"),
+            ("writ", "writers"),
+        ):
+            await page.keyboard.press("Control+k")
+            await page.get_by_role("textbox", name="Search or jump to").fill(typed)
+            await expect(page.locator("[data-action]", has_text=found).first).to_be_visible()
+            await page.keyboard.press("Escape")
+        await page.keyboard.press("Control+k")
+        await page.get_by_role("textbox", name="Search or jump to").fill("add a gate")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Add a gateway")).to_be_visible()
+
+
 async def test_a_view_that_the_network_lost_is_asked_for_again(world: World, running: Browser) -> None:
     lost = set[str]()
 

@@ -12,7 +12,11 @@ import { view } from "./shared/view";
 
 const rootRoute = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Outlet,
-  notFoundComponent: NotFoundPage,
+  notFoundComponent: () => (
+    <Frame>
+      <NotFoundPage />
+    </Frame>
+  ),
 });
 
 const setUpRoute = createRoute({

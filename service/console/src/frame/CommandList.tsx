@@ -1,16 +1,62 @@
-/** ⌘K: views, actions, and resources by a part of their name. */
+/** ⌘K: views, acts, and things of each kind by a part of their name. */
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import { IconPlus, IconSearch, IconWorld } from "@tabler/icons-react";
+import {
+  IconDeviceLaptop,
+  IconKey,
+  IconPlus,
+  IconSearch,
+  IconServer2,
+  IconUsers,
+  IconWorld,
+} from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 
 import { api, body } from "../api/client";
+import { useGateways } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { PLACES } from "./navigation";
 
-const FOUND_AT_MOST = 6;
+// Our tunable: the rows of each kind.
+const FOUND_AT_MOST = 4;
 const PAUSE_MS = 150;
+
+const ACTS = [
+  {
+    of: "resources",
+    label: "Add a resource",
+    about: "Publish a name that can be opened",
+    to: "/resources/new",
+  },
+  { of: "gateways", label: "Add a gateway", about: "One line makes a computer join", to: "/gateways/join" },
+  {
+    of: "invitations",
+    label: "Invite a person",
+    about: "Send the link that enrols a computer",
+    to: "/people",
+  },
+  { of: "groups", label: "Add a group", about: "People who get the same access", to: "/groups/new" },
+  { of: "policies", label: "Add a policy", about: "Let a group open resources", to: "/policies/new" },
+] as const;
+
+async function find(asked: string) {
+  const params = { query: { q: asked, limit: FOUND_AT_MOST } };
+  const [resources, people, devices, groups, policies] = await Promise.all([
+    api.GET("/api/v1/resources", { params }),
+    api.GET("/api/v1/users", { params }),
+    api.GET("/api/v1/devices", { params }),
+    api.GET("/api/v1/groups", { params }),
+    api.GET("/api/v1/policies", { params }),
+  ]);
+  return {
+    resources: body(resources),
+    people: body(people),
+    devices: body(devices),
+    groups: body(groups),
+    policies: body(policies),
+  };
+}
 
 /** `onField` is called when the field has the focus. */
 export function CommandList({
@@ -23,14 +69,15 @@ export function CommandList({
   onField: () => void;
 }) {
   const navigate = useNavigate();
-  const mayAdd = useMayWrite("resources");
   const [asked] = useDebouncedValue(query.trim(), PAUSE_MS);
   const found = useQuery({
-    queryKey: ["resources", "found", asked],
-    queryFn: async () =>
-      body(await api.GET("/api/v1/resources", { params: { query: { q: asked, limit: FOUND_AT_MOST } } })),
+    queryKey: ["found", asked],
+    queryFn: () => find(asked),
     enabled: asked !== "",
   });
+  const gateways = [...(useGateways().rows?.values() ?? [])].filter(({ name }) =>
+    name.toLowerCase().includes(asked.toLowerCase()),
+  );
   const go: SpotlightActionData[] = PLACES.map(({ label, to, icon: Icon, about }) => ({
     id: to,
     label,
@@ -38,31 +85,89 @@ export function CommandList({
     leftSection: <Icon size={20} stroke={1.5} />,
     onClick: () => void navigate({ to }),
   }));
-  const act: SpotlightActionData[] = mayAdd
-    ? [
-        {
-          id: "add-resource",
-          label: "Add a resource",
-          description: "Publish a name that can be opened",
-          leftSection: <IconPlus size={20} stroke={1.5} />,
-          onClick: () => void navigate({ to: "/resources/new" }),
-        },
-      ]
-    : [];
-  const resources: SpotlightActionData[] = (found.data ?? []).map(({ name, fqdn, display_name, owner }) => ({
-    id: `resource/${name}`,
-    label: display_name,
-    description: owner,
-    keywords: [name, fqdn],
-    leftSection: <IconWorld size={20} stroke={1.5} />,
-    onClick: () => void navigate({ to: "/resources/of/$name", params: { name } }),
+  const may = {
+    resources: useMayWrite("resources"),
+    gateways: useMayWrite("gateways"),
+    invitations: useMayWrite("invitations"),
+    groups: useMayWrite("groups"),
+    policies: useMayWrite("policies"),
+  };
+  const act = ACTS.filter(({ of }) => may[of]).map(({ label, about, to }) => ({
+    id: `do ${to}`,
+    label,
+    description: about,
+    leftSection: <IconPlus size={20} stroke={1.5} />,
+    onClick: () => void navigate({ to }),
   }));
+  const { resources = [], people = [], devices = [], groups = [], policies = [] } = found.data ?? {};
+  const things: { group: string; actions: SpotlightActionData[] }[] = [
+    {
+      group: "Resources",
+      actions: resources.map(({ name, fqdn, display_name, owner }) => ({
+        id: `resource/${name}`,
+        label: display_name,
+        description: owner,
+        keywords: [name, fqdn],
+        leftSection: <IconWorld size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/resources/of/$name", params: { name } }),
+      })),
+    },
+    {
+      group: "Gateways",
+      actions: (asked === "" ? [] : gateways.slice(0, FOUND_AT_MOST)).map(({ name, state }) => ({
+        id: `gateway/${name}`,
+        label: name,
+        description: state,
+        leftSection: <IconServer2 size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/gateways/of/$name", params: { name } }),
+      })),
+    },
+    {
+      group: "People",
+      actions: people.map(({ name, email }) => ({
+        id: `person/${name}`,
+        label: name,
+        description: email,
+        leftSection: <IconUsers size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/people", search: { q: name } }),
+      })),
+    },
+    {
+      group: "Devices",
+      actions: devices.map(({ id, name, user }) => ({
+        id: `device/${id}`,
+        label: name,
+        description: `of ${user}`,
+        keywords: [user],
+        leftSection: <IconDeviceLaptop size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/devices", search: { q: name } }),
+      })),
+    },
+    {
+      group: "Groups",
+      actions: groups.map(({ name }) => ({
+        id: `group/${name}`,
+        label: name,
+        leftSection: <IconUsers size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/groups/of/$name", params: { name } }),
+      })),
+    },
+    {
+      group: "Policies",
+      actions: policies.map(({ name }) => ({
+        id: `policy/${name}`,
+        label: name,
+        leftSection: <IconKey size={20} stroke={1.5} />,
+        onClick: () => void navigate({ to: "/policies/of/$name", params: { name } }),
+      })),
+    },
+  ];
   return (
     <Spotlight
       actions={[
         { group: "Go to", actions: go },
         { group: "Do", actions: act },
-        ...(resources.length > 0 ? [{ group: "Resources", actions: resources }] : []),
+        ...things.filter(({ actions }) => actions.length > 0),
       ]}
       query={query}
       onQueryChange={onQuery}

@@ -9,7 +9,7 @@ export function ErrorPage({ error }: { error: unknown }) {
   const router = useRouter();
   return (
     <Stack align="flex-start" p="xl" maw={640}>
-      <Title order={2}>This view could not be shown</Title>
+      <Title size="h2">This view could not be shown</Title>
       {error instanceof ProblemError ? (
         <ProblemNote error={error} />
       ) : (
@@ -22,8 +22,9 @@ export function ErrorPage({ error }: { error: unknown }) {
 
 export function NotFoundPage() {
   return (
-    <Stack align="flex-start" p="xl">
-      <Title order={2}>There is nothing at this address</Title>
+    <Stack align="flex-start">
+      <Title size="h2">There is nothing at this address</Title>
+      <Text>The link may be old, or what it showed may have been deleted.</Text>
       <ButtonLink to="/">Open Overview</ButtonLink>
     </Stack>
   );

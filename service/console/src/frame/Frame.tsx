@@ -12,12 +12,12 @@ import {
   useMantineColorScheme,
   useComputedColorScheme,
 } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { useDisclosure, useOs } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconMoon, IconPlugConnectedX, IconSearch, IconSun } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { Suspense, useEffect, useRef } from "react";
+import { Suspense, useEffect, useRef, type ReactNode } from "react";
 
 import { useChanges } from "../live/changes";
 import { useLink } from "../live/live";
@@ -35,10 +35,10 @@ import { NavLinkTo } from "../shared/links";
 const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
 
 /** The frame of every view for a signed-in administrator; for others, the sign-in page. */
-export function Frame() {
+export function Frame({ children = <Outlet /> }: { children?: ReactNode }) {
   const session = useQuery(sessionQuery);
   if (session.isPending) return <Loading forWhat="the console" whole />;
-  if (session.data) return <Framed session={session.data} />;
+  if (session.data) return <Framed session={session.data}>{children}</Framed>;
   if (session.isError)
     return (
       <Center h="100vh" p="md">
@@ -52,7 +52,7 @@ export function Frame() {
   );
 }
 
-function Framed({ session }: { session: Session }) {
+function Framed({ session, children }: { session: Session; children: ReactNode }) {
   const [opened, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
   const palette = useCommandPalette();
@@ -95,7 +95,7 @@ function Framed({ session }: { session: Session }) {
       <AppShell.Main>
         <Lost />
         <NoticeAlert name={session.name} />
-        <Outlet />
+        {children}
       </AppShell.Main>
       <CommandPalette {...palette} />
       <ProofPrompt session={session} />
@@ -131,6 +131,8 @@ function Lost() {
 }
 
 function CommandsButton({ onClick }: { onClick: () => void }) {
+  const os = useOs({ getValueInEffect: false });
+  const modifier = os === "macos" || os === "ios" ? "⌘" : "Ctrl+";
   return (
     <>
       <UnstyledButton
@@ -144,7 +146,7 @@ function CommandsButton({ onClick }: { onClick: () => void }) {
         <Group gap="xs" wrap="nowrap" c="dimmed">
           <IconSearch size={15} />
           <Text size="sm">Search or jump to…</Text>
-          <Kbd size="xs">⌘K</Kbd>
+          <Kbd size="xs">{modifier}K</Kbd>
         </Group>
       </UnstyledButton>
       <ActionIcon

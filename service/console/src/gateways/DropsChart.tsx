@@ -2,7 +2,7 @@ import "@mantine/charts/styles.css";
 
 import { AreaChart } from "@mantine/charts";
 
-import { causeWords, type DropRow } from "./samples";
+import { causeWords, timeTicks, type DropRow } from "./samples";
 
 const COLOURS = ["red.6", "orange.6", "yellow.7", "blue.6", "grape.6", "teal.6", "gray.6"];
 const time = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
@@ -28,6 +28,8 @@ export function DropsChart({ rows, causes }: { rows: readonly DropRow[]; causes:
         type: "number",
         scale: "time",
         domain: ["dataMin", "dataMax"],
+        // The library repeats a label where two of its ticks share a minute.
+        ticks: timeTicks(rows.map(({ at }) => at)),
         tickFormatter: clock,
       }}
       yAxisProps={{ allowDecimals: false }}

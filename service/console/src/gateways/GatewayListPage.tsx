@@ -81,10 +81,10 @@ const COLUMNS: Column<Gateway>[] = [
     },
   },
   {
-    title: "Last reconciled",
+    title: "Last checked",
     from: "sm",
     cell: ({ reconciled_at }) => <TimeSince at={reconciled_at} />,
   },
-  { title: "Drift", from: "md", cell: driftOf },
+  { title: "Entries", from: "md", cell: driftOf },
   { title: "Tunnels", align: "right", cell: ({ tunnels }) => tunnels },
 ];

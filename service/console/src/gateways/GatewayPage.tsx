@@ -64,8 +64,8 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
     ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
     ["Encryption", gateway.suite],
     ["Controller", gateway.owner === "" ? "none" : gateway.owner],
-    ["Last reconciled", <TimeSince key="r" at={gateway.reconciled_at} />],
-    ["Drift", driftOf(gateway)],
+    ["Last checked", <TimeSince key="r" at={gateway.reconciled_at} />],
+    ["Entries", driftOf(gateway)],
     ["Keys", keysOf(gateway)],
     ["Only gateway of", gateway.alone_for.length === 0 ? "no resource" : gateway.alone_for.join(", ")],
     [

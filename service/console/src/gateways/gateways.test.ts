@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { byTable, words } from "./entries";
 import { gatewayOf, NEW, VALIDATE } from "./form";
-import { dropRows, trip } from "./samples";
+import { dropRows, timeTicks, trip } from "./samples";
 import { driftOf, keysOf, silentOf, stateOf } from "./state";
 
 test("the state of a gateway's keys is shown in words", () => {
@@ -31,10 +31,10 @@ test("a neighbour that does not answer is said with its last MAC address", () =>
 });
 
 test("drift shows its count and the last differences", () => {
-  expect(driftOf({ drift: {} })).toBe("none");
-  expect(driftOf({ drift: { repaired: 1, foreign: 2 } })).toBe("repaired once; last: 2 foreign");
+  expect(driftOf({ drift: {} })).toBe("all in place");
+  expect(driftOf({ drift: { repaired: 1, foreign: 2 } })).toBe("put right once; last time 2 not ours");
   expect(driftOf({ drift: { repaired: 3, missing: 1, changed: 1 } })).toBe(
-    "repaired 3 times; last: 1 missing, 1 changed",
+    "put right 3 times; last time 1 missing, 1 changed",
   );
 });
 
@@ -56,6 +56,23 @@ test("a chart shows the drops between samples, also over a gateway's restart", (
   ]);
   expect(dropRows([]).rows).toEqual([]);
   expect([trip(null), trip(420), trip(15_300)]).toEqual(["not measured yet", "0.42 ms", "15 ms"]);
+});
+
+test("a chart's axis shows no minute twice, over seconds and over a day", () => {
+  const from = Date.parse("2026-01-31T09:00:20Z");
+  const clock = (at: number) => new Date(at).toISOString().slice(11, 16);
+  expect(timeTicks([from, from + 150_000]).map(clock)).toEqual(["09:01", "09:02"]);
+  expect(timeTicks([from, from + 3_600_000]).map(clock)).toEqual([
+    "09:10",
+    "09:20",
+    "09:30",
+    "09:40",
+    "09:50",
+    "10:00",
+  ]);
+  expect(timeTicks([from, from + 86_400_000]).length).toBeLessThanOrEqual(7);
+  expect(timeTicks([from]).length).toBe(0);
+  expect(timeTicks([])).toEqual([]);
 });
 
 test("a gateway's form makes a valid body and names a bad neighbour line", () => {

@@ -30,6 +30,19 @@ export function dropRows(samples: readonly Sample[]): { rows: DropRow[]; causes:
   return { rows, causes };
 }
 
+const DAY = 86_400_000;
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((minutes) => minutes * 60_000);
+const TICKS_MAX = 7;
+
+/** Whole minutes within the times, evenly apart, at most seven. Milliseconds. */
+export function timeTicks(times: readonly number[]): number[] {
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  const step = STEPS.find((each) => (last - first) / each < TICKS_MAX) ?? DAY;
+  const ticks: number[] = [];
+  for (let at = Math.ceil(first / step) * step; at <= last; at += step) ticks.push(at);
+  return ticks;
+}
+
 /** "0.42 ms", of microseconds. */
 export function trip(microseconds: number | null | undefined): string {
   return microseconds == null

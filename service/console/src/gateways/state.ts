@@ -10,17 +10,18 @@ export function stateOf({ state, draining_since }: Pick<Gateway, "state" | "drai
   return { word: "online", colour: "culvert" };
 }
 
-/** The number of reconciliations that found drift, and the last drift. */
+/** The number of times that entries were put right, and the last differences. */
 export function driftOf({ drift }: Pick<Gateway, "drift">): string {
   const { repaired = 0, missing = 0, foreign = 0, changed = 0 } = drift;
-  if (repaired === 0) return "none";
+  if (repaired === 0) return "all in place";
   const parts = [
     [missing, "missing"],
-    [foreign, "foreign"],
+    [foreign, "not ours"],
     [changed, "changed"],
   ] as const;
   const last = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
-  return `repaired ${repaired === 1 ? "once" : `${repaired} times`}${last.length > 0 ? `; last: ${last.join(", ")}` : ""}`;
+  const often = repaired === 1 ? "once" : `${repaired} times`;
+  return `put right ${often}${last.length > 0 ? `; last time ${last.join(", ")}` : ""}`;
 }
 
 /** The state of the gateway's KEK, and the number of SAs to be rekeyed after its change. */

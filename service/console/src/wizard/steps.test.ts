@@ -16,6 +16,11 @@ test("the next step is the first that has not happened", () => {
   expect(nextOf({ ...NOTHING, invited: true, gateway: true })?.what).toBe("resource");
 });
 
+test("an installation in use is finished, also without its gateway or its record", () => {
+  expect(stateOf({ ...NOTHING, opened: true })).toBe("finished");
+  expect(stateOf({ ...NOTHING, record: null, opened: true })).toBe("finished");
+});
+
 test("the state is unknown until every step is known", () => {
   expect(stateOf({ ...NOTHING, record: null })).toBe("unknown");
 });

@@ -59,7 +59,9 @@ export const STEPS: readonly Step[] = [
 
 export type State = "unknown" | "under way" | "finished";
 
+/** An opened page needed each step before it, whatever is left of them now. */
 export function stateOf(happened: Happened): State {
+  if (happened.opened) return "finished";
   const all = STEPS.map(({ what }) => happened[what]);
   if (all.includes(null)) return "unknown";
   return all.includes(false) ? "under way" : "finished";

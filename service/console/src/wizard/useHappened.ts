@@ -24,7 +24,8 @@ export function useHappened(): Happened {
   const invited = useDone("user.invite");
   const opened = useDone("tunnel.open");
   return {
-    gateway: gateways && [...gateways.values()].some(({ state }) => state === "online"),
+    // One that is away now has been connected all the same.
+    gateway: gateways && [...gateways.values()].some(({ reconciled_at }) => reconciled_at !== null),
     resource: resource.data ?? null,
     record: record.data ?? null,
     invited,
