@@ -1,11 +1,16 @@
-"""A run without slow tests does not load the modules that have only slow ones, which are half of all modules."""
+"""A run without slow tests does not load the modules that have only slow ones, which are half of all modules. No example of
+Hypothesis has a time limit: a busy machine would fail it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("culvert", deadline=None)
+hypothesis.settings.load_profile("culvert")
 
 _ONLY_SLOW = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
 

@@ -135,7 +135,6 @@ def _explore(world: World) -> None:
 def _ask(operation: Any, mode: GenerationMode, session: requests.Session, url: str) -> None:
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=[Phase.generate],

@@ -278,7 +278,7 @@ async def test_nested_client_data_that_answers_a_real_challenge_is_refused(world
     st.sampled_from([b64(one) for one in CBOR]) | st.binary(max_size=200).map(b64),
     st.sampled_from([*TEXTS, *OTHERS]),
 )
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_client_data_and_no_cbor_is_a_fault(client: object, data: object, other: object) -> None:
     sent = credential(client, data, other)
     assert isinstance(challenge_of(sent), bytes)
