@@ -236,6 +236,8 @@ class Tray(QObject):
         match command:
             case commands.OpenPage(fqdn):
                 self._daemon.open_tunnel(fqdn, self._on_opened)
+            case commands.ShowReason(page):
+                QDesktopServices.openUrl(QUrl(page))
             case commands.CopyText(text):
                 if clipboard := QGuiApplication.clipboard():
                     clipboard.setText(text)

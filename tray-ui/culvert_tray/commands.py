@@ -27,6 +27,13 @@ class OpenPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowReason:
+    """Show a reason's page of the controller's documentation in the browser."""
+
+    page: str
+
+
+@dataclass(frozen=True, slots=True)
 class CopyText:
     text: str
 
@@ -124,7 +131,6 @@ class Quit:
 
 
 Command = (
-    OpenPage | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol | StartDaemon
-    | Pause | Resume
-    | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
+    OpenPage | ShowReason | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol
+    | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
 )  # fmt: skip

@@ -104,10 +104,11 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A fault, and the person's remedy."""
+    """A fault, and the person's remedy. `page`: the address of the reason's page, or empty."""
 
     text: str
     remedy: str
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def head(view: View, now: float) -> Menu:
         return (heading, *told, *start)
     persons = (entry for of, part in split_status(view) for entry in _person(part, of, now))
     warnings = map(CulvertError.from_proto, view.warnings)
-    return (heading, *persons, *(entry for it in warnings for entry in _error(it)))
+    return (heading, *persons, *(_trouble(it, view.controller) for it in warnings))
 
 
 def fold(entries: Menu) -> Menu:
@@ -272,12 +273,13 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
         waiting = with_organisation(tr("Public networks wait for your answer…"), organisation)
         entries.append(Action(waiting, AnswerClaims(organisation)))
     if status.HasField("last_error") and not _repeats_error(status):
-        entries += _error(CulvertError.from_proto(status.last_error))
+        entries.append(_trouble(CulvertError.from_proto(status.last_error), status.controller))
     return tuple(entries)
 
 
-def _error(error: CulvertError) -> Menu:
-    return (Trouble(make_readable(error.message), error.remedy),)
+def _trouble(error: CulvertError, controller: str) -> Trouble:
+    page = f"{controller.rstrip('/')}{error.page}" if controller.startswith("https://") else ""
+    return Trouble(make_readable(error.message), error.remedy, page)
 
 
 def _repeats_error(status: Status) -> bool:

@@ -71,9 +71,9 @@ def clear(layout: QBoxLayout) -> None:
 
 
 class Banner(QFrame):
-    """A trouble, with the button that mends it if there is one."""
+    """A trouble, with a button beside it."""
 
-    def __init__(self, trouble: Trouble, mend: QPushButton | None = None, role: str = "bad") -> None:
+    def __init__(self, trouble: Trouble, beside: QPushButton | None = None, role: str = "bad") -> None:
         super().__init__()
         set_role(self, role)
         row = QHBoxLayout(self)
@@ -85,8 +85,8 @@ class Banner(QFrame):
         if trouble.remedy:
             texts.addWidget(text_label(trouble.remedy))
         row.addLayout(texts, 1)
-        if mend is not None:
-            row.addWidget(mend, 0, Qt.AlignmentFlag.AlignVCenter)
+        if beside is not None:
+            row.addWidget(beside, 0, Qt.AlignmentFlag.AlignVCenter)
 
 
 class Card(QWidget):

@@ -12,7 +12,7 @@ from PyQt6.QtGui import QCloseEvent, QKeySequence, QResizeEvent, QShortcut
 from PyQt6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from culvert_tray import menu as menus
-from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page
+from culvert_tray.commands import AnswerClaims, Command, EnterCode, Page, ShowReason
 from culvert_tray.menu import Action, Heading, Label, Menu, Submenu, Trouble
 from culvert_tray.notices import Notice, holds
 from culvert_tray.pages import (
@@ -199,7 +199,9 @@ class _Head(QFrame):
                 case Label(text):
                     self._texts.addWidget(text_label(text, "note"))
                 case Trouble():
-                    self._banners.addWidget(Banner(entry))
+                    more = Action(tr("More…"), ShowReason(entry.page))
+                    shown = action_button(more, self._dispatch) if entry.page else None
+                    self._banners.addWidget(Banner(entry, shown))
                 case Action(text, EnterCode() | AnswerClaims()):
                     ask = action_button(entry, self._dispatch, "primary")
                     self._texts.addSpacing(6)

@@ -184,6 +184,17 @@ def test_a_denial_is_shown_with_its_remedy() -> None:
     ]
 
 
+def test_a_trouble_leads_to_its_reasons_page_at_a_controller_with_https() -> None:
+    status = statuses.denied()
+    for controller, page in (
+        ("https://vpn.corp.example/", "https://vpn.corp.example/docs/reasons/NO_POLICY"),
+        ("192.0.2.10:8444", ""),
+        ("", ""),
+    ):
+        status.controller = controller
+        assert [it.page for it in menu(status, NOW) if isinstance(it, Trouble)] == [page]
+
+
 def test_a_denial_is_the_heading_for_a_minute_and_its_reason_for_longer() -> None:
     status = statuses.connected()
     status.last_error.CopyFrom(statuses.denied().last_error)

@@ -771,5 +771,9 @@
       <source>{received} received, {sent} sent</source>
       <translation>{received} empfangen, {sent} gesendet</translation>
     </message>
+    <message>
+        <source>More…</source>
+        <translation>Mehr…</translation>
+    </message>
 </context>
 </TS>
