@@ -22,6 +22,22 @@ _STUCK_SECONDS = 60.0
 _ABSENT_SECONDS = 60.0
 
 
+class Pace:
+    """The rest after work that takes at most a share of the time.
+
+    A single long round is a stall of the process, the database or a gateway. The shorter of two in a row counts.
+    """
+
+    def __init__(self, rests: float) -> None:
+        """`rests`: the rest's length as a multiple of the work's."""
+        self._rests, self._last = rests, 0.0
+
+    def rest_after(self, took: float) -> float:
+        """Both in seconds."""
+        shorter, self._last = min(took, self._last), took
+        return self._rests * shorter
+
+
 class Periodic:
     """A round of `work` begins `seconds` after the previous one has ended, or when it is woken.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
+from culvert_service.tasks import Pace
 from culvert_service.tunnels import silence
-from culvert_service.tunnels.liveness import Pace
 from culvert_service.tunnels.roaming import Peer
 from culvert_service.tunnels.silence import ANSWER, IDLE_MARGIN, SILENCE, Carried, Counts, Silence, Verdicts
 
@@ -123,7 +123,7 @@ async def test_a_silent_device_that_does_not_call_loses_its_tunnel(world: World,
 
 
 def test_looks_take_their_share_of_the_time_and_a_stall_is_no_look() -> None:
-    pace = Pace()
+    pace = Pace(20)
     assert [pace.rest_after(took) for took in (0.1, 0.1, 8.0, 0.1, 0.5, 0.5)] == [0, 2, 2, 2, 2, 10]
 
 

@@ -42,6 +42,7 @@ from culvert_service.gateways.running_time import running_time
 from culvert_service.gateways.site import static_entries
 from culvert_service.gateways.tables import DIGESTS, SaHits, Tables
 from culvert_service.pki.own_certificates import OwnCertificates
+from culvert_service.tasks import Pace
 from culvert_service.tracing.span import span
 
 _log = logging.getLogger(__name__)
@@ -478,6 +479,7 @@ class Link:
             await tables.subscribe()
         except P4RuntimeError as error:
             raise _LostError(f"digests: {error}") from None
+        pace = Pace(_RESTS)
         while True:
             self._dirty.clear()
             began = time.monotonic()
@@ -486,7 +488,7 @@ class Link:
             except CulvertError as error:
                 raise _LostError(error.message) from None
             with suppress(TimeoutError):
-                rest = max(_RECONCILE_SECONDS, _RESTS * (time.monotonic() - began))
+                rest = max(_RECONCILE_SECONDS, pace.rest_after(time.monotonic() - began))
                 # `wait_for` loses a cancellation that comes together with the event (fixed in Python 3.12).
                 async with asyncio.timeout(rest):
                     await self._dirty.wait()

@@ -16,7 +16,7 @@ from culvert_proto import CulvertError, Reason
 from culvert_service.audit.log import CONTROLLER
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.gateways.link import Link
-from culvert_service.tasks import Periodic
+from culvert_service.tasks import Pace, Periodic
 from culvert_service.tunnels import repository
 from culvert_service.tunnels.closing import Closing
 from culvert_service.tunnels.silence import Carried, Counts, Silence
@@ -33,19 +33,6 @@ _EVERY_SECONDS = 1.0
 _KNOWN_SECONDS = 60.0
 
 
-class Pace:
-    """The rest between looks. One long look is a stall of this process, of the database or of a gateway: the shorter of two
-    in a row tells how much work there is."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def rest_after(self, took: float) -> float:
-        """Both in seconds."""
-        shorter, self._last = min(took, self._last), took
-        return shorter / _SHARE
-
-
 class Liveness:
     def __init__(self, database: Database, fleet: Fleet, pushes: Pushes, closing: Closing) -> None:
         self._database = database
@@ -56,7 +43,7 @@ class Liveness:
         self._silence: dict[str, Silence] = {}
         self._known: dict[str, dict[int, Carried]] = {}
         self._known_until = 0.0
-        self._not_before, self._pace = 0.0, Pace()
+        self._not_before, self._pace = 0.0, Pace(1 / _SHARE)
         self._looks = Periodic("liveness", self._look_at_all, _EVERY_SECONDS)
 
     def start(self) -> None:
