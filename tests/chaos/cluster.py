@@ -17,8 +17,6 @@ import ssl
 import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
@@ -26,10 +24,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import httpx
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from culvert_client.state_dir import StateDir
 from culvert_lab import bind9, classify, intranet, laptop, parts, spare
 from culvert_lab import topology as net
 from culvert_lab.admin import Admin
@@ -38,14 +32,14 @@ from culvert_lab.lab import Lab
 from culvert_lab.process import Running
 from culvert_lab.topology import Site
 from culvert_proto import local_pb2, local_pb2_grpc
-from culvert_service.pki import issuance
-from culvert_service.pki.authority import Authority
 
-from . import postgres
+from . import certificates, postgres
 from .supervised import Supervised
 
 CONTROLLERS = {"one": net.CONTROLLER_ADDRESS, "two": "192.0.2.11"}
 GATEWAYS = {parts.GATEWAY: net.GATEWAY_ADDRESS, spare.NAME: spare.ADDRESS}
+# Their directories in the site's /run.
+BUNDLES = {parts.GATEWAY: "gateway", spare.NAME: spare.NAME}
 SECONDARY_ADDRESS = "192.0.2.54"
 COMMON_NAME = f"vpn.{net.ZONE}"
 # Addresses of the simulated devices' wire.
@@ -60,7 +54,6 @@ _NEIGHBOURS = dict.fromkeys((*SERVERS.values(), FORBIDDEN_ADDRESS), net.WIKI_MAC
 DISK_BYTES = 600 << 20
 # A certificate of the usual 14 days has more left.
 _SHORT_SECONDS = 3600.0
-_ORGANISATION = "organisations/1"
 _LAG_SECONDS = 5.0
 ALLOWED = classify.Allowed(
     gateways=frozenset(map(IPv4Address, GATEWAYS.values())),
@@ -262,38 +255,6 @@ class Cluster:
         self.totp_uri = await laptop.enrol(self.lab, link)
         await laptop.prove_code(self.lab, self.totp_uri)
 
-    async def expire_certificate(self, seconds: float) -> None:
-        """The laptop's certificate ends in that time, and culvertd starts with it. Raises StepError."""
-        state = StateDir(disk(self.lab, "laptop") / _ORGANISATION)
-        identity = state.identity()
-        assert identity is not None
-        key = load_pem_private_key(identity.key_pem, password=None).public_key()
-        assert isinstance(key, ec.EllipticCurvePublicKey)
-        authority = Authority.load(self.lab.run_directory(Site.CONTROLLER) / "controller", "device")
-        usual = issuance.DEVICE
-        issuance.DEVICE = replace(usual, lifetime=timedelta(seconds=seconds))  # type: ignore[misc]
-        try:
-            issued = authority.issue_device(key, identity.device_id)
-        finally:
-            issuance.DEVICE = usual  # type: ignore[misc]
-        columns = {
-            "fingerprint": f"\\x{issued.fingerprint.hex()}",
-            "certificate_serial": issued.serial,
-            "certificate_expires_at": issued.expires_at.isoformat(),
-        }
-        changes = ", ".join(f"{name} = '{value}'" for name, value in columns.items())
-        await self.postgres.query(f"UPDATE devices SET {changes} WHERE id = '{identity.device_id}'")  # noqa: S608
-        state.keep_renewed(replace(identity, certificate_pem=issued.pem))
-        self.parts["culvertd"].program.kill()
-
-    def certificate_left(self) -> float:
-        """Seconds until the end of the laptop's certificate."""
-        identity = StateDir(disk(self.lab, "laptop") / _ORGANISATION).identity()
-        if identity is None:
-            return 0.0
-        ends = x509.load_pem_x509_certificate(identity.certificate_pem).not_valid_after_utc
-        return (ends - datetime.now(UTC)).total_seconds()
-
     async def prove_laptop(self) -> None:
         """A code, as the person types it when the laptop asks for one. Raises StepError."""
         await laptop.prove_code(self.lab, self.totp_uri)
@@ -328,7 +289,7 @@ class Cluster:
             return f"{type(error).__name__} {error}"
         if found.state not in (local_pb2.STATE_READY, local_pb2.STATE_CONNECTED):
             return f"the laptop is {local_pb2.State.Name(found.state)}: {found.last_error.message}"
-        if self.certificate_left() < _SHORT_SECONDS:
+        if certificates.laptop_left(disk(self.lab, "laptop")) < _SHORT_SECONDS:
             return "the laptop's certificate is not renewed"
         members = await self.postgres.members()
         if sorted(members) != sorted(postgres.SERVERS) or not set(members.values()) <= {

@@ -29,7 +29,8 @@ from culvert_lab.netns import Inside
 from culvert_lab.topology import Site
 from pyroute2 import IPRoute
 
-from .cluster import CONTROLLERS, DISKS, GATEWAYS, Cluster, disk
+from . import certificates
+from .cluster import BUNDLES, CONTROLLERS, DISKS, GATEWAYS, Cluster, disk
 from .postgres import KEEPERS
 
 _HERE = Path(__file__).parent
@@ -41,7 +42,7 @@ _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _LEADER_SECONDS = 25.0
 _REORDER, _TABLE, _MOST_SECONDS = "reorder", 41, 0.03
 
-_ENDED = "that has ended"
+_ENDS, _ENDED = "that ends", "that has ended"
 
 # The computers with a clock of their own, and their network.
 CLOCKS = {
@@ -104,8 +105,10 @@ def draw(dice: random.Random) -> Fault:
         case "reorder":
             return Fault("reorder", dice.choice(list(_ROUTED)), seconds)
         case "certificate":
-            # Seconds that it is still good.
-            return Fault("certificate", *dice.choice((("that ends", 20.0), (_ENDED, 1.0))))
+            # Seconds that it is still good, or that the gateway has none that is.
+            lasts = {_ENDS: 20.0, _ENDED: 1.0, **dict.fromkeys(GATEWAYS, 10.0)}
+            target = dice.choice(list(lasts))
+            return Fault("certificate", target, lasts[target])
         case _:
             return Fault("fail-over", dice.choice(("switchover", "crash")))
 
@@ -120,11 +123,7 @@ async def strike(cluster: Cluster, fault: Fault, dice: random.Random) -> None:
             await asyncio.sleep(fault.seconds)
             await _signal(cluster, fault.target, signal.SIGCONT)
         case "certificate":
-            await cluster.expire_certificate(fault.seconds)
-            if fault.target == _ENDED:
-                # culvertd comes back and finds out; then the person has to type a code.
-                await asyncio.sleep(10)
-                await cluster.prove_laptop()
+            await _end_certificate(cluster, fault)
         case "fail-over":
             primary = await cluster.postgres.primary() or "pg-1"
             if fault.target == "switchover":
@@ -139,6 +138,28 @@ async def strike(cluster: Cluster, fault: Fault, dice: random.Random) -> None:
         case _:
             async with _lasting(cluster.lab, fault, dice):
                 await asyncio.sleep(fault.seconds)
+
+
+async def _end_certificate(cluster: Cluster, fault: Fault) -> None:
+    controller = cluster.lab.run_directory(Site.CONTROLLER) / "controller"
+    if fault.target in GATEWAYS:
+        bundle = cluster.lab.run_directory(Site.GATEWAY) / BUNDLES[fault.target]
+        async with certificates.gateways_ended(controller, bundle, fault.target):
+            # The next owner has to connect.
+            owner = (await cluster.ask(f"/gateways/{fault.target}"))["owner"]
+            if owner in CONTROLLERS:
+                await _signal(cluster, owner, signal.SIGKILL)
+            await asyncio.sleep(fault.seconds)
+            found = await cluster.ask(f"/gateways/{fault.target}")
+            assert found["state"] == "online" or "expired" in found["reason"], found
+        return
+    state = disk(cluster.lab, "laptop")
+    await cluster.postgres.query(certificates.shorten_laptops(controller, state, fault.seconds))
+    await _signal(cluster, "culvertd", signal.SIGKILL)
+    if fault.target == _ENDED:
+        # culvertd comes back and finds out; then the person has to type a code.
+        await asyncio.sleep(10)
+        await cluster.prove_laptop()
 
 
 def _lasting(lab: Lab, fault: Fault, dice: random.Random) -> AbstractAsyncContextManager[None]:
@@ -308,6 +329,8 @@ _OF_CONTROLLER = {"CONTROLLER_UNREACHABLE", "TIMEOUT"}
 def true_reasons(fault: Fault) -> set[str]:
     """The refusals that tell of this fault."""
     target = fault.target
+    if fault.kind == "certificate" or "clock" in fault.kind:
+        return set()
     if fault.kind == "fail-over" or target in (*DATABASE, "database"):
         return _OF_DATABASE
     if target in GATEWAYS:
@@ -325,5 +348,5 @@ def true_reasons(fault: Fault) -> set[str]:
     if target == "controller":
         return _OF_DATABASE | _OF_CONTROLLER
     if target in CONTROLLERS:
-        return _OF_CONTROLLER | {"GATEWAY_DOWN"}
+        return _OF_CONTROLLER
     return set()

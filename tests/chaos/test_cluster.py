@@ -145,10 +145,12 @@ class Run:
         return found
 
     def distribution(self) -> dict[str, dict[str, Any]]:
+        """By kind of fault, and by kind and target."""
         groups: defaultdict[str, list[Click]] = defaultdict(list)
         for click in self.clicks:
-            for fault in {str(it) for it in self.during(click)}:
-                groups[fault.strip()].append(click)
+            found = self.during(click)
+            for group in {it.kind for it in found} | {str(it).strip() for it in found}:
+                groups[group].append(click)
         return {name: _figures(groups[name]) for name in sorted(groups)}
 
 
