@@ -1,7 +1,7 @@
 """Simulated devices: enrolled computers that know each controller, open tunnels, and ask through them by real ESP.
 
 click: OpenTunnel at the controller of the last answer ─┬─► ESP: ICMP echo ─► gateway ─► intranet ─► answer
-              └── none in time: at the next one         └─► refused, with a reason
+              └── none in time: at the next one, too    └─► refused, with a reason
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import grpc.aio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from culvert_client.controller.agent import SILENT_AFTER
 from culvert_lab import laptop
 from culvert_lab import topology as net
 from culvert_proto import CulvertError, Reason, agent_pb2, agent_pb2_grpc
@@ -30,8 +31,7 @@ from scapy.layers.inet import ICMP, IP
 
 from .cluster import CONTROLLERS, FORBIDDEN_ADDRESS, Cluster
 
-# A controller that has not answered by then is given up for the next one.
-ATTEMPT_SECONDS = 4.0
+ATTEMPT_SECONDS = 8.0
 ATTEMPTS = 4
 ECHOES, ECHO_SECONDS = 5, 0.6
 NO_ANSWER = "NO_ANSWER"
@@ -118,20 +118,46 @@ class Device:
         return Click(began, ended, fqdn, "" if answered else NO_ANSWER, why)
 
     async def call(self, method: str, request: Any) -> Any:
-        """At the controller of the last answer, then at the others. Raises CulvertError."""
-        names = list(CONTROLLERS)
-        for attempt in range(1, ATTEMPTS + 1):
-            name = names[self._at % len(names)]
-            stub = agent_pb2_grpc.AgentServiceStub(self._channel(name))
-            try:
-                return await getattr(stub, method)(request, timeout=ATTEMPT_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                told = from_rpc_error(error, peer=name)
-                if told.reason not in _ELSEWHERE or attempt == ATTEMPTS:
-                    raise told from None
-                await self._give_up(name)
+        """At the controller of the last answer; after a while without one at the next as well, as culvertd does.
+
+        Raises CulvertError.
+        """
+        names, trying = list(CONTROLLERS), set[asyncio.Task[Any]]()
+        fault = CulvertError(Reason.TIMEOUT, what="The answer of any controller")
+        try:
+            for _ in range(ATTEMPTS):
+                name = names[self._at % len(names)]
+                trying.add(asyncio.create_task(self._ask(name, method, request)))
+                done, trying = await asyncio.wait(
+                    trying, timeout=SILENT_AFTER, return_when=asyncio.FIRST_COMPLETED
+                )
+                for answer in (it.result() for it in done):
+                    if not isinstance(answer, CulvertError):
+                        return answer
+                    if answer.reason not in _ELSEWHERE:
+                        raise answer
+                    fault = answer
                 self._at += 1
-        raise AssertionError("the last attempt returns or raises")
+            raise fault
+        finally:
+            for each in trying:
+                each.cancel()
+
+    async def _ask(self, name: str, method: str, request: Any) -> Any:
+        """The answer, or the CulvertError with which the call has ended."""
+        stub = agent_pb2_grpc.AgentServiceStub(self._channel(name))
+        try:
+            return await getattr(stub, method)(request, timeout=ATTEMPT_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            told = from_rpc_error(error, peer=name)
+            if told.reason in _ELSEWHERE:
+                await self._give_up(name)
+            return told
+        except asyncio.CancelledError:
+            # An earlier call to that controller has closed the channel.
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            return CulvertError(Reason.CONTROLLER_UNREACHABLE, controller=name)
 
     def _channel(self, name: str) -> grpc.aio.Channel:
         if name not in self._channels:
