@@ -132,5 +132,6 @@ class Quit:
 
 Command = (
     OpenPage | ShowReason | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol
-    | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport | ShowDocumentation | Quit
+    | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport
+    | ShowDocumentation | Quit
 )  # fmt: skip

@@ -69,7 +69,8 @@ def test_an_unreachable_organisation_has_its_own_label() -> None:
     status.organisations[1].last_error.CopyFrom(error.to_proto())
     shown = menu(status, NOW)
     assert Label(f"Offline — controller cannot be reached · {BETA}") in shown
-    assert Trouble(error.message, error.remedy) in shown
+    page = "https://vpn.beta.example:443/docs/reasons/CAPTIVE_PORTAL"
+    assert Trouble(error.message, error.remedy, page) in shown
 
 
 def test_lists_and_details_name_the_organisation() -> None:
