@@ -26,7 +26,7 @@ pub fn give(ports: &[Vec<Port>]) -> io::Result<(Vec<GivenPort>, Vec<BorrowedFd<'
             }
             PortState::Open(Attachment::Xdp(_)) => {
                 let text = format!(
-                    "port {} is on AF_XDP, whose memory belongs to this process alone",
+                    "port {} is on AF_XDP, whose memory belongs to this process alone; restart the switch instead, which ends its tunnels",
                     port.number
                 );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
