@@ -9,14 +9,14 @@
 //! addresses in sluice's tables are constants: the kernel knows its neighbours' and writes them (docs/decisions, 67).
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};
 
 use crate::arp::Mac;
 use crate::fault::{Fault, Outcome};
 use crate::network::{Interface, Network, Prefix, write_mac};
-use crate::plan::{Choice, MTU_MAX, check_usable, list};
+use crate::plan::{Choice, Ipv6Choice, MTU_MAX, check_usable, list};
 
 /// The placement, as `NAME.json` keeps it: the kernel's part follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,15 @@ pub struct Beside {
     /// The interfaces from which the kernel must forward packets for the pool.
     pub inward: Vec<String>,
     pub masquerade: bool,
+    /// The address for packets of devices over IPv6.
+    pub outer6: Option<Outer6>,
+}
+
+/// An IPv6 address of the interface, and the router of its default route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outer6 {
+    pub address: Ipv6Addr,
+    pub next_hop: Ipv6Addr,
 }
 
 /// The end of a veth pair: the kernel's, or the switch's.
@@ -127,6 +136,14 @@ impl Beside {
         found.copied().unwrap_or(self.next_hop)
     }
 
+    /// The IPv6 address, with the present default route's next hop.
+    pub fn outer6_of(&self, network: &Network) -> Option<Outer6> {
+        let outer = self.outer6?;
+        let found = network.default_routes6.get(&self.interface);
+        let next_hop = found.copied().unwrap_or(outer.next_hop);
+        Some(Outer6 { next_hop, ..outer })
+    }
+
     /// The ports and the address, as the controller takes them.
     pub fn facts(&self) -> Value {
         let (kernel, switch) = self.link();
@@ -138,7 +155,7 @@ impl Beside {
             .collect();
         let neighbour = (kernel.to_string(), json!(mac(End::KernelLan)));
         json!({
-            "address": self.address.to_string(),
+            "address": self.address.to_string(), "address6": self.outer6.map(|it| it.address.to_string()),
             "wan": {
                 "port": 1, "mac": mac(End::SwitchWan), "next_hop_mac": mac(End::KernelWan), "mtu": self.mtu,
             },
@@ -170,7 +187,11 @@ impl Beside {
         };
         let found = vec![
             format!("Placement    beside the kernel, {why}"),
-            format!("Address      {address} on {interface}{told}"),
+            format!(
+                "Address      {address}{} on {interface}{told}",
+                self.outer6
+                    .map_or(String::new(), |it| format!(" and {}", it.address))
+            ),
             format!(
                 "Intranet     {}, by the kernel's routes",
                 networks.join(", ")
@@ -192,7 +213,12 @@ impl Beside {
                 self.name(End::SwitchLan)
             ),
             format!(
-                "add the tables netdev {table} and inet {table} to nftables: ESP and UDP 4500 to {address} go to the switch{}",
+                "add the tables netdev {table} and inet {table} to nftables: ESP and UDP 4500 to {address}{} go to the switch{}",
+                if self.outer6.is_some() {
+                    " (and by IPv6)"
+                } else {
+                    ""
+                },
                 if self.masquerade {
                     ", and the pool is masqueraded"
                 } else {
@@ -215,6 +241,8 @@ impl Beside {
             "number": self.number, "interface": self.interface, "address": self.address.to_string(),
             "next_hop": self.next_hop.to_string(), "mtu": self.mtu, "pool": self.pool.to_string(),
             "intranet": intranet, "inward": self.inward, "masquerade": self.masquerade,
+            "address6": self.outer6.map(|it| it.address.to_string()),
+            "next_hop6": self.outer6.map(|it| it.next_hop.to_string()),
         })
     }
 
@@ -236,6 +264,13 @@ impl Beside {
                 .collect::<Option<_>>()?,
             inward: texts("inward")?.into_iter().map(str::to_owned).collect(),
             masquerade: value["masquerade"].as_bool()?,
+            outer6: match text("address6") {
+                Some(address) => Some(Outer6 {
+                    address: address.parse().ok()?,
+                    next_hop: text("next_hop6")?.parse().ok()?,
+                }),
+                None => None,
+            },
         })
     }
 }
@@ -301,6 +336,7 @@ pub fn choose(
         intranet: routes.into_iter().map(|(it, _)| it).collect(),
         inward: inward.into_iter().collect(),
         masquerade: choice.masquerade,
+        outer6: outer6(network, at, choice.ipv6)?,
     };
     let free = (0..NUMBERS).find(|number| {
         found.number = *number;
@@ -368,6 +404,31 @@ fn address(at: &Interface, choice: &Choice) -> Outcome<Ipv4Addr> {
             ))
         }
     }
+}
+
+fn outer6(network: &Network, at: &Interface, choice: Ipv6Choice) -> Outcome<Option<Outer6>> {
+    let router = network.default_routes6.get(&at.name).copied();
+    let address = match choice {
+        Ipv6Choice::Without => return Ok(None),
+        Ipv6Choice::Named(named) if at.addresses6.iter().any(|it| it.ip == named) => named,
+        Ipv6Choice::Named(named) => {
+            return Err(Fault::new(
+                format!("The kernel has no lasting address {named} on {}.", at.name),
+                "Name a global IPv6 address of that interface, and no temporary one: --ipv6 ADDRESS. Or do without: --ipv6 none.",
+            ));
+        }
+        Ipv6Choice::Found => match (at.addresses6.as_slice(), router) {
+            ([only], Some(_)) => only.ip,
+            _ => return Ok(None),
+        },
+    };
+    let next_hop = router.ok_or_else(|| {
+        Fault::new(
+            format!("{} has no default route for IPv6.", at.name),
+            "Give it one, or do without IPv6: --ipv6 none.",
+        )
+    })?;
+    Ok(Some(Outer6 { address, next_hop }))
 }
 
 /// The intranet's networks, each with the interface that leads there.

@@ -106,9 +106,13 @@ pub fn doctor(host: &Host, joined: &Joined) -> bool {
                 "the kernel forwards what comes out of tunnels",
                 check_forwarding(beside),
             ),
-            ("the intranet answers the pool", check_return_route(beside)),
         ],
     };
+    let mut unknown = Vec::new();
+    let of_router = joined
+        .beside
+        .as_ref()
+        .and_then(|it| check_return_route(it, &mut unknown));
     let mut checks = vec![
         (
             "the switch is installed, and its user exists",
@@ -118,6 +122,8 @@ pub fn doctor(host: &Host, joined: &Joined) -> bool {
         ("the certificate is good", check_certificate(host, joined)),
     ];
     checks.extend(of_placement);
+    checks
+        .extend(of_router.map(|it| ("the router sends packets for the pool to this computer", it)));
     checks.extend([
         ("the switch runs", check_runs(host, joined)),
         (
@@ -136,7 +142,8 @@ pub fn doctor(host: &Host, joined: &Joined) -> bool {
             }
         }
     }
-    for note in joined.beside.as_ref().map(notes).unwrap_or_default() {
+    unknown.extend(joined.beside.as_ref().map(notes).unwrap_or_default());
+    for note in unknown {
         println!("  note  {note}");
     }
     good
@@ -310,6 +317,14 @@ fn check_address(name: &str, beside: &Beside) -> Outcome<()> {
             ),
         ));
     }
+    if let Some(six) = beside.outer6
+        && !at.addresses6.iter().any(|it| it.ip == six.address)
+    {
+        return Err(Fault::new(
+            format!("{interface} has the IPv6 address {} no more.", six.address),
+            "Give it that address again, or leave and join again: devices and tables have the old one.",
+        ));
+    }
     if at.addresses.is_empty() {
         return Err(Fault::new(
             format!("{interface} has the address {address} no more, and no other."),
@@ -342,11 +357,23 @@ fn check_forwarding(beside: &Beside) -> Outcome<()> {
     }
 }
 
-fn check_return_route(beside: &Beside) -> Outcome<()> {
-    if !beside.masquerade && return_route::ask(beside)? == ReturnRoute::Missing {
-        return Err(return_route::missing(beside));
+/// Whether the router of the default route leads the pool here; None if none need, or if it cannot be told.
+fn check_return_route(beside: &Beside, notes: &mut Vec<String>) -> Option<Outcome<()>> {
+    if beside.masquerade {
+        return None;
     }
-    Ok(())
+    match return_route::ask(beside) {
+        Ok(ReturnRoute::Leads) => Some(Ok(())),
+        Ok(ReturnRoute::Missing) => Some(Err(return_route::missing(beside))),
+        Ok(ReturnRoute::Unknown) => {
+            notes.push(format!(
+                "whether the router {} has the route {} via {} cannot be told: it answers nothing",
+                beside.next_hop, beside.pool, beside.address
+            ));
+            None
+        }
+        Err(fault) => Some(Err(fault)),
+    }
 }
 
 /// Notes for a person where nothing is wrong for certain.
@@ -370,7 +397,7 @@ fn notes(beside: &Beside) -> Vec<String> {
     }
     if let Some([0, ..]) = counted {
         notes.push(format!(
-            "no packet of a device has come yet. Firewalls before this computer must let ESP and UDP 4500 through to {}",
+            "no packet of a device has come yet, and only a device can tell whether its packets arrive. Firewalls and port-forwards before this computer must lead ESP and UDP 4500 to {}",
             beside.address
         ));
     }

@@ -310,6 +310,10 @@ mod tests {
             intranet: vec![Prefix::new(Ipv4Addr::new(10, 20, 0, 0), 16)],
             inward: vec!["eth0".to_owned()],
             masquerade: true,
+            outer6: Some(crate::beside::Outer6 {
+                address: std::net::Ipv6Addr::LOCALHOST,
+                next_hop: std::net::Ipv6Addr::LOCALHOST,
+            }),
         };
         let joined = Joined {
             beside: Some(beside),

@@ -51,7 +51,7 @@ use crate::fault::{Fault, Outcome};
 use crate::host::{Host, Joined};
 use crate::link::Link;
 use crate::network::{Address, Prefix};
-use crate::plan::Choice;
+use crate::plan::{Choice, Ipv6Choice};
 
 #[derive(Parser)]
 #[command(
@@ -123,6 +123,9 @@ struct JoinArguments {
     /// Beside the kernel: let devices appear with this computer's address, so that the intranet needs no route to the pool
     #[arg(long, conflicts_with_all = ["wan", "lan"])]
     masquerade: bool,
+    /// Beside the kernel: the IPv6 address that devices may send to, or none; otherwise the interface's, if it has one only
+    #[arg(long, value_name = "ADDRESS|none", value_parser = ipv6, conflicts_with_all = ["wan", "lan"])]
+    ipv6: Option<Ipv6Choice>,
     /// The address that devices are told, where a router forwards its ESP and UDP 4500 to this computer
     #[arg(long, value_name = "ADDRESS")]
     public_address: Option<Ipv4Addr>,
@@ -157,6 +160,16 @@ struct JoinArguments {
 
 fn address(text: &str) -> Result<Address, String> {
     Address::parse(text).ok_or_else(|| "must be ADDRESS/LENGTH, as 198.51.100.2/24".to_owned())
+}
+
+fn ipv6(text: &str) -> Result<Ipv6Choice, String> {
+    match text {
+        "none" => Ok(Ipv6Choice::Without),
+        _ => text
+            .parse()
+            .map(Ipv6Choice::Named)
+            .map_err(|_| "must be an IPv6 address, or none".to_owned()),
+    }
 }
 
 fn prefix(text: &str) -> Result<Prefix, String> {
@@ -195,6 +208,7 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
                 beside: asked.beside,
                 intranet: asked.intranet,
                 masquerade: asked.masquerade,
+                ipv6: asked.ipv6.unwrap_or_default(),
             };
             let patience = Duration::from_secs(asked.wait);
             let settings = join::Settings {

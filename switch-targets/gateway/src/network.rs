@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -101,6 +101,27 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// An IPv6 address with the length of its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address6 {
+    pub ip: Ipv6Addr,
+    pub length: u8,
+}
+
+impl Address6 {
+    /// The network's prefix, as nftables reads it.
+    pub fn prefix(self) -> String {
+        let mask = u128::MAX
+            .checked_shl(128 - u32::from(self.length))
+            .unwrap_or(0);
+        format!(
+            "{}/{}",
+            Ipv6Addr::from(u128::from(self.ip) & mask),
+            self.length
+        )
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Interface {
     pub name: String,
@@ -113,6 +134,8 @@ pub struct Interface {
     pub enslaved: bool,
     /// The kernel's own IPv4 addresses there.
     pub addresses: Vec<Address>,
+    /// Its global IPv6 addresses that stay: no temporary ones (RFC 8981), nor deprecated ones.
+    pub addresses6: Vec<Address6>,
     /// Whether the kernel forwards packets from there.
     pub forwards: bool,
 }
@@ -122,6 +145,8 @@ pub struct Network {
     pub interfaces: Vec<Interface>,
     /// The next hops of the kernel's default routes, by interface.
     pub default_routes: BTreeMap<String, Ipv4Addr>,
+    /// The same for IPv6; routers are named by link-local addresses mostly.
+    pub default_routes6: BTreeMap<String, Ipv6Addr>,
     /// The prefixes of the kernel's routes, with their interfaces.
     pub routes: Vec<(Prefix, String)>,
     /// The kernel's neighbours, by interface and address.
@@ -134,6 +159,12 @@ impl Network {
             .iter()
             .map(|row| (text(row, "ifname"), addresses(row)))
             .collect::<BTreeMap<_, _>>();
+        // A kernel without IPv6 fails here, and has none.
+        let six = rows(&["-6", "address", "show"]).unwrap_or_default();
+        let six: BTreeMap<String, Vec<Address6>> = six
+            .iter()
+            .map(|row| (text(row, "ifname"), addresses6(row)))
+            .collect();
         let mut found = Vec::new();
         for row in rows(&["link", "show"])? {
             if text(&row, "link_type") != "ether" {
@@ -156,6 +187,7 @@ impl Network {
                 carrier: flagged(&row, "LOWER_UP"),
                 enslaved: row["master"].is_string(),
                 addresses: interfaces.get(&name).cloned().unwrap_or_default(),
+                addresses6: six.get(&name).cloned().unwrap_or_default(),
                 forwards: forwards(&name),
                 mac,
                 name,
@@ -164,9 +196,16 @@ impl Network {
         let mut network = Self {
             interfaces: found,
             default_routes: BTreeMap::new(),
+            default_routes6: BTreeMap::new(),
             routes: Vec::new(),
             neighbours: BTreeMap::new(),
         };
+        for row in rows(&["-6", "route", "show", "default"]).unwrap_or_default() {
+            if let Ok(via) = text(&row, "gateway").parse() {
+                let device = text(&row, "dev");
+                network.default_routes6.entry(device).or_insert(via);
+            }
+        }
         for row in rows(&["-4", "route", "show"])? {
             let (to, via, device) = (text(&row, "dst"), text(&row, "gateway"), text(&row, "dev"));
             if to == "default" {
@@ -276,6 +315,18 @@ fn addresses(row: &Value) -> Vec<Address> {
         })
     };
     found.iter().filter_map(of).collect()
+}
+
+fn addresses6(row: &Value) -> Vec<Address6> {
+    let passing = ["temporary", "deprecated", "tentative", "dadfailed"];
+    let of = |it: &Value| {
+        let stays = it["scope"] == "global" && !passing.iter().any(|flag| it[*flag] == true);
+        let length = it["prefixlen"].as_u64()?.try_into().ok()?;
+        let ip = it["local"].as_str()?.parse().ok()?;
+        stays.then_some(Address6 { ip, length })
+    };
+    let found = row["addr_info"].as_array();
+    found.into_iter().flatten().filter_map(of).collect()
 }
 
 /// Whether the kernel forwards packets from this interface.

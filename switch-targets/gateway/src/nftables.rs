@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 
-use crate::beside::{Beside, End};
+use crate::beside::{Beside, End, Outer6};
 use crate::fault::{Fault, Outcome};
 use crate::network::{Network, write_mac};
 
@@ -39,6 +39,29 @@ impl Beside {
             .map(|to| format!("ip daddr {to} fwd ip to ip daddr device \"{interface}\"\n"))
             .collect();
         let next_hop = self.next_hop_of(network);
+        let outer6 = self.outer6_of(network);
+        let (mut from_wire6, mut to_devices6, mut from_switch6) =
+            (String::new(), String::new(), String::new());
+        if let Some(Outer6 { address, next_hop }) = outer6 {
+            let pass =
+                format!("counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"");
+            from_wire6 = format!(
+                "meta pkttype host ip6 daddr {address} ip6 nexthdr esp {pass}
+                     meta pkttype host ip6 daddr {address} ip6 nexthdr udp udp dport 4500 {pass}"
+            );
+            let near: String = at
+                .iter()
+                .flat_map(|it| &it.addresses6)
+                .map(|it| it.prefix())
+                .map(|to| format!("ip6 daddr {to} fwd ip6 to ip6 daddr device \"{interface}\"\n"))
+                .collect();
+            to_devices6 = format!(
+                "chain to-devices6 {{
+                     {near} fwd ip6 to {next_hop} device \"{interface}\"
+                 }}"
+            );
+            from_switch6 = format!("ip6 saddr {address} goto to-devices6");
+        }
         // nftables keeps the interface's index, which is another when the interface comes back.
         let index = at.map_or(0, |it| it.index);
         rules += &format!(
@@ -49,13 +72,16 @@ impl Beside {
                      ether type {{ vlan, 8021ad }} accept
                      meta pkttype host ip daddr {address} ip protocol esp counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
                      meta pkttype host ip daddr {address} ip frag-off & 0x1fff == 0 udp dport 4500 counter name to-switch ether daddr set {mac} fwd to \"{to_switch}\"
+                     {from_wire6}
                  }}
+                 {to_devices6}
                  chain to-devices {{
                      {to_neighbours} fwd ip to {next_hop} device \"{interface}\" # {index}
                  }}
                  chain from-switch-wan {{
                      type filter hook ingress device \"{to_switch}\" priority 0; policy drop;
                      ip saddr {address} goto to-devices
+                     {from_switch6}
                  }}
                  chain from-switch-lan {{
                      type filter hook ingress device \"{lan}\" priority 0; policy accept;

@@ -6,7 +6,7 @@
 //! Both ports are the switch's alone (placement inline): the kernel keeps no address there and forwards nothing from there.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::fault::{Fault, Outcome};
 use crate::network::{Address, Interface, Network, Prefix, write_mac};
@@ -25,6 +25,17 @@ pub struct Choice {
     pub beside: Option<Option<String>>,
     pub intranet: Vec<Prefix>,
     pub masquerade: bool,
+    pub ipv6: Ipv6Choice,
+}
+
+/// Beside the kernel: the IPv6 address that devices may send to.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Ipv6Choice {
+    /// The interface's, if it has one only and a default route.
+    #[default]
+    Found,
+    Named(Ipv6Addr),
+    Without,
 }
 
 #[derive(Clone, Debug)]
@@ -292,6 +303,7 @@ mod tests {
             carrier: true,
             enslaved: false,
             addresses: address.and_then(Address::parse).into_iter().collect(),
+            addresses6: vec![],
             forwards: false,
         }
     }
@@ -304,6 +316,7 @@ mod tests {
                 interface("lan", Some("10.20.0.1/24")),
             ],
             default_routes: BTreeMap::from([("wan".to_owned(), Ipv4Addr::new(198, 51, 100, 1))]),
+            default_routes6: BTreeMap::new(),
             routes: vec![],
             neighbours: BTreeMap::new(),
         }
