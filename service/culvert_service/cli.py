@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from typer.core import TyperCommand, TyperGroup
 
 from culvert_service import config
-from culvert_service.controller import database, lifecycle
+from culvert_service.controller import database
 from culvert_service.database import DatabaseDownError
 from culvert_service.operation import administration
 from culvert_service.operation import commands as operation
@@ -206,6 +206,9 @@ def init(config_file: ConfigFile = None) -> None:
 @app.command()
 def serve(config_file: ConfigFile = None) -> None:
     """Run the REST API, the agent API and the gateways' links, until SIGINT or SIGTERM."""
+    # The whole controller, which the other commands do not need: a second of computing.
+    from culvert_service.controller import lifecycle
+
     _run(lifecycle.serve, config_file)
 
 

@@ -38,6 +38,12 @@ def of(world: World) -> dict[str, str]:
     }
 
 
+def test_commands_do_not_load_the_controller() -> None:
+    """Half a second of computing for each call of `ready`, which a container's health check asks."""
+    code = "import sys, culvert_service.cli; sys.exit('culvert_service.controller.build' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 async def test_a_database_server_without_tls_is_named_with_its_remedy(tmp_path: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A server without TLS answers an SSLRequest with "N" (PostgreSQL's manual, section 54.2.10).

@@ -18,11 +18,10 @@ from culvert_service.audit.log import CONTROLLER, Actor, Line
 from culvert_service.audit.transaction import begin
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controller.database import open_for_changes, open_for_reading
-from culvert_service.controller.lifecycle import Controller, now
 from culvert_service.database import connect
 from culvert_service.operation import backup
 from culvert_service.operation.administration import local_time
-from culvert_service.operation.doctor import examine
+from culvert_service.operation.doctor import examine, now
 from culvert_service.operation.rest_client import readiness
 from culvert_service.pki import issuance, rotation
 from culvert_service.pki.authority import (
@@ -166,6 +165,9 @@ async def cut(settings: Settings, before: datetime.datetime, file: Path | None) 
 
 async def openapi() -> None:
     """Print the REST API's OpenAPI document. Needs neither settings nor a database: nothing is started."""
+    # The whole controller, which the other commands do not need: a second of computing.
+    from culvert_service.controller.lifecycle import Controller
+
     engine = connect("postgresql://nobody@localhost/none")
     with tempfile.TemporaryDirectory() as state:
         offered = Controller(Settings(state_dir=Path(state)), bind_database(engine)).openapi()

@@ -20,7 +20,6 @@ from culvert_service.audit import verifier
 from culvert_service.audit.cut import CutKey
 from culvert_service.config import ConfigurationError, Settings
 from culvert_service.controller.database import open_for_reading
-from culvert_service.controller.lifecycle import now
 from culvert_service.gateways.config import kek_of
 from culvert_service.oidc.service import provider_from_settings
 from culvert_service.operation import repository
@@ -51,6 +50,10 @@ class Finding:
     what: str
     wrong: str = ""
     remedy: str = ""
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 async def examine(settings: Settings) -> AsyncGenerator[Finding]:
