@@ -15,6 +15,11 @@ from sqlalchemy import text
 from .name_server import Bind, Knot, NameServer, PowerDns
 from .world import PASSWORD, World
 
+_MIGRATED = "migrated"
+# Postgres's own defence against a computer that stops, which no test does: each commit would wait for the disk, and each
+# new database for hundreds of files.
+_FOR_POWER_CUTS = ("fsync", "full_page_writes", "synchronous_commit")
+
 
 @pytest.fixture
 def bind(tmp_path: Path) -> Iterator[Bind]:
@@ -34,8 +39,23 @@ def any_server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[NameS
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[str]:
+    """A Postgres for the whole run; each test has a copy of a database that is migrated once."""
     async with EmbeddedPostgres(tmp_path_factory.mktemp("pg")) as url:
+        engine = create_engine(url).execution_options(isolation_level="AUTOCOMMIT")
+        async with engine.connect() as connection:
+            for setting in _FOR_POWER_CUTS:
+                await connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
+            await connection.execute(text("SELECT pg_reload_conf()"))
+            await connection.execute(text(f"CREATE DATABASE {_MIGRATED}"))
+        await engine.dispose()
+        tables = create_engine(_database(url, _MIGRATED))
+        await upgrade(tables)
+        await tables.dispose()
         yield url
+
+
+def _database(cluster: str, name: str) -> str:
+    return cluster.replace("/postgres?", f"/{name}?")
 
 
 @pytest.fixture
@@ -44,10 +64,9 @@ async def database_url(cluster: str) -> AsyncGenerator[str]:
     name = f"t{secrets.token_hex(8)}"
     engine = create_engine(cluster).execution_options(isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
-        await connection.execute(text(f"CREATE DATABASE {name}"))
-        url = cluster.replace("/postgres?", f"/{name}?")
+        await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {_MIGRATED}"))
+        url = _database(cluster, name)
         tables = create_engine(url)
-        await upgrade(tables)
         await dns_role.prepare(tables, url, PASSWORD)
         await tables.dispose()
         yield url
