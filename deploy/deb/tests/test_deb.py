@@ -14,11 +14,7 @@ from releases import Release
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 MAX_EXPOSURE = 3.0
-HOLD_PORT_53 = """
-import socket, time
-taken = socket.create_server(("127.0.0.1", 53))
-time.sleep(600)
-"""
+HOLD_PORT_53 = "import socket, time; taken = socket.create_server(('127.0.0.1', 53)); time.sleep(600)"
 
 
 @pytest.fixture(params=TESTED, ids=lambda it: it.tag, scope="module")
@@ -76,10 +72,10 @@ def test_the_client_installs_runs_and_leaves_no_trace(debian: Debian, client: Pa
     # systemd calls the unit active when the daemon answers, also where it cannot serve names yet.
     assert "Not enrolled" in debian.run("culvert", "status")
     debian.run("systemctl", "stop", "culvertd")
-    debian.run("systemd-run", "--unit=taken", "python3", "-c", HOLD_PORT_53)
-    debian.run("sh", "-c", "until ss --listening --tcp --numeric | grep -q 127.0.0.1:53; do sleep 0.1; done")
+    debian.run("systemd-run", "--unit=taken", "/usr/lib/culvert/bin/python", "-c", HOLD_PORT_53)
+    debian.run("timeout", "20", "sh", "-c", "until ss -Hltn | grep -q 127.0.0.1:53; do sleep 0.1; done")
     debian.run("systemctl", "start", "culvertd")
-    assert "Not enrolled" in debian.run("culvert", "status")
+    assert "another program has it" in debian.run("culvert", "status")
     debian.run("systemctl", "stop", "taken")
     _answers(debian)
     assert "culvert0" in debian.run("ip", "-brief", "link")
