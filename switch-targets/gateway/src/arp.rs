@@ -53,6 +53,25 @@ pub fn probe(index: i32, own: Mac, targets: &[Ipv4Addr]) -> io::Result<BTreeMap<
     Ok(found)
 }
 
+/// Whether the station with this MAC address answers for `target`.
+pub fn answers(index: i32, own: Mac, target: Ipv4Addr, station: Mac) -> io::Result<bool> {
+    let socket = PacketSocket::open(index, ETH_P_ARP, None)?;
+    for _ in 0..ROUNDS {
+        socket.send(&request(own, Ipv4Addr::UNSPECIFIED, target, station))?;
+        let end = Instant::now() + ROUND;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            wait([&socket], left)?;
+            while let Some(frame) = socket.receive()? {
+                let it = sender(&frame);
+                if it.is_some_and(|it| it.reply && it.address == target && it.mac == station) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// A request for the MAC address of `target`, to all stations or to one.
 pub fn request(own: Mac, source: Ipv4Addr, target: Ipv4Addr, to: Mac) -> [u8; FRAME] {
     let mut frame = [0; FRAME];

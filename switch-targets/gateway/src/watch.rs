@@ -12,12 +12,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use crate::arp;
 use crate::beside::Beside;
 use crate::fault::{Fault, Outcome};
 use crate::host::{Host, Joined};
 use crate::kernel;
 use crate::neighbours::{Neighbours, Side};
-use crate::network::Network;
+use crate::network::{Network, ip, write_mac};
 use crate::packet_socket::wait;
 use crate::port::Port;
 use crate::report::{self, Answer, Report};
@@ -101,10 +102,9 @@ fn say(before: &Report, now: &Report) {
     for (neighbour, mac) in &now.found {
         let (side, at) = neighbour;
         match (before.found.get(neighbour), mac) {
-            (Some(was), Some(is)) if *was != Some(*is) => println!(
-                "{at} on the {side} has the MAC address {}",
-                crate::network::write_mac(*is)
-            ),
+            (Some(was), Some(is)) if *was != Some(*is) => {
+                println!("{at} on the {side} has the MAC address {}", write_mac(*is))
+            }
             (was, None) if was != Some(&None) => {
                 println!("{at} on the {side} does not answer {}", asked_by(*at))
             }
@@ -143,6 +143,7 @@ fn keep(host: &Host, joined: &Joined, beside: &Beside) -> Outcome<()> {
             Err(_) => {}
         }
         let beside = &beside;
+        renew_router(beside)?;
         let found = kernel::difference(host, name, beside)?;
         if let Some(what) = &found {
             println!("{what}: it is made again");
@@ -186,4 +187,42 @@ fn refused(moved: &Beside, answer: &Answer) -> Fault {
         ),
         "Mend that, or give the interface its address of before again; or leave and join again.",
     )
+}
+
+/// Has the kernel ask for its router again, if another station answers for it: by itself, it believes the former one for up to a
+/// minute, unless the new one announces itself.
+fn renew_router(beside: &Beside) -> Outcome<()> {
+    let network = Network::read()?;
+    let Some(at) = network.find(&beside.interface) else {
+        return Ok(());
+    };
+    let router = beside.next_hop_of(&network);
+    let Some(known) = network.neighbours.get(&(at.name.clone(), router)) else {
+        return Ok(());
+    };
+    // An interface that is down asks nobody. A station that goes on answering is the router, whoever else claims to be.
+    if arp::answers(at.index, at.mac, router, *known).unwrap_or(true) {
+        return Ok(());
+    }
+    match arp::probe(at.index, at.mac, &[router])
+        .unwrap_or_default()
+        .get(&router)
+    {
+        Some(mac) => {
+            println!(
+                "the router {router} has the MAC address {}",
+                write_mac(*mac)
+            );
+            let routers = [
+                Some(router.to_string()),
+                beside.outer6_of(&network).map(|it| it.next_hop.to_string()),
+            ];
+            for it in routers.into_iter().flatten() {
+                // One that the kernel does not know is no fault.
+                let _ = ip(&["neighbour", "delete", &it, "dev", &at.name]);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
