@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 
+import grpc.aio
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from culvert_lab.free_port import free_port
 from culvert_proto import Reason
+from culvert_service.pki import issuance
+from culvert_service.pki.authority import Authority
 from finsy.proto import p4r
 from sqlalchemy import text
 
@@ -87,6 +93,39 @@ async def test_an_offline_gateways_reason_is_in_words(world: World) -> None:
         await world.add_gateway("gw-other", other.sockets[0].getsockname()[1], 2)
         await until(lambda: reason("gw-away"), lambda why: why == "nothing listens at its P4Runtime address")
         await until(lambda: reason("gw-other"), lambda why: why.startswith("TLS with it fails"))
+
+
+@pytest.mark.parametrize(
+    ("apart", "words"),
+    [
+        (datetime.timedelta(days=400), "its certificate has expired"),
+        (datetime.timedelta(days=-1), "its certificate is not valid yet"),
+    ],
+)
+async def test_a_certificate_out_of_its_time_is_told(
+    world: World, apart: datetime.timedelta, words: str
+) -> None:
+    port = free_port()
+    await world.add_gateway("gw-berlin", port)
+    authority = Authority.load(world.settings.state_dir, "gateway")
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = datetime.datetime.now(datetime.UTC) - apart
+    certificate = issuance.prepare(
+        issuance.GATEWAY, key.public_key(), "gw-berlin", ["gw-berlin"], authority._certificate, made
+    ).redeem(authority._key, authority._certificate)
+    pems = [
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+        certificate.public_bytes(serialization.Encoding.PEM),
+    ]
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server.add_secure_port(f"127.0.0.1:{port}", grpc.ssl_server_credentials([(pems[0], pems[1])]))
+    await server.start()
+    await until(
+        lambda: world.rest("GET", "/gateways/gw-berlin"), lambda found: str(found["reason"]).startswith(words)
+    )
+    await server.stop(0)
 
 
 async def test_repairing_a_catch_all_entry_keeps_the_others(world: World) -> None:

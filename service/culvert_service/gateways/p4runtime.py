@@ -74,6 +74,11 @@ class UpdateFault:
 # gRPC's texts for failed connections, and ours.
 _IN_WORDS = (
     ("Connection refused", "nothing listens at its P4Runtime address"),
+    (
+        "certificate has expired",
+        "its certificate has expired: culvert-gateway renew NAME --now, or a new bundle, gives it another",
+    ),
+    ("certificate is not yet valid", "its certificate is not valid yet: a clock is wrong, there or here"),
     ("handshake failed", "TLS with it fails: its certificates and ours do not fit, as with an old bundle"),
     ("errors resolving", "the name in its P4Runtime address is not known"),
     ("failed to connect", "its P4Runtime address cannot be reached"),
