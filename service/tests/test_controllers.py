@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -423,6 +424,27 @@ async def test_gateways_are_shared_out_and_their_tunnels_run_on(
         assert await owners(one) == {"gw-7": "one", "gw-8": "one", "gw-berlin": "two"}
         await second.aclose()
         await until(lambda: owners(one), lambda found: set(found.values()) == {"one"})
+
+
+async def test_owners_keep_their_gateways_over_an_outage(settings: tuple[Settings, Settings]) -> None:
+    """When the database comes back, all leases have ended, and the first controller there would take all gateways."""
+    first, second = (it.model_copy(update={"lease_seconds": 2}) for it in settings)
+    async with running(first) as one:
+        for number in (7, 8):
+            await one.add_gateway(f"gw-{number}", free_port(), number)
+        async with running(second) as two:
+
+            async def standings() -> dict[str, tuple[str, int]]:
+                return {it["name"]: (it["owner"], it["epoch"]) for it in await two.rest("GET", "/gateways")}
+
+            await until(lambda: owners(two), lambda found: sorted(found.values()) == ["one", "two"])
+            await asyncio.sleep(3)
+            before = await standings()
+            for _ in range(3):
+                # Neither can renew, as while the database is away: both are in this loop.
+                time.sleep(3)  # noqa: ASYNC251
+                await asyncio.sleep(2.5)
+                assert await standings() == before
 
 
 @needs_root

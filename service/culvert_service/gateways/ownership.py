@@ -86,6 +86,8 @@ class Ownership:
         # The gateways when `changed` was last called.
         self._gateways: dict[str, tuple[GatewayConfig, bool, bool]] = {}
         self._gives_again = 0.0
+        # The beginning of the last look that reached the database.
+        self._renewed_at: float | None = None
         self.looks = Periodic("ownership", self.look, lease_seconds / 3)
         self._one_at_a_time = asyncio.Lock()
         dialled.tell(self.looks.wake)
@@ -117,6 +119,9 @@ class Ownership:
     async def look(self) -> None:
         """Renew the leases and update the links. Raises database errors; the links then stay as before."""
         async with self._one_at_a_time:
+            # After an outage of the database all leases have ended: each owner renews its own before others may claim them.
+            now = time.monotonic()
+            free = self._renewed_at is None or now - self._renewed_at < self._seconds * 2 / 3
             async with self._database.begin() as session:
                 for gateway_id, highest in self._higher_ids.items():
                     await repository.raise_epoch(session, gateway_id, self._me.holder, highest)
@@ -125,7 +130,10 @@ class Ownership:
                 await repository.record_connections(session, self._me.holder, connected)
                 await self._share(session)
                 await repository.release_lost(session, self._me.holder, lost)
-                leases = await repository.claim_gateways(session, self._me, self._seconds, connected, lost)
+                leases = await repository.claim_gateways(
+                    session, self._me, self._seconds, connected, lost, free=free
+                )
+            self._renewed_at = now
             self._higher_ids.clear()
             await self._report(leases)
             async with self._database() as session:

@@ -53,7 +53,7 @@ INSERT INTO gateway_leases AS lease (gateway_id, holder, holder_name, epoch, end
 SELECT id, :holder, :name, 1, now() + make_interval(secs => :seconds) FROM gateways
 WHERE id IN (SELECT gateway_id FROM gateway_leases WHERE holder = :holder)
     AND (p4runtime_address IS NOT NULL OR name <> ALL (CAST(:lost AS text[])))
-OR id IN (
+OR CAST(:free AS boolean) AND id IN (
     SELECT gateways.id FROM gateways LEFT JOIN gateway_leases AS held ON held.gateway_id = gateways.id
     WHERE (held.holder IS NULL OR held.holder <> :holder AND held.ends_at <= now())
         AND (p4runtime_address IS NOT NULL OR gateways.name = ANY (CAST(:connected AS text[])))
@@ -61,7 +61,7 @@ OR id IN (
     LIMIT greatest(0, ceil((SELECT count(*) FROM gateways)
         / (SELECT count(*) FROM controllers WHERE ends_at > now())::numeric)::bigint
         - (SELECT count(*) FROM gateway_leases WHERE holder = :holder)))
-OR id IN (
+OR CAST(:free AS boolean) AND id IN (
     SELECT gateways.id FROM gateways LEFT JOIN gateway_leases AS held ON held.gateway_id = gateways.id
     WHERE (held.holder IS NULL OR held.ends_at <= now())
         AND p4runtime_address IS NULL AND gateways.name = ANY (CAST(:connected AS text[]))
@@ -275,8 +275,10 @@ async def claim_gateways(
     seconds: float,
     connected: Collection[str] = (),
     lost: Collection[str] = (),
+    *,
+    free: bool = True,
 ) -> dict[int, int]:
-    """Renew own leases and claim a share of the free gateways, for `seconds`. Returns epochs by gateway id.
+    """Renew own leases and, with `free`, claim a share of the free gateways, for `seconds`. Returns epochs by gateway id.
 
     Of gateways that connect themselves, `connected` are those that may be claimed, and `lost` are not renewed.
     """
@@ -286,6 +288,7 @@ async def claim_gateways(
         "seconds": seconds,
         "connected": sorted(connected),
         "lost": sorted(lost),
+        "free": free,
     }
     return {row.gateway_id: row.epoch for row in await session.execute(_CLAIM, asked)}
 
