@@ -5,6 +5,7 @@
 OFFLINE ─────────────────────────────────────► PREPARING ──────────► ONLINE
    ▲                                               │                    │ stream ends, probe or write unanswered,
    └── wait 0.5 s, reason kept ◄───────────────────┴────────────────────┘ another controller takes over
+       at once, RECONNECTING, after a steady session
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from culvert_service.gateways.dialled import Dialled
 from culvert_service.gateways.encoding import Encoding
 from culvert_service.gateways.entry import Count, Entry, EntryKey, Update, differences
 from culvert_service.gateways.guard import Guard
-from culvert_service.gateways.health import NOT_CONNECTED_YET, Drift, Report
+from culvert_service.gateways.health import NOT_CONNECTED_YET, RECONNECTING, Drift, Report
 from culvert_service.gateways.p4runtime import (
     Credentials,
     NotPrimaryError,
@@ -64,6 +65,8 @@ _RECONCILE_SECONDS = 30.0
 # Rest 10 × the last reconciliation's duration: with 10,000 tunnels it takes seconds, in which set-ups are slower.
 _RESTS = 10
 _RETRY_SECONDS = 0.5
+# A session that has lasted this long is opened again at once. Others wait, so that a switch that fails again costs little.
+_STEADY_SECONDS = 2.0
 # A gateway that connects itself comes back within this time, unless it is gone.
 _DIALLED_SECONDS = 1.0
 _PROBE_EVERY_SECONDS = 0.5
@@ -110,6 +113,10 @@ class _LostError(Exception):
     """The session has ended; the message says why."""
 
 
+class _TakenError(_LostError):
+    """Another controller has the gateway."""
+
+
 class Link:
     """A gateway's link. `online`: the gateway has answered and holds its desired state."""
 
@@ -148,7 +155,7 @@ class Link:
         self._events = events
         self._owner = owner
         self._tables: Tables | None = None
-        self._over: asyncio.Future[str] | None = None
+        self._over: asyncio.Future[_LostError] | None = None
         self._dirty = asyncio.Event()
         # The site whose static entries were written last; `_moved`: it is not the present one.
         self._written = config.present
@@ -157,6 +164,9 @@ class Link:
         self._reconciled = 0
         self._drifts = 0
         self._last_drift = Drift()
+        # Since when the link is online, on the monotonic clock; whether the next attempt follows at once.
+        self._online_since = 0.0
+        self._reconnects = False
 
     @property
     def name(self) -> str:
@@ -168,14 +178,17 @@ class Link:
             try:
                 await self._hold_session()
             except _LostError as lost:
-                self._set_offline(str(lost))
+                self._set_offline(lost)
             except Exception as error:
                 # A fault in one link must not end the other links.
                 _log.exception("gateway link failed", extra={"gateway": self.name})
-                self._set_offline(f"the link failed: {type(error).__name__}")
+                self._set_offline(_LostError(f"the link failed: {type(error).__name__}"))
             finally:
                 self.online = self.alive = False
-            await asyncio.sleep(_RETRY_SECONDS)
+            if self._reconnects:
+                self._reconnects = False
+            else:
+                await asyncio.sleep(_RETRY_SECONDS)
 
     def report(self) -> Report:
         return Report(self.epoch, self.online, self.reason, self._reconciled, self._drifts, self._last_drift)
@@ -259,15 +272,15 @@ class Link:
                     tried.append(batch)
                     await self._write(batch)
         except TimeoutError:
-            self._end(f"no answer to a write within {WRITE_SECONDS} s")
+            self._end(_LostError(f"no answer to a write within {WRITE_SECONDS} s"))
             raise self._down() from None
         except UnreachableError as error:
-            self._end(f"a write failed: {error}")
+            self._end(_LostError(f"a write failed: {error}"))
             raise self._down() from None
         except P4RuntimeError as error:
             if is_not_primary(error):
                 # The stream tells it a moment later. The next owner deletes what an earlier batch has written.
-                self._end("another controller took over")
+                self._end(_TakenError("another controller took over"))
                 raise self._down() from None
             await self.undo(tried)
             why = str(error)
@@ -380,23 +393,28 @@ class Link:
     def _down(self) -> CulvertError:
         return CulvertError(Reason.GATEWAY_DOWN, gateway=self.name)
 
-    def _set_offline(self, reason: str) -> None:
-        changed = self.online or reason != self.reason
-        self.online, self.alive, self.reason = False, False, reason
+    def _set_offline(self, why: _LostError) -> None:
+        reason = str(why)
+        if self.online:
+            steady = time.monotonic() - self._online_since >= _STEADY_SECONDS
+            self._reconnects = steady and not isinstance(why, _TakenError)
+        stated = RECONNECTING if self._reconnects else reason
+        changed = self.online or stated != self.reason
+        self.online, self.alive, self.reason = False, False, stated
         if changed:
             _log.warning("gateway is offline", extra={"gateway": self.name, "reason": reason})
             self._owner.report_state(self)
 
     def _set_online(self) -> None:
-        self.online, self.reason = True, ""
+        self.online, self.reason, self._online_since = True, "", time.monotonic()
         _log.info("gateway is online", extra={"gateway": self.name})
         self._owner.report_state(self)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, why: _LostError) -> None:
         """End the session from outside of its tasks. The link is offline at once."""
         if self._tables is not None and self._over is not None and not self._over.done():
-            self._set_offline(reason)
-            self._over.set_result(reason)
+            self._set_offline(why)
+            self._over.set_result(why)
 
     async def _hold_session(self) -> None:
         address = self.config.p4runtime
@@ -428,10 +446,14 @@ class Link:
             ]
             await asyncio.wait([over, *tasks], return_when=asyncio.FIRST_COMPLETED)
             if over.done():
-                raise _LostError(over.result())
+                raise over.result()
             for task in tasks:
                 if task.done():
                     task.result()
+        except _LostError as lost:
+            # Before the tasks have ended, because calls look at the state in between.
+            self._set_offline(lost)
+            raise
         finally:
             self._tables = None
             for task in tasks:
@@ -448,7 +470,7 @@ class Link:
                 async with asyncio.timeout(_DIALLED_SECONDS):
                     return await self._dialled.take(self.name)
             if (why := self._dialled.why(self.name)) is not None:
-                self._set_offline(why)
+                self._set_offline(_LostError(why))
 
     async def _open(self, session: Session) -> None:
         try:
@@ -458,17 +480,17 @@ class Link:
             raise _LostError(f"no P4Runtime session within {_CONNECT_SECONDS:.0f} s") from None
         except NotPrimaryError as error:
             self._report_lost(error)
-            raise _LostError("another controller is in charge") from None
+            raise _TakenError("another controller is in charge") from None
         except P4RuntimeError as error:
             raise _LostError(str(error)) from None
 
     async def _watch(self, session: Session) -> None:
         why = await session.ended
         if isinstance(why, NotPrimaryError):
-            self._end("another controller took over")
+            self._end(_TakenError("another controller took over"))
             self._report_lost(why)
         else:
-            self._end("the connection broke")
+            self._end(_LostError("the connection broke"))
 
     def _report_lost(self, bid: NotPrimaryError) -> None:
         if bid.highest >= self.epoch:
