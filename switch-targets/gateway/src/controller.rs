@@ -225,6 +225,21 @@ fn refusal(value: &Value, status: u16) -> Answer {
     }
 }
 
+/// A field of an answer.
+pub fn field(value: &Value, name: &str) -> Outcome<String> {
+    value[name]
+        .as_str()
+        .map(str::to_owned)
+        .ok_or_else(|| unexpected(name))
+}
+
+pub fn unexpected(what: &str) -> Fault {
+    Fault::new(
+        format!("The controller's answer cannot be used: {what} is missing or wrong."),
+        "Install the package culvert-gateway of the controller's version.",
+    )
+}
+
 /// Status and content (RFC 9112). The content has a length, or ends with the connection.
 fn read_answer(stream: &mut impl Read) -> std::io::Result<(u16, Vec<u8>)> {
     let invalid = || std::io::Error::other("the answer is not HTTP");

@@ -1,10 +1,8 @@
-//! `culvert-gateway status` and `doctor`: the gateway's parts, each with its state, and the remedy of what is wrong.
+//! `culvert-gateway doctor`: checks each part of the gateway, with the remedy of what is wrong.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
-
-use serde_json::Value;
 
 use crate::arp::probe;
 use crate::beside::{Beside, End};
@@ -17,70 +15,8 @@ use crate::leave::{no_key, state};
 use crate::network::{Interface, Network, way_to};
 use crate::nftables;
 use crate::return_route::{self, ReturnRoute};
+use crate::status::silent;
 use crate::watch::asked_by;
-
-pub fn status(host: &Host, joined: &Joined) -> bool {
-    let Joined {
-        gateway,
-        controller,
-        wan,
-        lan,
-        ..
-    } = joined;
-    let runs = host.runs(gateway);
-    let seen = state(host, joined);
-    let online = seen.as_ref().is_ok_and(|it| it["state"] == "online");
-    let said = match &seen {
-        Ok(it) if online => format!(
-            "online since {}",
-            it["since"].as_str().unwrap_or("just now")
-        ),
-        Ok(it) => format!("offline: {}", it["reason"].as_str().unwrap_or_default()),
-        Err(fault) => format!("unknown: {}", fault.what),
-    };
-    let until = host
-        .read_key(gateway, CERTIFICATE)
-        .ok()
-        .and_then(|it| dates(&it));
-    println!("{gateway}");
-    println!(
-        "  switch       {}",
-        if runs { "runs" } else { "does not run" }
-    );
-    println!("  controller   {controller}: {said}");
-    println!(
-        "  certificate  {}",
-        until.map_or("unreadable".to_owned(), |(_, it)| format!(
-            "until {}",
-            clock::date(it)
-        ))
-    );
-    match &joined.beside {
-        None => {
-            println!("  ports        1 {wan} (WAN), 2 {lan} (LAN)");
-            for at in silent(seen.as_ref().ok()) {
-                println!("  neighbour    {at} does not answer {}", asked_by(at));
-            }
-        }
-        Some(it) => println!(
-            "  placement    beside the kernel: {} on {}, pool {}{}",
-            it.address,
-            it.interface,
-            it.pool,
-            if it.masquerade { ", masqueraded" } else { "" }
-        ),
-    }
-    runs && online
-}
-
-/// The neighbours that the gateway does not find, or that do not answer, as it has told the controller.
-fn silent(seen: Option<&Value>) -> Vec<IpAddr> {
-    let all = seen.and_then(|it| it["silent"].as_array());
-    all.into_iter()
-        .flatten()
-        .filter_map(|it| it.as_str()?.parse().ok())
-        .collect()
-}
 
 /// Prints each check with its verdict; returns whether all are good.
 pub fn doctor(host: &Host, joined: &Joined) -> bool {

@@ -1,10 +1,10 @@
 //! Joins this computer to a Culvert controller as a gateway, and keeps it one.
 //!
 //! ```text
-//!   main ─► join ─► plan, beside (pure) ─► network, arp      what is here
+//!   main ─► join ─► prepared ─► plan, beside_plan (pure) ─► network, arp      what is here
 //!        │      ├─► inline, kernel ─► ports                what the kernel keeps, and what the switch has
 //!        │      └─► agreement, certificate                 keys, made here
-//!        ├─► leave, renew, doctor                          afterwards
+//!        ├─► leave, renew, status, doctor                       afterwards
 //!        ├─► watch ─► neighbours (pure), port ─► arp, nd, packet_socket    while the switch runs
 //!        │        └─► report                               what the controller is told
 //!        └── controller (TLS, JSON), host (files, units), link, clock, fault
@@ -13,6 +13,7 @@
 mod agreement;
 mod arp;
 mod beside;
+mod beside_plan;
 mod certificate;
 mod clock;
 mod controller;
@@ -32,9 +33,11 @@ mod packet_socket;
 mod plan;
 mod port;
 mod ports;
+mod prepared;
 mod renew;
 mod report;
 mod return_route;
+mod status;
 mod watch;
 
 use std::io::Read as _;
@@ -211,7 +214,7 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
                 ipv6: asked.ipv6.unwrap_or_default(),
             };
             let patience = Duration::from_secs(asked.wait);
-            let settings = join::Settings {
+            let settings = prepared::Settings {
                 choice,
                 public_address: asked.public_address,
                 grpc: asked.grpc,
@@ -222,7 +225,7 @@ fn run(host: &Host, command: Command) -> Outcome<bool> {
         }
         Command::Status { gateway } => Ok(chosen(host, gateway.as_deref())?
             .iter()
-            .filter(|it| !doctor::status(host, it))
+            .filter(|it| !status::status(host, it))
             .count()
             == 0),
         Command::Doctor { gateway } => Ok(chosen(host, gateway.as_deref())?

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::certificate::{GatewayKey, dates};
 use crate::clock;
+use crate::controller::field;
 use crate::fault::Outcome;
 use crate::host::{CERTIFICATE, CONTROLLER_CA, Host, Joined, KEY};
-use crate::join::field;
 use crate::leave::{controller_of, no_key};
 
 /// Renews after two thirds of the certificate's time, or at once with `now`. Returns whether it was renewed.
