@@ -192,7 +192,9 @@ async def test_machines_come_back_by_themselves_after_a_reboot(walk: Walk) -> No
             assert time.monotonic() - began < PATIENCE, fault
         figures["_".join(it.short for it in sites)] = round(time.monotonic() - began, 1)
         for machine in affected:
-            assert machine.debian.run("systemctl", "--failed", "--plain", "--no-legend") == ""
+            # The release's own units know of no container, as systemd-modules-load.
+            failed = ("systemctl", "list-units", "--failed", "--plain", "--no-legend", "culvert*", "sluice*")
+            assert machine.debian.run(*failed) == ""
     print(walk.release.tag, figures)
     _write_figures("seconds_from_boot_to_page", walk, figures)
 

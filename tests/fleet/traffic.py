@@ -108,6 +108,7 @@ class Clicks:
     def __init__(self, laptop: Machine, name: str, expected: str) -> None:
         self._laptop, self._name, self._expected = laptop, name, expected
         self.made, self.longest, self.outage, self.failed = 0, 0.0, 0.0, list[str]()
+        self._opened = 0
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -122,9 +123,9 @@ class Clicks:
         self._thread.join()
 
     def after(self, more: int, seconds: float = 120.0) -> None:
-        """Until as many clicks more have been made."""
-        wanted, end = self.made + more, time.monotonic() + seconds
-        while self.made < wanted:
+        """Until as many pages more have opened."""
+        wanted, end = self._opened + more, time.monotonic() + seconds
+        while self._opened < wanted:
             assert time.monotonic() < end, self.failed
             time.sleep(0.05)
 
@@ -141,6 +142,7 @@ class Clicks:
                 self.outage = max(self.outage, time.monotonic() - failing_since)
                 failing_since = failing_since if fault else None
             self.made += 1
+            self._opened += not fault
             self._do("culvert", "close", self._name)
 
     def _do(self, *command: str) -> None:
