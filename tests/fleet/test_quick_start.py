@@ -197,6 +197,9 @@ async def test_machines_come_back_by_themselves_after_a_reboot(walk: Walk) -> No
             assert machine.debian.run(*failed) == ""
     print(walk.release.tag, figures)
     _write_figures("seconds_from_boot_to_page", walk, figures)
+    # Leases of before the power cut have to end.
+    doctor = "until culvert-controller doctor; do sleep 1; done"
+    walk.fleet[Site.CONTROLLER].debian.run("timeout", "60", "sh", "-c", doctor)
 
 
 async def test_the_commands_for_afterwards_work_and_nothing_is_left(walk: Walk) -> None:
