@@ -44,7 +44,7 @@ from culvert_db.sign_in import AdminChallenge, AdminIdentity, AdminPasskey, Admi
 from culvert_db.site_tunnels import SiteTunnel, SiteTunnelResource, SiteTunnelState
 from culvert_db.statement import Statement, as_json, from_json
 from culvert_db.tls import Tls, UntrustedDatabaseError
-from culvert_db.transaction import Direct, Driver, InSession, Statements, direct
+from culvert_db.transaction import Direct, Driver, InSession, SilentServerError, Statements, direct
 from culvert_db.tunnels import Address, Direction, SecurityAssociation, Tunnel, TunnelState, doubted
 from culvert_db.watch import Push, PushKind
 
@@ -124,6 +124,7 @@ __all__ = [
     "Role",
     "SecurityAssociation",
     "SignInGuesses",
+    "SilentServerError",
     "SiteTunnel",
     "SiteTunnelResource",
     "SiteTunnelState",

@@ -6,6 +6,7 @@ driver's connection.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,14 @@ from sqlalchemy.util import greenlet_spawn
 
 from culvert_db.engine import Database
 from culvert_db.statement import Statement
+
+# Our tunable. Statements on the driver's connection take milliseconds; a Postgres that is frozen answers none, and its
+# kernel goes on acknowledging what it is sent.
+SILENT_SECONDS = 3.0
+
+
+class SilentServerError(ConnectionError):
+    """Postgres has not answered a statement within SILENT_SECONDS. A commit may or may not have happened."""
 
 
 class Driver(Protocol):
@@ -77,25 +86,44 @@ class InSession(Statements):
 
 
 class Direct(Statements):
-    """Runs statements on the driver's connection. The transaction is rolled back unless it is committed."""
+    """Runs statements on the driver's connection. The transaction is rolled back unless it is committed.
+
+    Each statement raises SilentServerError where Postgres does not answer.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
 
+    async def execute(self, text: str, *values: object) -> str:
+        """Postgres's command tag."""
+        async with self._within():
+            return await self.driver.execute(text, *values)
+
     async def run(self, statement: Statement, **values: object) -> None:
-        await self.driver.execute(statement.text, *statement.positions(values))
+        await self.execute(statement.text, *statement.positions(values))
 
     async def run_all(self, statement: Statement, rows: Sequence[Mapping[str, object]]) -> None:
         for row in rows:
             await self.run(statement, **row)
 
     async def rows(self, statement: Statement, **values: object) -> list[tuple[Any, ...]]:
-        return await self.driver.fetch(statement.text, *statement.positions(values))
+        async with self._within():
+            return await self.driver.fetch(statement.text, *statement.positions(values))
 
     async def commit(self) -> None:
         # After a failed statement, Postgres answers COMMIT with ROLLBACK instead of an error.
-        if await self.driver.execute("COMMIT") != "COMMIT":
+        if await self.execute("COMMIT") != "COMMIT":
             raise RuntimeError("a transaction that has failed cannot be committed")
+
+    @asynccontextmanager
+    async def _within(self) -> AsyncGenerator[None]:
+        try:
+            async with asyncio.timeout(SILENT_SECONDS):
+                yield
+        except TimeoutError as error:
+            # The driver would wait for the end of the cancelled statement before it runs the next one.
+            self.driver.terminate()
+            raise SilentServerError(f"Postgres has not answered within {SILENT_SECONDS:.0f} s") from error
 
 
 @asynccontextmanager
@@ -104,9 +132,10 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
     engine = cast("AsyncEngine", database.kw["bind"])
     pooled = await engine.raw_connection()
     driver = cast("Driver", pooled.driver_connection)
+    transaction = Direct(driver)
     try:
-        await driver.execute("BEGIN")
-        yield Direct(driver)
+        await transaction.execute("BEGIN")
+        yield transaction
     except InternalClientError:
         # A server that shuts down announces it before it closes the connection, which is unusable from then on.
         driver.terminate()
@@ -114,7 +143,7 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
     finally:
         try:
             if not driver.is_closed() and driver.is_in_transaction():
-                await driver.execute("ROLLBACK")
+                await transaction.execute("ROLLBACK")
         except BaseException:
             driver.terminate()
             raise

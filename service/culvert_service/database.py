@@ -2,7 +2,8 @@
 
 making a connection fails ──► again, for PATIENCE_SECONDS of the outage ──┐
 a connection breaks ─────────────────────────────────────────────────────┤
-the server takes no connection, or no writes ────────────────────────────┴─► DatabaseDownError, DATABASE_DOWN
+the server takes no connection, or no writes ────────────────────────────┼─► DatabaseDownError, DATABASE_DOWN
+the server does not answer a call that a person waits for ───────────────┘
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import culvert_db
-from culvert_db import Database, Direct, why_away
+from culvert_db import Database, Direct, SilentServerError, why_away
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import Dialect, event
 from sqlalchemy.engine import ExceptionContext
@@ -34,10 +35,12 @@ _Result = TypeVar("_Result")
 
 
 class DatabaseDownError(CulvertError, SQLAlchemyError):
-    """DATABASE_DOWN. After this error in a commit, the commit may or may not have happened."""
+    """DATABASE_DOWN. After this error in a commit, the commit may or may not have happened. `silent`: the server is
+    connected and does not answer, so a repetition would wait as long again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
         super().__init__(Reason.DATABASE_DOWN)
+        self.silent = silent
 
 
 def connect(database_url: str, *, pool_size: int = 10, pooled: bool = False) -> AsyncEngine:
@@ -67,7 +70,7 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
     except Exception as error:
         if why_away(error) is None:
             raise
-        raise DatabaseDownError from error
+        raise DatabaseDownError(silent=isinstance(error, SilentServerError)) from error
 
 
 async def repeat(call: Callable[[], Awaitable[_Result]]) -> _Result:
@@ -75,7 +78,9 @@ async def repeat(call: Callable[[], Awaitable[_Result]]) -> _Result:
     for _ in range(_REPEATS):
         try:
             return await call()
-        except DatabaseDownError:
+        except DatabaseDownError as error:
+            if error.silent:
+                raise
             await asyncio.sleep(_AGAIN_SECONDS)
     return await call()
 

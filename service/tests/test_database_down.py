@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 import pytest_asyncio
 from culvert_db import Database, bind_database, clock
-from culvert_service.database import DatabaseDownError, connect, direct
+from culvert_service.database import DatabaseDownError, connect, direct, repeat
 from sqlalchemy import make_url
 
 from .copying import copy
@@ -28,11 +28,22 @@ class Relay:
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._clients: list[asyncio.StreamWriter] = []
+        self._copying: list[asyncio.Task[None]] = []
+        self.ended = asyncio.Event()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server = await asyncio.open_unix_connection(self._socket)
         self._clients.append(writer)
-        await asyncio.gather(copy(reader, server), copy(server_reader, writer))
+        ways = [asyncio.create_task(copy(*way)) for way in ((reader, server), (server_reader, writer))]
+        self._copying += ways
+        await asyncio.wait(ways)
+        if any(way.cancelled() for way in ways):
+            await self.ended.wait()
+
+    def freeze(self) -> None:
+        """From now on nothing passes, and nothing ends: as when the server is stopped by a signal."""
+        for copying in self._copying:
+            copying.cancel()
 
     async def say(self, message: bytes) -> None:
         for writer in self._clients:
@@ -48,6 +59,7 @@ async def relayed(database_url: str, tmp_path: Path) -> AsyncGenerator[tuple[Rel
         engine = connect(f"postgresql://{url.username}@/{url.database}?{urlencode({'host': tmp_path})}")
         yield relay, bind_database(engine)
         await engine.dispose()
+        relay.ended.set()
 
 
 async def _directly(database: Database) -> None:
@@ -71,6 +83,23 @@ async def test_a_statement_after_the_servers_shutdown_raises_database_down(
     with pytest.raises(DatabaseDownError):
         await ask(database)
     await ask(database)
+
+
+async def test_a_call_to_a_frozen_server_ends_and_is_not_repeated(relayed: tuple[Relay, Database]) -> None:
+    relay, database = relayed
+    await _directly(database)
+    asked = 0
+
+    async def ask() -> None:
+        nonlocal asked
+        asked += 1
+        await _directly(database)
+
+    relay.freeze()
+    async with asyncio.timeout(20):
+        with pytest.raises(DatabaseDownError):
+            await repeat(ask)
+    assert asked == 1
 
 
 async def _write_where_nothing_is_written(database: Database) -> None:

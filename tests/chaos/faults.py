@@ -332,8 +332,7 @@ def true_reasons(fault: Fault) -> set[str]:
     if fault.kind == "certificate" or "clock" in fault.kind:
         return set()
     if fault.kind == "fail-over" or target in (*DATABASE, "database"):
-        # A server that hangs keeps its connections, and the controllers wait for it longer than the device waits for them.
-        return _OF_DATABASE | ({"TIMEOUT"} if fault.kind in ("stop", "loss") else set())
+        return _OF_DATABASE
     if target in GATEWAYS:
         return _OF_GATEWAY
     if target in ("P4Runtime",):
