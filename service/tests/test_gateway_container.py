@@ -125,6 +125,7 @@ async def test_a_container_shares_the_address_of_its_kernel(
     await said_in(computer.namespace, "nft", "flush ruleset")
     tables = functools.partial(said_in, computer.namespace, "nft", "list", "tables")
     await until(tables, lambda found: "culvert-0" in found, 30)
+    await until(everything, lambda found: [it["state"] for it in found] == ["online"], 30)
     code, said = await container.podman("exec", container.name, "culvert-gateway", "doctor")
     assert code == 0, said
     code, said = await container.podman("stop", "--time", "30", container.name)
