@@ -66,7 +66,6 @@ class RowList(QListView):
     """The key of a row whose button was pressed, or that was entered."""
     menu_wanted = pyqtSignal(str, QPoint)
     """The key of a row, and where on the screen its menu belongs."""
-    chosen = pyqtSignal()
 
     def __init__(self, name: str, *, wraps: bool = False, has_menu: bool = False) -> None:
         super().__init__()
@@ -102,10 +101,6 @@ class RowList(QListView):
     def select_first(self) -> None:
         if self._model.rows:
             self.setCurrentIndex(self._model.index(0))
-
-    def currentChanged(self, current: QModelIndex, previous: QModelIndex) -> None:  # noqa: N802  Qt's name
-        super().currentChanged(current, previous)
-        self.chosen.emit()
 
     def keyPressEvent(self, e: QKeyEvent | None) -> None:  # noqa: N802  Qt's name
         row = self.row_at(self.currentIndex())

@@ -16,8 +16,8 @@ from PyQt6.QtWidgets import QApplication, QWidget
 
 from culvert_tray.signals import connect
 
-# Pixels before scaling.
-TITLE, HEADING, BODY, NOTE = 20, 14, 13.5, 12.5
+# Pixels before scaling, of what is painted; the style sheet has those of labels.
+HEADING, BODY, NOTE = 14, 13.5, 12.5
 _FAMILY = "Inter"
 # The folder of Debian's fonts-inter, for a desktop whose fontconfig does not look there.
 _FONTS = "/usr/share/fonts/opentype/inter"
