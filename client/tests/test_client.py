@@ -468,7 +468,7 @@ def test_a_click_has_every_step_in_its_order_and_place() -> None:
     [click] = world.status().clicks
     assert click.started_us == round((EPOCH + 10.0) * 1e6)
     assert {step.name: step.at_us for step in click.steps} == {
-        "query": 0, "request": 0, "txt": 1000, "decided": 2000,
+        "query": 0, "request": 0, "txt": 1000, "decided": 2000, "answered": 10000,
         "programmed": 6000, "reply": 8000, "sas_in": 9000, "released": 10000,
     }  # fmt: skip
     assert [step.at_us for step in click.steps] == sorted(step.at_us for step in click.steps)

@@ -107,7 +107,17 @@ async def test_from_the_invitation_to_the_released_answer_and_a_clean_stop(lab: 
             assert not status.HasField("last_error")
             steps = [step.name for step in status.clicks[0].steps]
             assert sorted(steps) == sorted(
-                ["query", "txt", "request", "decided", "programmed", "reply", "sas_in", "released"]
+                [
+                    "query",
+                    "answered",
+                    "txt",
+                    "request",
+                    "decided",
+                    "programmed",
+                    "reply",
+                    "sas_in",
+                    "released",
+                ]
             )
             assert len(daemon.datapath.applied[-1].tunnels) == 1
             assert controller.open == {"t1": 1}

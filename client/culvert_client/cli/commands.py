@@ -17,6 +17,7 @@ import typer
 from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.output import EXIT_OUTPUT, OutputError
+from culvert_proto.screens.opening import last_opening
 from culvert_proto.screens.organisations import split_status
 from culvert_proto.screens.units import clock, tomorrow
 from google.protobuf import json_format
@@ -26,6 +27,7 @@ from culvert_client.cli.daemon_link import DaemonLink
 from culvert_client.cli.diagnosis import verdicts
 from culvert_client.cli.failure import EXIT_FAULT, FailureError
 from culvert_client.cli.language import _
+from culvert_client.cli.opening import say_chart
 from culvert_client.cli.terminal import (
     confirm,
     fill,
@@ -193,6 +195,36 @@ def open_name(
     words.out.print(
         told.format(name=make_readable(answer.tunnel.fqdn), gateway=answer.tunnel.gateway), markup=False
     )
+
+
+@app.command(help=_("Open a name, time each hop to its page, and say which is slow or fails."))
+def why(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(help=_("A resource, or its name in DNS."), autocompletion=completion.resource),
+    ],
+    json: Json = False,
+) -> None:
+    request = local_pb2.TimeHopsRequest(name=name)
+    try:
+        fqdn = link_of(context).ask(lambda daemon: daemon.TimeHops(request)).hop_times.fqdn
+    except FailureError as failure:
+        opened = (
+            None
+            if json or "name" not in failure.fields
+            else last_opening(status_of(context), failure.fields["name"])
+        )
+        if opened is not None:
+            say_chart(opened, time.time())
+        raise
+    found = status_of(context)
+    if json:
+        clicks = [it for it in found.clicks if it.fqdn == fqdn][:1]
+        times = [it for it in found.hop_times if it.fqdn == fqdn]
+        say_json(local_pb2.Status(clicks=clicks, hop_times=times))
+    elif (opened := last_opening(found, fqdn)) is not None:
+        say_chart(opened, time.time())
 
 
 @app.command(help=_("Close the tunnel of a name, or all."))

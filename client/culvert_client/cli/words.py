@@ -9,8 +9,10 @@ from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
+from culvert_proto.screens.opening import Opening, last_opening
+from culvert_proto.screens.opening import Verdict as HopVerdict
 from culvert_proto.screens.organisations import is_enrolled, split_status
-from culvert_proto.screens.units import clock, decimal, drops, round_trip, size
+from culvert_proto.screens.units import clock, drops, round_trip, size
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
@@ -107,9 +109,8 @@ def _say_one(status: local_pb2.Status) -> None:
         out.print(told.format(prefixes=", ".join(status.declined_prefixes)), markup=False)
     if status.tunnels:
         say_tunnels(status)
-    opened = next((click for click in status.clicks if not click.HasField("error")), None)
-    if opened is not None:
-        _say_click(opened)
+    if (opened := last_opening(status)) is not None:
+        _say_opening(opened)
     if status.HasField("last_error"):
         error = CulvertError.from_proto(status.last_error)
         when = f" ({_ago(time.time() - status.last_error_at)})" if status.last_error_at else ""
@@ -223,11 +224,13 @@ def say_recovery_codes(left: int) -> None:
         out.print(_("That was the last recovery code: ask your administrator for a new authenticator."))
 
 
-def _say_click(click: local_pb2.Click) -> None:
-    steps = " → ".join(f"{step.name} {decimal(step.at_us / 1e3, 1)}" for step in click.steps)
-    out.print(
-        _("Last opened {name}, ms: {steps}").format(name=make_readable(click.fqdn), steps=steps), markup=False
-    )
+def _say_opening(opening: Opening) -> None:
+    """The times that were measured, and what they mean; the reason of a failure follows as the last error."""
+    times = " · ".join(f"{it.name} {it.text}" for it in opening.parts if it.verdict is not HopVerdict.UNKNOWN)
+    told = _("Last opened {name}: {times}")
+    out.print(told.format(name=make_readable(opening.fqdn), times=times), markup=False)
+    if opening.total is not None:
+        out.print(f"  {opening.conclusion}", markup=False)
 
 
 def _code(status: local_pb2.Status) -> str:

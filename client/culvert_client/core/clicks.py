@@ -10,7 +10,9 @@ from culvert_proto import CulvertError
 
 KEPT = 20
 
-StepName = Literal["query", "txt", "request", "decided", "programmed", "reply", "sas_in", "released"]
+StepName = Literal[
+    "query", "answered", "txt", "request", "decided", "programmed", "reply", "sas_in", "released"
+]
 
 
 @dataclass(slots=True)

@@ -214,6 +214,8 @@ class Client:
             case QueryHeld(query, fqdn):
                 return self._query_held(query, fqdn, now)
             case UpstreamAnswered(query, addresses, aliases):
+                if addresses is not None and (held := self._holds.name_of(query)) is not None:
+                    self.clicks.step(self.profile.tunnel_of(held), "answered", now)
                 return self._follow(self._holds.take_answer(query, addresses, aliases, self.profile), now)
             case TxtAnswered(fqdn, marked):
                 self.clicks.step(self.profile.tunnel_of(fqdn), "txt", now)
@@ -443,6 +445,7 @@ class Client:
                 self._faults.cure(ended.fqdn)
             case tunnel.Failed(error=error):
                 self._faults.note(ended.fqdn, error, now)
+                self.clicks.step(ended.fqdn, "reply", now)
             case _:
                 pass
         return commands + self._to_changed_tunnel(ended, now)

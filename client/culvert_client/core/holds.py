@@ -168,6 +168,11 @@ class Holds:
         late = [query for query, hold in self._holds.items() if hold.until <= now]
         return [self._fail(query, self._late(self._holds[query])) for query in late]
 
+    def name_of(self, query: QueryId) -> str | None:
+        """The name of a held query; None after its answer was released."""
+        hold = self._holds.get(query)
+        return hold.fqdn if hold is not None else None
+
     def holds(self, fqdn: str) -> bool:
         return any(hold.fqdn == fqdn for hold in self._holds.values())
 

@@ -27,7 +27,9 @@ _READINESS = (
     local_pb2.STATE_NOT_ENROLLED,
 )
 
-One = TypeVar("One", local_pb2.Tunnel, local_pb2.Gateway, local_pb2.Resource, local_pb2.Click)
+One = TypeVar(
+    "One", local_pb2.Tunnel, local_pb2.Gateway, local_pb2.Resource, local_pb2.Click, local_pb2.HopTimes
+)
 
 
 def merge(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
@@ -55,6 +57,7 @@ def merge(statuses: Sequence[tuple[str, local_pb2.Status]]) -> local_pb2.Status:
             key=lambda click: click.started_us,
             reverse=True,
         )[:KEPT],
+        hop_times=_of_all((name, status.hop_times) for name, status in statuses),
         version=lead.version,
         datapath=lead.datapath,
         paused_until=lead.paused_until,

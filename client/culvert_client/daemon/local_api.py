@@ -134,6 +134,14 @@ class LocalApi:
         opened.organisation = self._shown_name(of)
         return opened
 
+    async def time_hops(self, name: str, uid: int) -> local_pb2.HopTimes:
+        mine, name = self._mine(uid, Act.EXAMINE), _canonical(name)
+        of = self._find_named(mine, name)
+        timed = local_pb2.HopTimes()
+        timed.CopyFrom(await of.time_hops(name))
+        timed.organisation = self._shown_name(of)
+        return timed
+
     async def close_tunnel(self, name: str | None, uid: int) -> int:
         """The number of closed tunnels; None closes all."""
         mine = self._mine(uid, Act.CLOSE)

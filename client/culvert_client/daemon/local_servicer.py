@@ -143,6 +143,13 @@ class LocalServicer(local_pb2_grpc.LocalServiceServicer):
             return await self._local_api.examine(request.organisation, uid)
 
     @unary
+    async def TimeHops(
+        self, request: local_pb2.TimeHopsRequest, context: Context
+    ) -> local_pb2.TimeHopsResponse:
+        with self._caller(context, Act.EXAMINE) as uid:
+            return local_pb2.TimeHopsResponse(hop_times=await self._local_api.time_hops(request.name, uid))
+
+    @unary
     async def AnswerClaims(
         self, request: local_pb2.AnswerClaimsRequest, context: Context
     ) -> local_pb2.AnswerClaimsResponse:

@@ -64,6 +64,7 @@ from culvert_client.core.status import status_of
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machines import gateways_in_use
 from culvert_client.daemon.requests import STOP_PATIENCE, Requests
+from culvert_client.hop_times import HopTimer, Way
 from culvert_client.latency import Latencies
 from culvert_client.moves import surroundings
 from culvert_client.nat64_reach import Nat64Reach
@@ -166,6 +167,7 @@ class Organisation:
         self.paths = PathMtus(
             self.client, self.post, lambda: self.connection.agent, self._now, reach, sockets
         )
+        self._hop_timer = HopTimer(shared.upstream, sockets)
         self._asks: dict[str, asyncio.Task[None]] = {}
         self._activity = Activity(shared.log, number)
         self._unkept: Mapping[str, TunnelId] | None = None
@@ -271,6 +273,19 @@ class Organisation:
         if (silence := self.client.silence(fqdn)) is not None:
             raise silence
         return fqdn
+
+    async def time_hops(self, name: str) -> local_pb2.HopTimes:
+        """Open a tunnel, and time each hop to the name's page. Raises CulvertError."""
+        fqdn = await self.open_tunnel(name)
+        machine, profile = self.client.machines.get(fqdn), self.client.profile
+        if machine is None or machine.carried is None:
+            raise CulvertError(Reason.TUNNEL_UNKNOWN)
+        carries = machine.carried.tunnel
+        outside = next((it.address for it in profile.gateways if it.name == carries.gateway), None)
+        reached = self._shared.nat64.reach(outside) if outside is not None else None
+        timed = await self._hop_timer.time(Way(fqdn, carries, reached, profile.addresses_of(fqdn)))
+        self._shared.changes.tell()
+        return timed
 
     async def _ask_gateway(self, fqdn: str) -> None:
         machine = self.client.machines.get(fqdn)
@@ -424,6 +439,7 @@ class Organisation:
     async def take(self, identity: Identity) -> None:
         """Use a new enrolment's identity, and delete the consent of an earlier one. Raises OSError."""
         await self._end_tunnels()
+        self._hop_timer.newest.clear()
         self.consent = Consent(allowed=self._shared.settings.public_prefixes)
         await self.connection.take(identity)
 
@@ -457,7 +473,7 @@ class Organisation:
 
     def status(self, *, epoch: float, datapath: str) -> local_pb2.Status:
         identity = self.connection.identity
-        return status_of(
+        status = status_of(
             self.client,
             controller=identity.controller if identity is not None else None,
             epoch=epoch,
@@ -466,6 +482,8 @@ class Organisation:
             datapath=datapath,
             round_trips=self.latencies.known,
         )
+        status.hop_times.extend(self._hop_timer.newest.values())
+        return status
 
 
 def _read_choices(

@@ -33,6 +33,7 @@ def _status_of(status: local_pb2.Status, of: local_pb2.Organisation) -> local_pb
         last_error=of.last_error if of.HasField("last_error") else None,
         last_error_at=of.last_error_at,
         clicks=[it for it in status.clicks if it.organisation == of.name],
+        hop_times=[it for it in status.hop_times if it.organisation == of.name],
         version=status.version,
         datapath=status.datapath,
         paused_until=of.paused_until,

@@ -32,7 +32,14 @@ def round_trip(gateway: local_pb2.Gateway) -> str:
     """'12 ms'; empty when it is not known."""
     if not (gateway.online and gateway.rtt_us):
         return ""
-    milliseconds = gateway.rtt_us / 1e3
+    return took(gateway.rtt_us / 1e6)
+
+
+def took(seconds: float) -> str:
+    """'0.4 ms', '12 ms', '2.4 s'."""
+    if seconds >= 1:
+        return f"{decimal(seconds, 1)} s"
+    milliseconds = seconds * 1e3
     return f"{decimal(milliseconds, 0 if milliseconds >= 10 else 1)} ms"
 
 

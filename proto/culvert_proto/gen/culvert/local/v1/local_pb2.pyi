@@ -98,6 +98,54 @@ TUNNEL_STATE_NARROW: TunnelState.ValueType  # 6
 """It is up, and only small packets pass between here and its gateway."""
 Global___TunnelState: _TypeAlias = TunnelState  # noqa: Y015
 
+class _HopKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HopKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HopKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HOP_KIND_UNSPECIFIED: _HopKind.ValueType  # 0
+    HOP_KIND_NAME_SERVER: _HopKind.ValueType  # 1
+    HOP_KIND_GATEWAY: _HopKind.ValueType  # 2
+    """A ping outside of the tunnel."""
+    HOP_KIND_SERVER: _HopKind.ValueType  # 3
+    """A TCP connection through the tunnel (RFC 9293 section 3.5), with the way to the gateway and back in it."""
+    HOP_KIND_PAGE: _HopKind.ValueType  # 4
+    """On that connection: TLS where the port is 443, then the request for "/" to the first byte of its answer."""
+
+class HopKind(_HopKind, metaclass=_HopKindEnumTypeWrapper): ...
+
+HOP_KIND_UNSPECIFIED: HopKind.ValueType  # 0
+HOP_KIND_NAME_SERVER: HopKind.ValueType  # 1
+HOP_KIND_GATEWAY: HopKind.ValueType  # 2
+"""A ping outside of the tunnel."""
+HOP_KIND_SERVER: HopKind.ValueType  # 3
+"""A TCP connection through the tunnel (RFC 9293 section 3.5), with the way to the gateway and back in it."""
+HOP_KIND_PAGE: HopKind.ValueType  # 4
+"""On that connection: TLS where the port is 443, then the request for "/" to the first byte of its answer."""
+Global___HopKind: _TypeAlias = HopKind  # noqa: Y015
+
+class _HopResult:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HopResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HopResult.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HOP_RESULT_UNSPECIFIED: _HopResult.ValueType  # 0
+    HOP_RESULT_ANSWERED: _HopResult.ValueType  # 1
+    HOP_RESULT_SILENT: _HopResult.ValueType  # 2
+    HOP_RESULT_REFUSED: _HopResult.ValueType  # 3
+    """By the server: no program listens at the port. By the name server or the page: an error."""
+
+class HopResult(_HopResult, metaclass=_HopResultEnumTypeWrapper): ...
+
+HOP_RESULT_UNSPECIFIED: HopResult.ValueType  # 0
+HOP_RESULT_ANSWERED: HopResult.ValueType  # 1
+HOP_RESULT_SILENT: HopResult.ValueType  # 2
+HOP_RESULT_REFUSED: HopResult.ValueType  # 3
+"""By the server: no program listens at the port. By the name server or the page: an error."""
+Global___HopResult: _TypeAlias = HopResult  # noqa: Y015
+
 class _ActivityKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -175,6 +223,7 @@ class Status(_message.Message):
     DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
     LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    HOP_TIMES_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -226,6 +275,10 @@ class Status(_message.Message):
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_error_pb2.Error]:
         """Faults of this computer, whatever the organisation. Those of its own networks are for owners and root."""
 
+    @_builtins.property
+    def hop_times(self) -> _containers.RepeatedCompositeFieldContainer[Global___HopTimes]:
+        """The newest of each name that was timed since the daemon's start."""
+
     def __init__(
         self,
         *,
@@ -249,10 +302,11 @@ class Status(_message.Message):
         declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         last_error_at: _builtins.int = ...,
         warnings: _abc.Iterable[_error_pb2.Error] | None = ...,
+        hop_times: _abc.Iterable[Global___HopTimes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "hop_times", b"hop_times", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -521,7 +575,7 @@ class Step(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     AT_US_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """"query", "txt", "request", "decided", "programmed", "reply", "sas_in", "released"."""
+    """"query", "answered" (by the name server), "txt", "request", "decided", "programmed", "reply", "sas_in", "released"."""
     at_us: _builtins.int
     """Microseconds after started_us."""
     def __init__(
@@ -537,6 +591,73 @@ class Step(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Step: _TypeAlias = Step  # noqa: Y015
+
+@_typing.final
+class HopTimes(_message.Message):
+    """Hops of one name, timed when a person wished it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FQDN_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    HOPS_FIELD_NUMBER: _builtins.int
+    ORGANISATION_FIELD_NUMBER: _builtins.int
+    fqdn: _builtins.str
+    at_ms: _builtins.int
+    """Unix milliseconds."""
+    organisation: _builtins.str
+    @_builtins.property
+    def hops(self) -> _containers.RepeatedCompositeFieldContainer[Global___HopTime]:
+        """One of each kind, as far as it could be tried."""
+
+    def __init__(
+        self,
+        *,
+        fqdn: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+        hops: _abc.Iterable[Global___HopTime] | None = ...,
+        organisation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "fqdn", b"fqdn", "hops", b"hops", "organisation", b"organisation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HopTimes: _TypeAlias = HopTimes  # noqa: Y015
+
+@_typing.final
+class HopTime(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    US_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    HTTP_STATUS_FIELD_NUMBER: _builtins.int
+    kind: Global___HopKind.ValueType
+    result: Global___HopResult.ValueType
+    us: _builtins.int
+    port: _builtins.int
+    """The server's, which its page has too."""
+    http_status: _builtins.int
+    """The page's HTTP status code; 0 without one."""
+    def __init__(
+        self,
+        *,
+        kind: Global___HopKind.ValueType = ...,
+        result: Global___HopResult.ValueType = ...,
+        us: _builtins.int = ...,
+        port: _builtins.int = ...,
+        http_status: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["http_status", b"http_status", "kind", b"kind", "port", b"port", "result", b"result", "us", b"us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HopTime: _TypeAlias = HopTime  # noqa: Y015
 
 @_typing.final
 class GetStatusRequest(_message.Message):
@@ -1265,3 +1386,42 @@ class NameAnswer(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NameAnswer: _TypeAlias = NameAnswer  # noqa: Y015
+
+@_typing.final
+class TimeHopsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimeHopsRequest: _TypeAlias = TimeHopsRequest  # noqa: Y015
+
+@_typing.final
+class TimeHopsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOP_TIMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hop_times(self) -> Global___HopTimes: ...
+    def __init__(
+        self,
+        *,
+        hop_times: Global___HopTimes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hop_times", b"hop_times"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hop_times", b"hop_times"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimeHopsResponse: _TypeAlias = TimeHopsResponse  # noqa: Y015

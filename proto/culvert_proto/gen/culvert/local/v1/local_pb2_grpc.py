@@ -100,6 +100,11 @@ class LocalServiceStub:
                 request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.SerializeToString,
                 response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineResponse.FromString,
                 _registered_method=True)
+        self.TimeHops = channel.unary_unary(
+                '/culvert.local.v1.LocalService/TimeHops',
+                request_serializer=culvert_dot_local_dot_v1_dot_local__pb2.TimeHopsRequest.SerializeToString,
+                response_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.TimeHopsResponse.FromString,
+                _registered_method=True)
 
 
 class LocalServiceServicer:
@@ -195,6 +200,13 @@ class LocalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TimeHops(self, request, context):
+        """Opens a name as OpenTunnel does, then times each hop to its page, which takes some seconds. The owner's and root's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LocalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -262,6 +274,11 @@ def add_LocalServiceServicer_to_server(servicer, server):
                     servicer.Examine,
                     request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.FromString,
                     response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.ExamineResponse.SerializeToString,
+            ),
+            'TimeHops': grpc.unary_unary_rpc_method_handler(
+                    servicer.TimeHops,
+                    request_deserializer=culvert_dot_local_dot_v1_dot_local__pb2.TimeHopsRequest.FromString,
+                    response_serializer=culvert_dot_local_dot_v1_dot_local__pb2.TimeHopsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -616,6 +633,33 @@ class LocalService:
             '/culvert.local.v1.LocalService/Examine',
             culvert_dot_local_dot_v1_dot_local__pb2.ExamineRequest.SerializeToString,
             culvert_dot_local_dot_v1_dot_local__pb2.ExamineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TimeHops(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/culvert.local.v1.LocalService/TimeHops',
+            culvert_dot_local_dot_v1_dot_local__pb2.TimeHopsRequest.SerializeToString,
+            culvert_dot_local_dot_v1_dot_local__pb2.TimeHopsResponse.FromString,
             options,
             channel_credentials,
             insecure,

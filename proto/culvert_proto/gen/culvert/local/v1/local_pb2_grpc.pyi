@@ -60,6 +60,8 @@ class LocalServiceStub:
     """Answers whether an organisation may carry public networks. For the owner and root."""
     Examine: _grpc.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
+    TimeHops: _grpc.UnaryUnaryMultiCallable[_local_pb2.TimeHopsRequest, _local_pb2.TimeHopsResponse]
+    """Opens a name as OpenTunnel does, then times each hop to its page, which takes some seconds. The owner's and root's."""
 
 @_typing.type_check_only
 class LocalServiceAsyncStub(LocalServiceStub):
@@ -91,6 +93,8 @@ class LocalServiceAsyncStub(LocalServiceStub):
     """Answers whether an organisation may carry public networks. For the owner and root."""
     Examine: _aio.UnaryUnaryMultiCallable[_local_pb2.ExamineRequest, _local_pb2.ExamineResponse]  # type: ignore[assignment]
     """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
+    TimeHops: _aio.UnaryUnaryMultiCallable[_local_pb2.TimeHopsRequest, _local_pb2.TimeHopsResponse]  # type: ignore[assignment]
+    """Opens a name as OpenTunnel does, then times each hop to its page, which takes some seconds. The owner's and root's."""
 
 class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Calls of the tray and the CLI to the daemon."""
@@ -197,5 +201,13 @@ class LocalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_local_pb2.ExamineResponse, _abc.Awaitable[_local_pb2.ExamineResponse]]:
         """Looks at each hop to a resource as it is now, which takes some seconds. The owner's and root's."""
+
+    @_abc_1.abstractmethod
+    def TimeHops(
+        self,
+        request: _local_pb2.TimeHopsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_local_pb2.TimeHopsResponse, _abc.Awaitable[_local_pb2.TimeHopsResponse]]:
+        """Opens a name as OpenTunnel does, then times each hop to its page, which takes some seconds. The owner's and root's."""
 
 def add_LocalServiceServicer_to_server(servicer: LocalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
