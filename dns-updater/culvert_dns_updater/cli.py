@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from culvert_db import log
+from culvert_proto import service_manager
 from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private, warn_if_not_locked
 
@@ -78,6 +79,7 @@ async def _run(settings: Settings) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, updater.stop)
         _log.info("ready", extra={"key_dir": str(settings.key_dir)})
+        service_manager.tell_ready()
         await updater.run(settings.poll_seconds, settings.lease_seconds)
     return 0
 

@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import time
 import tomllib
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager
@@ -219,14 +218,17 @@ async def test_what_it_writes_serves_and_its_link_makes_the_first_account(host: 
     # The link is on the terminal alone.
     assert not [name for name, content in host.files().items() if token in content]
     settings = load(host.root / SETTINGS)
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(host.root / "notify"))
+    manager.settimeout(60)
     serving = await asyncio.create_subprocess_exec(
-        PROGRAM, "serve", "--config", str(host.root / SETTINGS), stderr=asyncio.subprocess.DEVNULL
+        *(PROGRAM, "serve", "--config", str(host.root / SETTINGS)),
+        env=os.environ | {"NOTIFY_SOCKET": str(host.root / "notify")},
+        stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
-        while wrong := await asyncio.to_thread(readiness, settings):
-            assert time.monotonic() < deadline, wrong
-            await asyncio.sleep(0.2)
+        assert await asyncio.to_thread(manager.recv, 100) == b"READY=1"
+        assert await asyncio.to_thread(readiness, settings) == ""
         answer = await asyncio.to_thread(post_setup, host, token)
         assert answer.startswith("HTTP/1.1 201"), answer
         # A second run says that it is set up, and finds its own ports taken by itself.
@@ -237,6 +239,7 @@ async def test_what_it_writes_serves_and_its_link_makes_the_first_account(host: 
     finally:
         serving.terminate()
         await serving.wait()
+        manager.close()
 
 
 def post_setup(host: Host, token: str) -> str:

@@ -52,6 +52,7 @@ def test_the_controller_installs_serves_and_leaves_no_trace(debian: Debian, pack
         assert debian.run("systemctl", "is-active", unit, check=False) == "inactive", "it is not set up yet"
     debian.run("sh", "-c", f"mkdir -p /etc/culvert; echo '{SETTINGS}' > /etc/culvert/controller.toml")
     debian.run("systemctl", "start", *UNITS)
+    _serves_at_once(debian)
     for unit in UNITS:
         _is_ready(debian, unit)
         assert debian.measure_exposure(f"{unit}.service") <= MAX_EXPOSURE
@@ -61,6 +62,7 @@ def test_the_controller_installs_serves_and_leaves_no_trace(debian: Debian, pack
     debian.run("systemctl", "kill", "--signal=KILL", "culvert-controller")
     _is_ready(debian, "culvert-controller", starts=2)
     debian.run(*INSTALL, "--reinstall", f"/srv/{package.name}")
+    _serves_at_once(debian)
     _is_ready(debian, "culvert-controller", starts=3)
     _serves_what_the_package_has(debian)
 
@@ -81,6 +83,13 @@ def test_nothing_in_it_is_under_the_gpl_or_of_this_computer(debian: Debian, pack
     libraries = f"find {prefix} -name '*.so*' -o -path '*/pginstall*/bin/*' | xargs ldd 2>/dev/null"
     assert "not found" not in debian.run("sh", "-c", libraries)
     assert debian.run("grep", "-rl", str(package.parents[2]), prefix, check=False) == ""
+
+
+def _serves_at_once(debian: Debian) -> None:
+    """When systemd says that the units are started, both ports answer."""
+    assert _read(debian, "/readyz").startswith("200")
+    debian.run("bash", "-c", ": >/dev/tcp/127.0.0.1/8444")
+    assert debian.run("systemctl", "is-active", *UNITS).split() == ["active", "active"]
 
 
 def _serves_what_the_package_has(debian: Debian) -> None:

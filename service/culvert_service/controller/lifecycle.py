@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any
 
 from culvert_db import Database
+from culvert_proto import service_manager
 from culvert_proto.private_memory import warn_if_not_locked
 
 from culvert_service import servers
@@ -110,6 +111,7 @@ async def until_signal(process: AbstractAsyncContextManager[object]) -> None:
 @asynccontextmanager
 async def _process(settings: Settings) -> AsyncGenerator[None]:
     async with open_database(settings) as database, Controller(settings, database):
+        service_manager.tell_ready()
         yield
 
 

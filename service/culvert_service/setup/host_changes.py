@@ -149,7 +149,7 @@ class Changes:
         self.undo_by(stop)
         systemctl("daemon-reload")
         systemctl("enable", CONTROLLER, DNS_UPDATER)
-        systemctl("restart", CONTROLLER, DNS_UPDATER)
+        start_anew()
 
     def restart_when_taken_back(self) -> None:
         """For the settings that are changed from now on: the units start again with those from before."""
@@ -169,6 +169,20 @@ class Changes:
                 systemctl("daemon-reload")
 
         self.undo_by(reload)
+
+
+def start_anew() -> None:
+    """Stop both units, and have them started without a wait for the start. Raises ConfigurationError."""
+    systemctl("stop", DNS_UPDATER, CONTROLLER)
+    systemctl("start", "--no-block", CONTROLLER, DNS_UPDATER)
+
+
+def inactive() -> str:
+    """A unit that is not active yet, with its state; empty if both are."""
+    for unit in (CONTROLLER, DNS_UPDATER):
+        if (state := _shown("systemctl", "is-active", unit).strip()) != "active":
+            return f"{unit} is {state}"
+    return ""
 
 
 def systemctl(*arguments: str) -> None:

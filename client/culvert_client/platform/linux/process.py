@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+
+from culvert_proto.service_manager import tell_ready as tell_ready
 
 # mallopt(3). The threshold is below the size of a netlink socket's receive buffer.
 _M_MMAP_THRESHOLD, _OWN_PAGES_FROM = -3, 64 * 1024
@@ -31,13 +32,6 @@ def keep_small() -> None:
 def was_stopped() -> bool:
     """As Process."""
     return os.environ.get("SERVICE_RESULT", "success") == "success"
-
-
-def tell_ready() -> None:
-    """As Process (sd_notify(3))."""
-    if address := os.environ.get("NOTIFY_SOCKET"):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
-            manager.sendto(b"READY=1", f"\0{address[1:]}" if address[0] == "@" else address)
 
 
 def is_restarted() -> bool:
