@@ -211,8 +211,8 @@ def test_the_slowest_hop_is_named() -> None:
 def test_a_refusal_is_the_controllers_answer() -> None:
     error = CulvertError(Reason.NO_POLICY, user="alice", name=WIKI, owner="bob@corp.example")
     found = opening(steps={"query": 0, "request": 100, "reply": 9_100}, error=error)
-    assert {it.hop for it in found.parts if it.verdict is Verdict.FAILED} == {Hop.CONTROLLER}
-    assert found.parts[1].text == "failed after 9.0 ms"
+    assert {it.hop for it in found.parts if it.verdict is Verdict.REFUSED} == {Hop.CONTROLLER}
+    assert found.parts[1].text == "refused after 9.0 ms"
     assert found.conclusion == "No policy lets alice reach wiki.corp.example."
 
 

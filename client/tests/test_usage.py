@@ -81,7 +81,7 @@ def test_no_cell_of_a_table_is_cut(monkeypatch: pytest.MonkeyPatch, terminal: bo
     text = io.StringIO()
     out = Console(file=text, force_terminal=terminal, width=columns, soft_wrap=True, highlight=False)
     monkeypatch.setattr(words, "out", out)
-    cells = ["wiki.corp.example", "gateway-of-the-branch-office-in-berlin", "fd00:99::7", "up"]
+    cells = ["wiki.corp.example", "gateway-of-the-branch-office-in-berlin", "fd00:99::7", "not used yet"]
     [name, gateway, address, _] = cells
     tunnel = local_pb2.Tunnel(
         fqdn=name, gateway=gateway, inner_address=address, state=local_pb2.TUNNEL_STATE_UP

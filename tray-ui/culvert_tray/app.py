@@ -246,6 +246,8 @@ class Tray(QObject):
                 self._draw()
             case commands.CloseTunnel(name):
                 self._daemon.close_tunnel(name, self._on_answer)
+            case commands.TimeHops(fqdn):
+                self._daemon.time_hops(fqdn, self._on_timed)
             case commands.SelectGateway(gateway, organisation):
                 self._daemon.select_gateway(gateway, organisation, self._on_answer)
             case commands.EnterCode(organisation):
@@ -341,6 +343,10 @@ class Tray(QObject):
     def _on_opened(self, answer: Answer | Refusal) -> None:
         if isinstance(answer, local_pb2.OpenTunnelResponse):
             QDesktopServices.openUrl(QUrl(f"http://{answer.tunnel.fqdn}/"))
+        self._on_answer(answer)
+
+    def _on_timed(self, answer: Answer | Refusal) -> None:
+        self._window.show_timed()
         self._on_answer(answer)
 
     def _on_answer(self, answer: Answer | Refusal) -> None:

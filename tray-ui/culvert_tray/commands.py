@@ -52,6 +52,13 @@ class CloseTunnel:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeHops:
+    """Time each hop to the name's page."""
+
+    fqdn: str
+
+
+@dataclass(frozen=True, slots=True)
 class SelectGateway:
     """Empty for automatic."""
 
@@ -131,7 +138,7 @@ class Quit:
 
 
 Command = (
-    OpenPage | ShowReason | CopyText | ShowDetails | CloseTunnel | SelectGateway | EnterCode | AnswerClaims | Enrol
-    | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport
+    OpenPage | ShowReason | CopyText | ShowDetails | CloseTunnel | TimeHops | SelectGateway | EnterCode | AnswerClaims
+    | Enrol | StartDaemon | Pause | Resume | ShowWindow | SetFavourite | SetNotices | RunDiagnostics | SaveReport
     | ShowDocumentation | Quit
 )  # fmt: skip

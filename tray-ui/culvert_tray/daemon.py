@@ -89,6 +89,9 @@ class Daemon(QObject):
     def close_tunnel(self, name: str, then: Then) -> None:
         self._ask(self._stub.CloseTunnel, local_pb2.CloseTunnelRequest(name=name), then)
 
+    def time_hops(self, name: str, then: Then) -> None:
+        self._ask(self._stub.TimeHops, local_pb2.TimeHopsRequest(name=name), then)
+
     def select_gateway(self, gateway: str, organisation: str, then: Then) -> None:
         request = local_pb2.SelectGatewayRequest(gateway=gateway, organisation=organisation)
         self._ask(self._stub.SelectGateway, request, then)

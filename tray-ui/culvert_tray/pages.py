@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from culvert_proto import local_pb2
+from culvert_proto.screens.opening import last_opening
 from culvert_proto.screens.organisations import is_enrolled, split_status
 from PyQt6.QtCore import QPoint, Qt
 from PyQt6.QtGui import QKeySequence, QShortcut
@@ -27,6 +28,7 @@ from culvert_tray.commands import (
 from culvert_tray.doctor import Verdict
 from culvert_tray.icon import IconKind
 from culvert_tray.menu import Action, Menu, resource_entries, tunnel_entries
+from culvert_tray.opening_card import OpeningCard
 from culvert_tray.parts import Card, button, picture, text_label
 from culvert_tray.preferences import NoticeKind, Preferences
 from culvert_tray.row_list import RowList
@@ -118,13 +120,15 @@ class TunnelsPage(QWidget):
         self._menu = TrayMenu(dispatch)
         self._list = RowList(tr("Tunnels"), has_menu=True)
         self._card = Card(dispatch)
-        _fill(self, self._list, self._card)
+        self._opening = OpeningCard(dispatch)
+        _fill(self, self._opening, self._list, self._card)
         connect(self._list.pressed, lambda fqdn: dispatch(CloseTunnel(fqdn)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         connect(self._list.menu_wanted, self._pop_up)
         connect(QShortcut(QKeySequence("Delete"), self).activated, self._close)
 
     def show_view(self, view: View, now: float) -> None:
         self._status = status_of(view)
+        self._opening.show_opening(last_opening(self._status), now)
         rows = tunnel_rows(self._status, now)
         self._list.show_rows(rows)
         self._list.setVisible(bool(rows))
@@ -135,6 +139,9 @@ class TunnelsPage(QWidget):
             text = tr("A tunnel opens by itself when you use a resource's name.")
             resources = Action(tr("All resources…"), ShowWindow(Page.RESOURCES))
             self._card.tell(IconKind.READY.path, tr("No tunnel is open"), text, resources)
+
+    def show_timed(self) -> None:
+        self._opening.show_timed()
 
     def _pop_up(self, fqdn: str, at: QPoint) -> None:
         tunnel = next((it for it in self._status.tunnels if it.fqdn == fqdn), None)

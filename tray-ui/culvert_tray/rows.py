@@ -9,7 +9,7 @@ from culvert_proto import local_pb2
 from culvert_proto.dns_name import make_readable, normalise_search
 from culvert_proto.phrases import duration
 from culvert_proto.screens.activity import describe
-from culvert_proto.screens.units import clock, round_trip, size
+from culvert_proto.screens.units import clock, health, round_trip, size
 
 from culvert_tray.details import heard, state
 from culvert_tray.preferences import Preferences
@@ -142,7 +142,7 @@ def _health(tunnel: local_pb2.Tunnel, now: float) -> str:
         "{received} received, {sent} sent", received=size(tunnel.bytes_in), sent=size(tunnel.bytes_out)
     )
     open_for = tr("open for {duration}", duration=duration(now - tunnel.since_ms / 1e3))
-    return " · ".join(filter(None, (open_for, last, traffic, tunnel.organisation)))
+    return " · ".join(filter(None, (health(tunnel, now), open_for, last, traffic, tunnel.organisation)))
 
 
 def activity_rows(activities: Iterable[local_pb2.Activity], now: float) -> tuple[Row, ...]:

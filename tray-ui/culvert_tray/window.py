@@ -98,6 +98,10 @@ class StatusWindow(QWidget):
     def show_page(self, page: Page) -> None:
         self._tabs.setCurrentWidget(self._pages[page])
 
+    def show_timed(self) -> None:
+        """The times that the person asked for are in the status, or refused."""
+        self._tunnels.show_timed()
+
     def show_notice(self, notice: Notice) -> None:
         if notice.cause is not None and notice.kind is not NoticeKind.FAILED_OVER:
             # The head or a row shows it while it lasts.

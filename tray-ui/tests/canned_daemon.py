@@ -113,6 +113,10 @@ class CannedDaemon(local_pb2_grpc.LocalServiceServicer):
         self.asked.append(request)
         return local_pb2.CloseTunnelResponse(closed=1)
 
+    def TimeHops(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self.asked.append(request)
+        return local_pb2.TimeHopsResponse(hop_times=local_pb2.HopTimes(fqdn=request.name))
+
     def SelectGateway(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         self.asked.append(request)
         return local_pb2.SelectGatewayResponse()

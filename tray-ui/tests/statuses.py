@@ -71,6 +71,28 @@ def connected(*, now: float = NOW) -> local_pb2.Status:
     return found
 
 
+def opened(*, now: float = NOW, page: float | None = None) -> local_pb2.Status:
+    """A tunnel that was opened a minute ago. `page`: the seconds of its page, None before a measurement."""
+    found = connected(now=now)
+    click = found.clicks.add(fqdn="wiki.corp.example", started_us=round((now - 60) * 1e6))
+    steps = (
+        ("query", 0), ("request", 100), ("answered", 3_000), ("decided", 8_000), ("programmed", 20_000),
+        ("reply", 30_000), ("sas_in", 32_000), ("released", 33_000),
+    )  # fmt: skip
+    click.steps.extend(local_pb2.Step(name=name, at_us=at) for name, at in steps)
+    if page is not None:
+        timed = found.hop_times.add(fqdn=click.fqdn, at_ms=round(now * 1e3))
+        hops = (
+            (local_pb2.HOP_KIND_SERVER, 0.021),
+            (local_pb2.HOP_KIND_PAGE, page),
+        )
+        timed.hops.extend(
+            local_pb2.HopTime(kind=kind, result=local_pb2.HOP_RESULT_ANSWERED, us=round(seconds * 1e6))
+            for kind, seconds in hops
+        )
+    return found
+
+
 def through(gateway: str, *, now: float = NOW) -> local_pb2.Status:
     """Connected, the first tunnel by this gateway."""
     found = connected(now=now)

@@ -118,6 +118,7 @@ def status_named(name: str) -> local_pb2.Status:
         "ready": lambda: statuses.status(local_pb2.STATE_READY, now=now),
         "connecting": _connecting,
         "connected": lambda: statuses.connected(now=now),
+        "page-slow": lambda: statuses.opened(now=now, page=2.4),
         "code-needed": lambda: statuses.status(local_pb2.STATE_NEEDS_CODE, now=now, code_seconds=0),
         "code-ending": lambda: statuses.status(local_pb2.STATE_READY, now=now, code_seconds=1200),
         "denied": lambda: statuses.denied(now=now),

@@ -63,7 +63,7 @@ def test_a_tunnel_is_a_row_also_before_it_has_anything() -> None:
     assert (rows[0].title, rows[0].state, rows[0].note, rows[0].tone) == (
         "wiki.corp.example",
         "gw-berlin · 12 ms",
-        "open for 1 h 7 min · last packet 2 s ago · 1.2 MB received, 88.1 kB sent",
+        "carries packets · open for 1 h 7 min · last packet 2 s ago · 1.2 MB received, 88.1 kB sent",
         Tone.GOOD,
     )
     assert (rows[2].title, rows[2].state, rows[2].note) == ("mail.corp.example", "opening…", "")

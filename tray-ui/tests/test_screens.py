@@ -141,6 +141,9 @@ def test_each_state_is_shown_in_the_desktops_language(
     for number, text in enumerate(PAGES[language], 1):
         desktop.key(f"alt+{number}")
         shoot(f"window-{number}", text)
+    canned.show(status_named("page-slow"))
+    desktop.key("alt+2")
+    shoot("window-opening", {"en": "The page is slow, not Culvert", "de": "Die Seite ist langsam"}[language])
     desktop.key("alt+F4")
     # Help, and its last entry but one: the documentation.
     open_menu(desktop)

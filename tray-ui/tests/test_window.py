@@ -95,6 +95,23 @@ def test_tunnels_are_listed_and_closed(bare: Desktop, canned: CannedDaemon, star
     assert isinstance(canned.asked[0], local_pb2.CloseTunnelRequest)
 
 
+def test_the_last_opening_is_measured_at_a_click(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    canned.show(statuses.opened(now=time.time()))
+    start_tray(bare, "--window")
+    _window(bare)
+    bare.key("alt+2")
+    _wait_for(bare, "Server and page were not measured.")
+    bare.key("alt+m")
+    wait_until(lambda: canned.asked == [local_pb2.TimeHopsRequest(name="wiki.corp.example")], "not measured")
+    canned.show(statuses.opened(now=time.time(), page=2.4))
+    _wait_for(bare, "The page is slow, not Culvert: its server took 2.4 s for the first byte.")
+    _wait_for(bare, "2.4 s, slow")
+    _wait_for(bare, "Measure now")
+    bare.screenshot(SCREENS / "window-opening.png")
+
+
 def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:

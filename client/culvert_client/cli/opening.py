@@ -10,7 +10,13 @@ from rich.cells import cell_len, set_cell_size
 from culvert_client.cli.language import _
 from culvert_client.cli.words import out
 
-_COLOURS = {Verdict.GOOD: "green", Verdict.SLOW: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "dim"}
+_COLOURS = {
+    Verdict.GOOD: "green",
+    Verdict.SLOW: "yellow",
+    Verdict.REFUSED: "red",
+    Verdict.FAILED: "red",
+    Verdict.UNKNOWN: "dim",
+}
 # Our tunables: cells of the longest bar, and of a bar that is worth its place.
 _LONGEST, _SHORTEST = 32, 6
 

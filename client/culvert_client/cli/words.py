@@ -12,7 +12,7 @@ from culvert_proto.screens.activity import describe
 from culvert_proto.screens.opening import Opening, last_opening
 from culvert_proto.screens.opening import Verdict as HopVerdict
 from culvert_proto.screens.organisations import is_enrolled, split_status
-from culvert_proto.screens.units import clock, drops, round_trip, size
+from culvert_proto.screens.units import clock, drops, health, round_trip, size
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
@@ -34,14 +34,6 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_GATEWAY_SILENT: (_("The gateway does not answer"), "red"),
     local_pb2.STATE_PATH_NARROW: (_("Only small packets reach the gateway"), "red"),
     local_pb2.STATE_BLOCKED: (_("Blocked: no tunnel can be opened"), "red"),
-}
-_TUNNEL_STATES: dict[local_pb2.TunnelState.ValueType, str] = {
-    local_pb2.TUNNEL_STATE_OPENING: _("opening"),
-    local_pb2.TUNNEL_STATE_UP: _("up"),
-    local_pb2.TUNNEL_STATE_REKEYING: _("up, changing keys"),
-    local_pb2.TUNNEL_STATE_CLOSING: _("closing"),
-    local_pb2.TUNNEL_STATE_SILENT: _("no answer"),
-    local_pb2.TUNNEL_STATE_NARROW: _("small packets only"),
 }
 # 0: the daemon gives other users no reason.
 _UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
@@ -154,7 +146,7 @@ def say_tunnels(status: local_pb2.Status) -> None:
         (
             make_readable(tunnel.fqdn),
             tunnel.gateway,
-            _TUNNEL_STATES.get(tunnel.state, _("unknown")),
+            health(tunnel, time.time()),
             _heard(tunnel, time.time()),
             tunnel.inner_address,
             size(tunnel.bytes_in),

@@ -39,6 +39,16 @@ _HERE = frozenset(
 _Hops: TypeAlias = "Mapping[local_pb2.HopKind.ValueType, local_pb2.HopTime]"
 
 
+# Any other reason of the controller is its decision.
+_CONTROLLER_FAULTS = frozenset(
+    {
+        Reason.CONTROLLER_UNREACHABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.DATABASE_DOWN, Reason.CAPTIVE_PORTAL,
+        Reason.CONTROLLER_UNTRUSTED, Reason.CONTROLLER_INVALID, Reason.CLOCK_WRONG, Reason.CONTROLLER_CA_UNKNOWN,
+        Reason.CONTROLLER_NAME_WRONG, Reason.CONTROLLER_CERTIFICATE_EXPIRED, Reason.HANDSHAKE_REFUSED,
+    }
+)  # fmt: skip
+
+
 class Hop(Enum):
     """In the order in which a page is opened."""
 
@@ -53,6 +63,7 @@ class Hop(Enum):
 class Verdict(Enum):
     GOOD = "good"
     SLOW = "slow"
+    REFUSED = "refused"
     FAILED = "failed"
     UNKNOWN = "unknown"
 
@@ -76,6 +87,8 @@ class Part:
         match self.verdict:
             case Verdict.UNKNOWN:
                 return _("not measured")
+            case Verdict.REFUSED:
+                return _("refused after {time}").format(time=time) if time else _("refused")
             case Verdict.FAILED:
                 return _("failed after {time}").format(time=time) if time else _("failed")
             case Verdict.SLOW:
@@ -86,12 +99,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """`at`: Unix seconds of the opening. `total`: seconds until its name was answered; None for a refusal."""
+    """`at`: Unix seconds of the opening. `total`: seconds until its name was answered; None without an answer.
+    `is_over`: nothing is waited for any more."""
 
     fqdn: str
     organisation: str
     at: float
     total: float | None
+    is_over: bool
     parts: tuple[Part, ...]
     conclusion: str
 
@@ -99,7 +114,9 @@ class Opening:
     def verdict(self) -> Verdict:
         """The worst of the parts that are known."""
         found = {it.verdict for it in self.parts}
-        return next((it for it in (Verdict.FAILED, Verdict.SLOW) if it in found), Verdict.GOOD)
+        return next(
+            (it for it in (Verdict.FAILED, Verdict.REFUSED, Verdict.SLOW) if it in found), Verdict.GOOD
+        )
 
 
 def last_opening(status: local_pb2.Status, fqdn: str = "") -> Opening | None:
@@ -129,6 +146,7 @@ def _opening(click: local_pb2.Click, timed: local_pb2.HopTimes, tunnel: local_pb
         click.organisation,
         click.started_us / 1e6,
         end,
+        end is not None or error is not None,
         parts,
         _conclude(click, parts, error, hops, end),
     )
@@ -161,7 +179,8 @@ def _inside(
     }
     for hop, seconds in times.items():
         if hop is failed:
-            yield Part(hop, Verdict.FAILED, seconds)
+            is_denial = hop is Hop.CONTROLLER and error is not None and error.reason not in _CONTROLLER_FAULTS
+            yield Part(hop, Verdict.REFUSED if is_denial else Verdict.FAILED, seconds)
         else:
             yield _part(hop, seconds, _SLOW_HOP)
 

@@ -9,6 +9,8 @@ from culvert_proto import local_pb2
 from culvert_proto.language import words as _
 from culvert_proto.phrases import DAYS, MONTHS
 
+# Our tunable, in seconds, from which a tunnel without an answer is told.
+_ANSWER_DUE = 5.0
 # "Tomorrow", chosen late in the evening, does not mean midnight.
 _MORNING = 6
 
@@ -41,6 +43,28 @@ def took(seconds: float) -> str:
         return f"{decimal(seconds, 1)} s"
     milliseconds = seconds * 1e3
     return f"{decimal(milliseconds, 0 if milliseconds >= 10 else 1)} ms"
+
+
+def health(tunnel: local_pb2.Tunnel, now: float) -> str:
+    """The state of a tunnel as its packets prove it, in words. `now`: Unix seconds."""
+    match tunnel.state:
+        case local_pb2.TUNNEL_STATE_OPENING:
+            return _("opening")
+        case local_pb2.TUNNEL_STATE_CLOSING:
+            return _("closing")
+        case local_pb2.TUNNEL_STATE_SILENT:
+            return _("the gateway does not answer")
+        case local_pb2.TUNNEL_STATE_NARROW:
+            return _("only small packets pass")
+        case local_pb2.TUNNEL_STATE_UP | local_pb2.TUNNEL_STATE_REKEYING if not tunnel.packets_in:
+            is_owed = tunnel.packets_out and now - tunnel.since_ms / 1e3 > _ANSWER_DUE
+            return _("sends, and nothing comes back") if is_owed else _("not used yet")
+        case local_pb2.TUNNEL_STATE_UP:
+            return _("carries packets")
+        case local_pb2.TUNNEL_STATE_REKEYING:
+            return _("carries packets, changing keys")
+        case _:
+            return _("unknown")
 
 
 def drops(counted: Mapping[str, int]) -> str:

@@ -775,5 +775,29 @@
         <source>More…</source>
         <translation>Mehr…</translation>
     </message>
+    <message>
+      <source>{name} opened at {time} in {total}</source>
+      <translation>{name}, geöffnet um {time} in {total}</translation>
+    </message>
+    <message>
+      <source>{name} at {time}</source>
+      <translation>{name} um {time}</translation>
+    </message>
+    <message>
+      <source>&amp;Measure now</source>
+      <translation>Jetzt &amp;messen</translation>
+    </message>
+    <message>
+      <source>Measuring…</source>
+      <translation>Es wird gemessen…</translation>
+    </message>
+    <message>
+      <source>Connects to the server, and asks for its start page once.</source>
+      <translation>Verbindet sich mit dem Server und ruft einmal seine Startseite ab.</translation>
+    </message>
+    <message>
+      <source>{name} did not open at {time}</source>
+      <translation>{name} ging um {time} nicht auf</translation>
+    </message>
 </context>
 </TS>
