@@ -20,7 +20,7 @@ from pathlib import Path
 
 from culvert_proto import local_pb2
 
-from culvert_tray.view import Down, View, code_ends_soon, find_denial, is_redacted, is_up
+from culvert_tray.view import Down, View, code_asked_for, find_denial, is_redacted, is_up
 
 
 class IconKind(Enum):
@@ -53,7 +53,7 @@ def icon_kind(view: View, now: float) -> IconKind:
         return IconKind.BLOCKED
     if view.state == local_pb2.STATE_CONNECTING:
         return IconKind.CONNECTING
-    if view.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_NEEDS_CODE) or code_ends_soon(view, now):
+    if view.state in (local_pb2.STATE_NOT_ENROLLED, local_pb2.STATE_NEEDS_CODE) or code_asked_for(view, now):
         return IconKind.NEEDS_YOU
     if view.awaiting_prefixes:
         return IconKind.NEEDS_YOU

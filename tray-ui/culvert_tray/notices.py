@@ -18,7 +18,16 @@ from culvert_proto.screens.units import clock
 from culvert_tray.commands import AnswerClaims, Command, EnterCode
 from culvert_tray.preferences import NoticeKind
 from culvert_tray.translation import plural, tr
-from culvert_tray.view import Down, Status, View, code_ends_soon, code_needed, is_up, with_organisation
+from culvert_tray.view import (
+    Down,
+    Status,
+    View,
+    code_asked_for,
+    code_ends_now,
+    code_needed,
+    is_up,
+    with_organisation,
+)
 
 # Our tunable, in seconds: a state that ends and returns within this time gives one notice.
 FLAPPING = 300.0
@@ -33,10 +42,10 @@ class TunnelUp:
 
 @dataclass(frozen=True, slots=True)
 class CodeWanted:
-    """`needed`: no code is valid now."""
+    """`state`: as of `_code`."""
 
     organisation: str
-    needed: bool
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +165,7 @@ def holds(cause: Cause, view: View, now: float) -> bool:
     match cause:
         case TunnelUp(fqdn, gateway):
             return any(is_up(it) and (it.fqdn, it.gateway) == (fqdn, gateway) for it in view.tunnels)
-        case CodeWanted(organisation, needed):
-            state = "needed" if needed else "ending"
+        case CodeWanted(organisation, state):
             return any(of == organisation and _code(part, now) == state for of, part in split_status(view))
         case ClaimsWait(organisation, prefixes):
             waiting = {of: tuple(part.awaiting_prefixes) for of, part in split_status(view)}
@@ -194,7 +202,7 @@ def wrong_code(error: CulvertError, view: View, organisation: str, now: float) -
         if isinstance(view, Down)
         else [_code(part, now) for of, part in split_status(view) if of == organisation]
     )
-    cause = CodeWanted(organisation, needed="needed" in states)
+    cause = CodeWanted(organisation, next(iter(states), "valid"))
     return replace(refusal_notice(error, organisation), command=EnterCode(organisation), cause=cause)
 
 
@@ -230,7 +238,9 @@ def _code(status: Status, now: float) -> str:
         return "expired"
     if code_needed(status, now):
         return "needed"
-    return "ending" if code_ends_soon(status, now) else "valid"
+    if not code_asked_for(status, now):
+        return "valid"
+    return "last call" if code_ends_now(status, now) else "ending"
 
 
 def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
@@ -242,14 +252,17 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
         return Notice(title, expired.remedy, warning=True, command=command, kind=kind, cause=cause)
     if code_needed(status, now):
         title = with_organisation(tr("A code is needed"), organisation)
-        cause = CodeWanted(organisation, needed=True)
+        cause = CodeWanted(organisation, "needed")
         return Notice(title, text, warning=True, command=command, kind=kind, cause=cause)
     # A time of day, so that the notice does not change each minute.
     title = with_organisation(
         tr("Your code ends at {time}", time=clock(status.code_valid_until, now)), organisation
     )
-    cause = CodeWanted(organisation, needed=False)
-    return Notice(title, text, command=command, kind=kind, cause=cause)
+    state = _code(status, now)
+    if state == "last call" and status.tunnels:
+        text = tr("Open tunnels close then. Type the six digits that your authenticator shows.")
+    cause = CodeWanted(organisation, state)
+    return Notice(title, text, warning=state == "last call", command=command, kind=kind, cause=cause)
 
 
 def _find_expiry(status: Status) -> CulvertError | None:

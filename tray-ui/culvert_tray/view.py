@@ -13,8 +13,10 @@ State = local_pb2.State
 Status = local_pb2.Status
 Tunnel = local_pb2.Tunnel
 
-# Seconds before the end of a code at which the person is asked for the next one.
+# Our tunables, in seconds before the end of a code: when the person is asked for the next one, and when that is no longer
+# postponed. The end itself is the controller's, and nothing here moves it.
 EXPIRY_AHEAD = 30 * 60
+LAST_CALL = 5 * 60
 
 # Our tunable: a refusal is the heading for this long; its reason stays to be read below.
 _DENIAL_SECONDS = 60.0
@@ -95,6 +97,15 @@ def code_needed(status: Status, now: float) -> bool:
     return code_ends_soon(status, now) and (
         status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until <= now
     )
+
+
+def code_asked_for(status: Status, now: float) -> bool:
+    """Whether the person is asked for a code now: not during a call, until the last minutes."""
+    return code_ends_soon(status, now) and (not status.code_postponed or code_ends_now(status, now))
+
+
+def code_ends_now(status: Status, now: float) -> bool:
+    return code_needed(status, now) or status.code_valid_until - now <= LAST_CALL
 
 
 def code_ends_soon(status: Status, now: float) -> bool:

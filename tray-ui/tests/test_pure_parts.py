@@ -652,3 +652,36 @@ def test_each_state_has_its_own_icon() -> None:
 def test_the_documentation_tells_the_meaning_of_each_icon(language: str) -> None:
     first_table = documentation(language).split("\n\n")[3].splitlines()
     assert len(first_table[2:]) == len(IconKind)
+
+
+def test_a_call_postpones_the_request_for_a_code_until_the_last_minutes() -> None:
+    def told(left: int, *, postponed: bool) -> tuple[IconKind, list[str]]:
+        view = statuses.connected()
+        view.code_valid_until, view.code_postponed = int(NOW + left), postponed
+        known = Memory(started=True, announced=frozenset(it.fqdn for it in view.tunnels))
+        return icon_kind(view, NOW), [it.title for it in observe(known, view, NOW)[1]]
+
+    assert told(1200, postponed=False) == (
+        IconKind.NEEDS_YOU,
+        [f"Your code ends at {clock(NOW + 1200, NOW)}"],
+    )
+    assert told(1200, postponed=True) == (IconKind.CONNECTED, [])
+    assert told(300, postponed=True) == (IconKind.NEEDS_YOU, [f"Your code ends at {clock(NOW + 300, NOW)}"])
+
+
+def test_the_last_minutes_are_told_once_more_as_a_warning() -> None:
+    view = statuses.connected()
+    view.code_valid_until = int(NOW + 1200)
+    memory, [first] = observe(Memory(announced=frozenset(it.fqdn for it in view.tunnels)), view, NOW)
+    assert not first.warning
+    memory, [last] = observe(memory, view, NOW + 900)
+    assert (last.warning, last.text.partition(". ")[0]) == (True, "Open tunnels close then")
+    assert first.cause is not None
+    assert not holds(first.cause, view, NOW + 900)
+    assert observe(memory, view, NOW + 1000)[1] == ()
+
+
+def test_a_postponed_request_can_still_be_answered_from_the_menu() -> None:
+    view = statuses.connected()
+    view.code_valid_until, view.code_postponed = int(NOW + 1200), True
+    assert any(isinstance(it, Action) and it.command == EnterCode() for it in menu(view, NOW))

@@ -59,6 +59,7 @@ from culvert_client.core.grant import Address, TunnelId
 from culvert_client.core.holds import Demanded, HoldFailed, Holds, Outcome, Replied
 from culvert_client.core.profile import Profile
 from culvert_client.core.silence import Silences, is_unproven
+from culvert_client.core.transfers import Transfers
 from culvert_client.core.triggers import Triggers
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machine import Machine
@@ -117,6 +118,7 @@ class Client:
         self._stopping = False
         self._silences = Silences()
         self.path_mtus: Mapping[Address, int] = {}
+        self.transfers = Transfers()
 
     @property
     def last_fault(self) -> Fault | None:
@@ -265,6 +267,7 @@ class Client:
                     if (fqdn := name_of(self.machines, tunnel_id)) is not None:
                         commands += self._to_tunnel(fqdn, tunnel.Counted(used), now)
                 self._silences.take_counters(self.machines)
+                self.transfers.take_counters(usage, now)
                 return commands
             case GatewaysAsked(answered, silent, pinged):
                 self._silences.take_pings(answered, silent, pinged, now)

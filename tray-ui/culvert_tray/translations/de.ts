@@ -799,5 +799,9 @@
       <source>{name} did not open at {time}</source>
       <translation>{name} ging um {time} nicht auf</translation>
     </message>
+    <message>
+      <source>Open tunnels close then. Type the six digits that your authenticator shows.</source>
+      <translation>Offene Tunnel werden dann geschlossen. Die sechs Ziffern aus der Authenticator-App eingeben.</translation>
+    </message>
 </context>
 </TS>

@@ -224,6 +224,7 @@ class Status(_message.Message):
     LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     HOP_TIMES_FIELD_NUMBER: _builtins.int
+    CODE_POSTPONED_FIELD_NUMBER: _builtins.int
     state: Global___State.ValueType
     user: _builtins.str
     device_name: _builtins.str
@@ -239,6 +240,8 @@ class Status(_message.Message):
     """Unix seconds; 0 when not paused."""
     last_error_at: _builtins.int
     """When last_error came about, in Unix seconds; 0 when that is not known. Refusals of a demand are forgotten after ten minutes."""
+    code_postponed: _builtins.bool
+    """A call or a transfer runs through a tunnel: the next code is not asked for before the last minutes of this one."""
     @_builtins.property
     def tunnels(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tunnel]: ...
     @_builtins.property
@@ -303,10 +306,11 @@ class Status(_message.Message):
         last_error_at: _builtins.int = ...,
         warnings: _abc.Iterable[_error_pb2.Error] | None = ...,
         hop_times: _abc.Iterable[Global___HopTimes] | None = ...,
+        code_postponed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "hop_times", b"hop_times", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "clicks", b"clicks", "code_postponed", b"code_postponed", "code_valid_until", b"code_valid_until", "controller", b"controller", "datapath", b"datapath", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "drops", b"drops", "gateways", b"gateways", "hop_times", b"hop_times", "last_error", b"last_error", "last_error_at", b"last_error_at", "organisations", b"organisations", "paused_until", b"paused_until", "resources", b"resources", "selected_gateway", b"selected_gateway", "state", b"state", "tunnels", b"tunnels", "user", b"user", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
@@ -332,6 +336,7 @@ class Organisation(_message.Message):
     AWAITING_PREFIXES_FIELD_NUMBER: _builtins.int
     DECLINED_PREFIXES_FIELD_NUMBER: _builtins.int
     LAST_ERROR_AT_FIELD_NUMBER: _builtins.int
+    CODE_POSTPONED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Its controller, as a person tells it apart: "vpn.corp.example". What belongs to it has this as its organisation."""
     state: Global___State.ValueType
@@ -344,6 +349,7 @@ class Organisation(_message.Message):
     selected_gateway: _builtins.str
     paused_until: _builtins.int
     last_error_at: _builtins.int
+    code_postponed: _builtins.bool
     @_builtins.property
     def last_error(self) -> _error_pb2.Error: ...
     @_builtins.property
@@ -365,10 +371,11 @@ class Organisation(_message.Message):
         awaiting_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         declined_prefixes: _abc.Iterable[_builtins.str] | None = ...,
         last_error_at: _builtins.int = ...,
+        code_postponed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "last_error", b"last_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "last_error_at", b"last_error_at", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_error", b"_last_error", "awaiting_prefixes", b"awaiting_prefixes", "code_postponed", b"code_postponed", "code_valid_until", b"code_valid_until", "controller", b"controller", "declined_prefixes", b"declined_prefixes", "device_name", b"device_name", "last_error", b"last_error", "last_error_at", b"last_error_at", "name", b"name", "paused_until", b"paused_until", "selected_gateway", b"selected_gateway", "state", b"state", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_error: _TypeAlias = _typing.Literal["last_error"]  # noqa: Y015
     _WhichOneofArgType__last_error: _TypeAlias = _typing.Literal["_last_error", b"_last_error"]  # noqa: Y015
