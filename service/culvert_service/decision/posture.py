@@ -17,6 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 _VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}"
 _FIRST_VERSION = re.compile(_VERSION)
 _FACT = r"[a-z][a-z0-9_]{0,63}"
+# As in the API document; the validators below say their own words.
+FACT, VERSION = f"^{_FACT}$", f"^{_VERSION}$"
 
 
 def _is_fact(text: str) -> str:
@@ -31,9 +33,8 @@ def _is_version(text: str) -> str:
     return text
 
 
-# The validators give readable messages; the patterns are for the API document.
-Fact = Annotated[str, AfterValidator(_is_fact), Field(json_schema_extra={"pattern": f"^{_FACT}$"})]
-Version = Annotated[str, AfterValidator(_is_version), Field(json_schema_extra={"pattern": f"^{_VERSION}$"})]
+Fact = Annotated[str, AfterValidator(_is_fact), Field(json_schema_extra={"pattern": FACT})]
+Version = Annotated[str, AfterValidator(_is_version), Field(json_schema_extra={"pattern": VERSION})]
 Value = Annotated[str, Field(min_length=1, max_length=POSTURE_VALUE_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
