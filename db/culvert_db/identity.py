@@ -18,7 +18,9 @@ class User(Base):
     __tablename__ = "users"
 
     id: Mapped[Number]
+    # The login name.
     name: Mapped[str] = mapped_column(unique=True)
+    display_name: Mapped[str | None]
     email: Mapped[str]
     version: Mapped[Version]
     created_at: Mapped[CreatedAt]

@@ -178,6 +178,8 @@ async def _last_denials(
 
 async def device_names(session: AsyncSession, devices: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
     """Each device's name with its person's."""
-    query = select(Device.id, Device.name, User.name).join(User, User.id == Device.user_id)
+    query = select(Device.id, Device.name, func.coalesce(User.display_name, User.name)).join(
+        User, User.id == Device.user_id
+    )
     found = await session.execute(query.where(Device.id.in_(devices)))
     return {device_id: f"{name} of {user}" for device_id, name, user in found}

@@ -67,7 +67,7 @@ def router(
     async def get_user(name: UserName, response: Response) -> UserOut:
         return tag(response, await people.get(name))
 
-    @routes.put("/users/{name}", summary="Change a person's address")
+    @routes.put("/users/{name}", summary="Change a person's e-mail address and display name")
     async def change_user(
         by: By,
         name: UserName,

@@ -68,10 +68,11 @@ class Invitations:
             found = await repository.find_invitation(session, _hash(token))
         if found is None:
             raise CulvertError(Reason.INVITATION_INVALID)
-        invitation, user, device = found
+        invitation, (user, display_name), device = found
         offer = await self._packages.offer()
         return InvitationShowOut(
             user=user,
+            user_display_name=display_name,
             expires_at=invitation.expires_at,
             expired=invitation.used_at is None and invitation.expires_at <= self._now(),
             used_at=invitation.used_at,
@@ -86,6 +87,7 @@ class Invitations:
             OpenInvitationOut(
                 id=one.id,
                 user=one.user.name,
+                user_display_name=one.user.display_name,
                 invited_by=one.invited_by,
                 created_at=one.created_at,
                 expires_at=one.expires_at,

@@ -35,9 +35,10 @@ class People:
         """Returns the person and the version. Raises CulvertError ALREADY_EXISTS."""
         try:
             async with begin(self._database, by) as transaction:
-                transaction.session.add(User(name=asked.name, email=asked.email))
+                user = User(name=asked.name, display_name=asked.display_name, email=asked.email)
+                transaction.session.add(user)
                 await transaction.session.flush()
-                transaction.audit(Line("user.create", f"user/{asked.name}", {"email": asked.email}))
+                transaction.audit(Line("user.create", f"user/{asked.name}", _described(user)))
         except IntegrityError:
             raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
         return await self.get(asked.name)
@@ -62,9 +63,9 @@ class People:
         """Returns the person and the version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
         async with begin(self._database, by) as transaction:
             user = await self._lock(transaction.session, name, seen)
-            told: dict[str, Detail] = {"from": user.email, "to": asked.email}
-            user.email = asked.email
-            transaction.audit(Line("user.change", f"user/{name}", told))
+            before = {f"{field}_before": value for field, value in _described(user).items()}
+            user.email, user.display_name = asked.email, asked.display_name
+            transaction.audit(Line("user.change", f"user/{name}", before | _described(user)))
         return await self.get(name)
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> RevokedOut:
@@ -91,6 +92,11 @@ class People:
         return user
 
 
+def _described(user: User) -> dict[str, Detail]:
+    told: dict[str, Detail] = {"email": user.email}
+    return told if user.display_name is None else told | {"display_name": user.display_name}
+
+
 def _unknown(name: str) -> CulvertError:
     return CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
 
@@ -100,6 +106,7 @@ def _out(
 ) -> UserOut:
     return UserOut(
         name=user.name,
+        display_name=user.display_name,
         email=user.email,
         devices=devices,
         last_seen_at=last_seen_at,

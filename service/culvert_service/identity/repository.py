@@ -40,7 +40,9 @@ Person = tuple[User, int, datetime.datetime | None]
 
 
 async def people(session: AsyncSession, cut: Cut, q: str | None, *, falling: bool) -> list[Person]:
-    query = _PEOPLE if q is None else _PEOPLE.where(contains_text(q, User.name, User.email))
+    query = (
+        _PEOPLE if q is None else _PEOPLE.where(contains_text(q, User.name, User.display_name, User.email))
+    )
     found = await session.execute(cut.of(query, User.name, falling=falling))
     return [(user, devices, last_seen_at) for user, devices, last_seen_at in found]
 
@@ -72,7 +74,7 @@ async def open_invitations(
     query = select(Invitation).join(Invitation.user).options(contains_eager(Invitation.user))
     query = query.where(Invitation.used_at.is_(None), Invitation.expires_at > now)
     if q is not None:
-        query = query.where(contains_text(q, User.name, Invitation.invited_by))
+        query = query.where(contains_text(q, User.name, User.display_name, Invitation.invited_by))
     return (await session.scalars(cut.of(query, Invitation.id))).all()
 
 
@@ -85,16 +87,16 @@ async def withdraw_invitation(session: AsyncSession, number: int, now: datetime.
 
 async def find_invitation(
     session: AsyncSession, token_hash: bytes
-) -> tuple[Invitation, str, str | None] | None:
-    """The invitation, the name of its person, and the name of the device that it has enrolled."""
+) -> tuple[Invitation, tuple[str, str | None], str | None] | None:
+    """The invitation, its person's login name and display name, and the name of the device that it has enrolled."""
     query = (
-        select(Invitation, User.name, Device.name)
+        select(Invitation, User.name, User.display_name, Device.name)
         .join(User, Invitation.user_id == User.id)
         .outerjoin(Device, Invitation.device_id == Device.id)
         .where(Invitation.token_hash == token_hash)
     )
     row = (await session.execute(query)).one_or_none()
-    return None if row is None else (row[0], row[1], row[2])
+    return None if row is None else (row[0], (row[1], row[2]), row[3])
 
 
 async def use_invitation(session: AsyncSession, token_hash: bytes, now: datetime.datetime) -> User | None:
@@ -157,7 +159,7 @@ async def devices(
 ) -> Sequence[Device]:
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
     if q is not None:
-        query = query.where(contains_text(q, Device.name, User.name))
+        query = query.where(contains_text(q, Device.name, User.name, User.display_name))
     return (await session.scalars(cut.of(query, order.column, Device.id, falling=falling))).all()
 
 

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
-from culvert_proto import dns_name
+from culvert_proto import dns_name, plain_text
 from culvert_proto.contract import EMAIL_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
@@ -14,6 +14,17 @@ from culvert_service.apt.service import Install
 from culvert_service.audit.schemas import DeniedOut
 
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+DISPLAY_NAME_MAX = 100
+DisplayName = Annotated[
+    str, Field(min_length=1, max_length=DISPLAY_NAME_MAX), AfterValidator(plain_text.check)
+]
+
+
+def _device_name(name: str) -> str:
+    """The computer's own name, which its person cannot correct here."""
+    if plain := plain_text.strip(name):
+        return plain
+    raise ValueError("must have a character that can be seen")
 
 
 def canonical_email(address: str) -> str:
@@ -32,9 +43,13 @@ class UserChange(BaseModel):
         Field(pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$", max_length=EMAIL_MAX),
         AfterValidator(canonical_email),
     ]
+    # The person's name as people write it, in any script; null: the login name is shown.
+    display_name: DisplayName | None = None
 
 
 class UserIn(UserChange):
+    """`name` is the login name, which stays."""
+
     name: UserName
 
 
@@ -42,6 +57,7 @@ class UserOut(BaseModel):
     observed: ClassVar = frozenset(("devices", "last_seen_at", "last_denied"))
 
     name: str
+    display_name: str | None
     email: str
     # The number of devices that are not revoked, and the last time at which one of them began to watch.
     devices: int
@@ -69,6 +85,7 @@ class OpenInvitationOut(BaseModel):
 
     id: int
     user: str
+    user_display_name: str | None
     # The name in the audit log; null for invitations of an older release.
     invited_by: str | None
     created_at: datetime
@@ -87,6 +104,7 @@ class InvitationShowOut(BaseModel):
     """For the page of an invitation: whom it is for, and whether it still enrols a computer."""
 
     user: str
+    user_display_name: str | None
     expires_at: datetime
     expired: bool
     used_at: datetime | None
@@ -102,7 +120,9 @@ class EnrolmentIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     token: SecretStr
-    device_name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    device_name: Annotated[
+        str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$"), AfterValidator(_device_name)
+    ]
     csr_pem: str
 
 
@@ -154,6 +174,7 @@ class DeviceOut(BaseModel):
     id: uuid.UUID
     name: str
     user: str
+    user_display_name: str | None
     # Pending: not approved. It can open resources whose policies need no approval, unless the controller always needs it.
     state: Literal["pending", "approved", "revoked"]
     # Whether it is connected to any controller. While it is, last_seen_at is updated each minute.

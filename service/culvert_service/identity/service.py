@@ -222,6 +222,7 @@ class Identity:
             id=device.id,
             name=device.name,
             user=device.user.name,
+            user_display_name=device.user.display_name,
             state=device.state.value,
             online=self._presence.online(device),
             last_seen_at=device.last_seen_at,

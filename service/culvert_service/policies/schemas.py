@@ -6,8 +6,9 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
+from culvert_proto import plain_text
 from culvert_proto.contract import NAME_PATTERN, POLICY_NAME_MAX
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from culvert_service.decision.conditions import Check, Conditions
 from culvert_service.identity.schemas import UserName
@@ -20,6 +21,12 @@ Members = Annotated[list[UserName], Field(fail_fast=True, max_length=10_000)]
 PolicyName = Annotated[
     str, Field(pattern=rf"^[^\x00-\x1f\x7f/\s][^\x00-\x1f\x7f/]{{0,{POLICY_NAME_MAX - 1}}}$")
 ]
+
+
+def _plain(name: str) -> str:
+    """The name as it is: a change of its spaces would be a new name."""
+    plain_text.check(name)
+    return name
 
 
 class GroupIn(BaseModel):
@@ -55,7 +62,7 @@ class PolicyIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: PolicyName
+    name: Annotated[PolicyName, AfterValidator(_plain)]
     enabled: bool = True
     group: GroupName | None = None
     user: UserName | None = None
@@ -70,6 +77,8 @@ class PolicyIn(BaseModel):
 
 
 class PolicyOut(PolicyIn):
+    # A policy of an earlier release may have any name.
+    name: PolicyName
     created_at: datetime
 
 

@@ -184,6 +184,7 @@ class Listed:
     tunnel: Tunnel
     device: str
     user: str
+    user_display_name: str | None
     resource: Resource
     gateway: str
     suite: str

@@ -294,11 +294,19 @@ async def list_by_id(session: AsyncSession, ids: Sequence[uuid.UUID]) -> list[Li
     return [Listed(*row) for row in await session.execute(_select_listed().where(Tunnel.id.in_(ids)))]
 
 
-def _select_listed() -> Select[Tunnel, str, str, Resource, str, str, str, str | None]:
+def _select_listed() -> Select[Tunnel, str, str, str | None, Resource, str, str, str, str | None]:
     suite = func.coalesce(Resource.suite, Gateway.suite)
     return (
         select(
-            Tunnel, Device.name, User.name, Resource, Gateway.name, suite, Address.address, Address.address6
+            Tunnel,
+            Device.name,
+            User.name,
+            User.display_name,
+            Resource,
+            Gateway.name,
+            suite,
+            Address.address,
+            Address.address6,
         )
         .join(Device, Device.id == Tunnel.device_id)
         .join(User, User.id == Device.user_id)

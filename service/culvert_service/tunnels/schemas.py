@@ -16,6 +16,7 @@ class TunnelOut(BaseModel):
     id: uuid.UUID
     state: str
     user: str
+    user_display_name: str | None
     device: str
     device_id: uuid.UUID
     resource: str
@@ -47,6 +48,7 @@ class TunnelOut(BaseModel):
             id=tunnel.id,
             state=tunnel.state.value,
             user=listed.user,
+            user_display_name=listed.user_display_name,
             device=listed.device,
             device_id=tunnel.device_id,
             resource=listed.resource.name,

@@ -1616,7 +1616,7 @@ export interface paths {
         };
         /** Show a person */
         get: operations["get_user_api_v1_users__name__get"];
-        /** Change a person's address */
+        /** Change a person's e-mail address and display name */
         put: operations["change_user_api_v1_users__name__put"];
         post?: never;
         /** Delete a person with their devices, policies and tunnels */
@@ -1993,6 +1993,8 @@ export interface components {
             state: "pending" | "approved" | "revoked";
             /** User */
             user: string;
+            /** User Display Name */
+            user_display_name: string | null;
         };
         /**
          * DnsRecordOut
@@ -2653,6 +2655,8 @@ export interface components {
             used_at: string | null;
             /** User */
             user: string;
+            /** User Display Name */
+            user_display_name: string | null;
         };
         /**
          * JoinCheckIn
@@ -3026,6 +3030,8 @@ export interface components {
             invited_by: string | null;
             /** User */
             user: string;
+            /** User Display Name */
+            user_display_name: string | null;
         };
         /**
          * Outcome
@@ -3743,6 +3749,8 @@ export interface components {
             suite: components["schemas"]["Suite"];
             /** User */
             user: string;
+            /** User Display Name */
+            user_display_name: string | null;
         };
         /**
          * UseOut
@@ -3764,11 +3772,18 @@ export interface components {
          * @description The fields of a person that can be changed in place.
          */
         UserChange: {
+            /** Display Name */
+            display_name?: string | null;
             /** Email */
             email: string;
         };
-        /** UserIn */
+        /**
+         * UserIn
+         * @description `name` is the login name, which stays.
+         */
         UserIn: {
+            /** Display Name */
+            display_name?: string | null;
             /** Email */
             email: string;
             /** Name */
@@ -3783,6 +3798,8 @@ export interface components {
             created_at: string;
             /** Devices */
             devices: number;
+            /** Display Name */
+            display_name: string | null;
             /** Email */
             email: string;
             last_denied?: components["schemas"]["DeniedOut"] | null;
