@@ -93,6 +93,8 @@ SPOKEN: dict[str, tuple[set[str], Texts]] = {
     "tray-ui/culvert_tray/translations/de.ts": (set(said_in(TRAY)), forms_in_qt("de")),
 }
 
+CONSOLE = _catalogue(ROOT / "service/console/src")
+
 
 @pytest.mark.parametrize("file", SPOKEN)
 def test_every_text_is_there_in_german(file: str) -> None:
@@ -114,6 +116,28 @@ def test_every_translation_is_of_a_text_in_use(file: str) -> None:
     assert not told.keys() - said - _TYPERS
 
 
+def test_the_console_says_what_the_other_parts_say() -> None:
+    """A message of several parts has one translation. `npm run check` compares the catalogue with the console's code."""
+    of_others = {
+        text: forms
+        for file, (_, texts) in SPOKEN.items()
+        if file.endswith(".po")
+        for text, forms in texts.items()
+    }
+    differing = {
+        text: (forms, of_others[text])
+        for text, forms in CONSOLE.items()
+        if of_others.get(text, forms) != forms
+    }
+    assert not differing
+
+
+def test_a_german_text_of_the_console_names_what_the_text_names() -> None:
+    """Fields, links (`<0>…</0>`), and both forms of a plural."""
+    for text, (german,) in CONSOLE.items():
+        assert _marks(german) == _marks(text), (text, german)
+
+
 @pytest.mark.parametrize("file", SPOKEN)
 def test_a_translation_names_what_the_text_names(file: str) -> None:
     for text, forms in SPOKEN[file][1].items():
@@ -128,11 +152,18 @@ def test_a_plural_has_both_forms(file: str) -> None:
         assert len(forms) == (2 if plural else 1), text
 
 
-@pytest.mark.parametrize("file", SPOKEN)
-def test_german_texts_do_not_address_the_reader(file: str) -> None:
+@pytest.mark.parametrize(
+    "texts", [*(texts for _, texts in SPOKEN.values()), CONSOLE], ids=[*SPOKEN, "console"]
+)
+def test_german_texts_do_not_address_the_reader(texts: Texts) -> None:
     """Imperatives are infinitives, as in other programs for a desktop."""
-    for forms in SPOKEN[file][1].values():
+    for forms in texts.values():
         assert not re.search(r"\b(Ihr\w*|Ihnen|[Dd]u|[Dd]ein\w*|bitte)\b|\w+en Sie\b", " ".join(forms)), forms
+
+
+def _marks(text: str) -> set[str]:
+    """ICU's fields and keywords, and the tags of links."""
+    return set(re.findall(r"\{(\w+)[,}]|(</?\d+/?>)|\b(one|other|select|plural)\b(?= \{|,)", text))
 
 
 def _fields(text: str) -> set[str]:

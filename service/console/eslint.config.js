@@ -1,6 +1,26 @@
 import js from "@eslint/js";
+import lingui from "eslint-plugin-lingui";
 import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
+
+// The folders whose texts all stand in the catalogue.
+const TRANSLATED = ["api", "frame", "locale", "session", "shared"];
+// Attributes and properties that a person reads.
+const READ =
+  "label|title|placeholder|description|about|alt|act|add|places|submit|nothingFound|nothingFoundMessage|forWhat|restored|never|message|how|aria-label|aria-description|detail|remedy";
+// A word, other than the product's name; and two words, which code rarely has.
+const WORD = "/^(?!\\s*Culvert\\s*$).*\\p{L}{2}/su";
+const WORDS = "/^(?!1px).*\\p{L}{2}[\\p{L},.]* \\p{L}/su";
+const TEXT = `:matches(Literal[value=${WORD}], TemplateLiteral)`;
+const CHOSEN = `:matches(${TEXT}, ConditionalExpression > ${TEXT}, LogicalExpression > ${TEXT})`;
+const UNTRANSLATED = [
+  `JSXText[value=${WORD}]:not(JSXElement[openingElement.name.name="Trans"] JSXText)`,
+  `JSXAttribute[name.name=/^(${READ})$/] > ${TEXT}`,
+  `JSXAttribute[name.name=/^(${READ})$/] > JSXExpressionContainer > ${CHOSEN}`,
+  `JSXElement > JSXExpressionContainer > ${CHOSEN}`,
+  `Property[key.name=/^(${READ})$/] > ${TEXT}`,
+  `:matches(Literal[value=${WORDS}], TemplateLiteral:has(TemplateElement[value.raw=${WORDS}])):not(TaggedTemplateExpression *, CallExpression[callee.name=/^(plural|select)$/] *, NewExpression *)`,
+];
 
 export default tseslint.config(
   { ignores: ["dist", "node_modules", "src/api/schema.ts"] },
@@ -17,6 +37,24 @@ export default tseslint.config(
       // A form's submission is a handler that awaits.
       "@typescript-eslint/no-misused-promises": ["error", { checksVoidReturn: { attributes: false } }],
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
+    },
+  },
+  {
+    files: TRANSLATED.map((folder) => `src/${folder}/**/*.{ts,tsx}`),
+    ignores: ["**/*.test.ts"],
+    plugins: { lingui },
+    rules: {
+      // A message that is read when its file is loaded would be in English for ever.
+      "lingui/t-call-in-function": "error",
+      "lingui/no-single-variables-to-translate": "error",
+      "lingui/no-trans-inside-trans": "error",
+      "no-restricted-syntax": [
+        "error",
+        ...UNTRANSLATED.map((selector) => ({
+          selector,
+          message: "A text that a person reads stands in the catalogue: t`…`, msg`…` or <Trans> (README.md).",
+        })),
+      ],
     },
   },
 );

@@ -1,25 +1,42 @@
+import { lingui } from "@lingui/vite-plugin";
 import react from "@vitejs/plugin-react";
 import { defineConfig, type Plugin } from "vite";
 
-/** Preloads react-dom, which is imported dynamically, with the page. */
+/** Preloads what is imported dynamically and needed at once: react-dom, and the catalogue where German is spoken (public/first.js). */
 const drawsAtOnce: Plugin = {
   name: "draws-at-once",
   transformIndexHtml: {
     order: "post",
-    handler: (_, { bundle = {} }) =>
-      Object.values(bundle)
-        .filter((chunk) => "facadeModuleId" in chunk && chunk.facadeModuleId?.includes("/react-dom/client"))
-        .map(({ fileName }) => ({
+    handler: (_, { bundle = {} }) => {
+      const addressOf = (module: string) =>
+        Object.values(bundle)
+          .filter((chunk) => "facadeModuleId" in chunk && chunk.facadeModuleId?.includes(module))
+          .map(({ fileName }) => `/console/${fileName}`);
+      return [
+        ...addressOf("/react-dom/client").map((href) => ({
           tag: "link",
-          attrs: { rel: "modulepreload", crossorigin: true, href: `/console/${fileName}` },
+          attrs: { rel: "modulepreload", crossorigin: true, href },
           injectTo: "head" as const,
         })),
+        ...addressOf("/locale/de.po").map((content) => ({
+          tag: "meta",
+          attrs: { name: "catalogue-de", content },
+          injectTo: "head-prepend" as const,
+        })),
+      ];
+    },
   },
 };
 
+// English messages stay in the code; a message without German fails the build.
+export const texts = lingui({
+  macroTransform: { macro: { descriptorFields: "message" } },
+  failOnMissing: true,
+});
+
 export default defineConfig({
   base: "/console/",
-  plugins: [react(), drawsAtOnce],
+  plugins: [react(), texts, drawsAtOnce],
   // The controller writes a fresh nonce in its place (http/console.py).
   html: { cspNonce: "{{nonce}}" },
   build: {

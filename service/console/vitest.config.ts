@@ -1,3 +1,8 @@
 import { defineConfig } from "vitest/config";
 
-export default defineConfig({ test: { include: ["src/**/*.test.ts"] } });
+import { texts } from "./vite.config";
+
+export default defineConfig({
+  plugins: [texts],
+  test: { include: ["src/**/*.test.ts"], setupFiles: ["src/locale/spoken.ts"] },
+});

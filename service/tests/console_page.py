@@ -31,8 +31,9 @@ async def console(
     narrow: bool = False,
     viewport: ViewportSize = WIDE,
     others: Sequence[str] = (),
+    locale: str = "en-GB",
 ) -> AsyncGenerator[Console]:
-    context = await lab.person(running, NARROW if narrow else viewport)
+    context = await lab.person(running, NARROW if narrow else viewport, locale=locale)
     shown = Console(await context.new_page(), world.settings.rest_url, others)
     try:
         yield shown

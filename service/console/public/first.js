@@ -7,6 +7,18 @@
     chosen === "dark" || (chosen !== "light" && dark) ? "dark" : "light",
   );
 
+  // The person's language, or else the first of the browser's that is here, with its region.
+  const kept = localStorage.getItem("culvert-language");
+  const tags = navigator.languages.filter((tag) => /^(en|de)\b/i.test(tag));
+  const tag = kept === null ? tags[0] : (tags.find((tag) => tag.toLowerCase().startsWith(kept)) ?? kept);
+  document.documentElement.lang = tag ?? "en";
+  const catalogue = document.querySelector("meta[name=catalogue-de]")?.content;
+  if (catalogue && /^de\b/i.test(document.documentElement.lang)) {
+    const preload = Object.assign(document.createElement("link"), { rel: "modulepreload", href: catalogue });
+    preload.crossOrigin = "";
+    document.head.append(preload);
+  }
+
   // These requests run while the code is loading; src/first.ts takes them over.
   const session = fetch("/api/v1/session");
   session.catch(() => undefined);

@@ -3,7 +3,10 @@ import "@mantine/notifications/styles.css";
 import "@mantine/spotlight/styles.css";
 import "./app.css";
 
-import { MantineProvider } from "@mantine/core";
+import { i18n } from "@lingui/core";
+import { t } from "@lingui/core/macro";
+import { I18nProvider } from "@lingui/react";
+import { MantineProvider, mergeThemeOverrides, Notification } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
@@ -12,6 +15,7 @@ import { StrictMode } from "react";
 
 import { problemOf } from "./api/problem";
 import { lookAhead } from "./live/ahead";
+import { speak } from "./locale/language";
 import { createConsole } from "./router";
 import { again } from "./shared/view";
 import { readable, theme } from "./theme";
@@ -35,22 +39,36 @@ const router = createConsole(queries);
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 
+// Without its catalogue the page is in English.
+const spoken = speak(document.documentElement.lang).catch(() => {
+  document.documentElement.lang = "en";
+  return speak("en");
+});
+
 // react-dom is a file of its own: it makes errors as it starts, and a browser with open developer tools would read the whole
 // file again to locate them.
 async function draw(at: HTMLElement) {
+  await spoken;
   const { createRoot } = await again(() => import("react-dom/client"));
+  const named = mergeThemeOverrides(theme, {
+    components: {
+      Notification: Notification.extend({ defaultProps: { closeButtonProps: { "aria-label": t`Dismiss` } } }),
+    },
+  });
   createRoot(at).render(
     <StrictMode>
       <MantineProvider
-        theme={theme}
+        theme={named}
         defaultColorScheme="auto"
         cssVariablesResolver={readable}
         getStyleNonce={() => nonce}
       >
-        <QueryClientProvider client={queries}>
-          <Notifications position="bottom-right" />
-          <RouterProvider router={router} />
-        </QueryClientProvider>
+        <I18nProvider i18n={i18n}>
+          <QueryClientProvider client={queries}>
+            <Notifications position="bottom-right" />
+            <RouterProvider router={router} />
+          </QueryClientProvider>
+        </I18nProvider>
       </MantineProvider>
     </StrictMode>,
   );

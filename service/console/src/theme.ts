@@ -1,10 +1,4 @@
-import {
-  Badge,
-  createTheme,
-  Notification,
-  type CSSVariablesResolver,
-  type MantineColorsTuple,
-} from "@mantine/core";
+import { Badge, createTheme, type CSSVariablesResolver, type MantineColorsTuple } from "@mantine/core";
 
 // The tray's green, from light to dark.
 const culvert: MantineColorsTuple = [
@@ -33,7 +27,6 @@ export const theme = createTheme({
   components: {
     // A word that is cut says nothing.
     Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),
-    Notification: Notification.extend({ defaultProps: { closeButtonProps: { "aria-label": "Dismiss" } } }),
   },
 });
 

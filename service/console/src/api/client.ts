@@ -31,6 +31,7 @@ const unanswered = new Map<string, Request>();
 
 api.use({
   onRequest({ request, id }) {
+    request.headers.set("Accept-Language", document.documentElement.lang);
     if (SAFE.includes(request.method)) return request;
     unanswered.set(id, request.clone());
     request.headers.set("X-CSRF-Token", csrfToken);

@@ -1,4 +1,5 @@
 /** The API's refusals: application/problem+json (RFC 9457). */
+import { t } from "@lingui/core/macro";
 import type { components } from "./schema";
 
 export type Problem = components["schemas"]["Problem"];
@@ -18,27 +19,25 @@ export class ProblemError extends Error {
   }
 }
 
-const UNREACHABLE: Problem = {
+const unreachable = (status: number): Problem => ({
   type: "about:blank",
-  title: "Controller unreachable",
-  status: 0,
-  detail: "The controller does not answer.",
+  title: t`Controller unreachable`,
+  status,
+  detail: t`The controller does not answer.`,
   reason: "CONTROLLER_UNREACHABLE",
-  remedy: "Check that it runs and that this computer reaches it, then try again.",
+  remedy: t`Check that it runs and that this computer reaches it, then try again.`,
   errors: [],
-};
+});
 
 /** The problem of a failed call. */
 export function problemOf(error: unknown): Problem {
-  return error instanceof ProblemError ? error.problem : UNREACHABLE;
+  return error instanceof ProblemError ? error.problem : unreachable(0);
 }
 
 /** The error of an answer without success. */
 export async function refusal(response: Response): Promise<ProblemError> {
   const isProblem = response.headers.get("Content-Type")?.startsWith("application/problem+json");
-  const problem = isProblem
-    ? ((await response.clone().json()) as Problem)
-    : { ...UNREACHABLE, status: response.status };
+  const problem = isProblem ? ((await response.clone().json()) as Problem) : unreachable(response.status);
   return new ProblemError(problem, response.headers.get("ETag"));
 }
 

@@ -34,7 +34,6 @@ export function DeviceListPage() {
     <>
       <ListPage
         title="Devices"
-        one="device"
         about="Enrolled computers, with the facts that they report."
         search={{ q: filter.q, onSearch: (q) => show({ q }), places: "in its name or its person’s name" }}
         options={devicesQuery(filter)}

@@ -18,7 +18,7 @@ import { IconAlertTriangle, IconCheck, IconCopy } from "@tabler/icons-react";
 import { QRCodeSVG } from "qrcode.react";
 import { useEffect, useState, type ReactNode } from "react";
 
-import { Card } from "../session/CardPage";
+import { Card } from "../shared/Card";
 import type { ComputerKind } from "./computer";
 import { desktopLink, type Invitation } from "./invitation";
 import type { Language, Texts } from "./texts";

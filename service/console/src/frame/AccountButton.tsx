@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { ActionIcon, type ActionIconProps } from "@mantine/core";
 import { IconUser } from "@tabler/icons-react";
 import type { ComponentProps } from "react";
@@ -12,7 +13,7 @@ export function AccountButton({
       size="lg"
       aria-haspopup="menu"
       {...rest}
-      aria-label={`Signed in as ${name}`}
+      aria-label={t`Signed in as ${name}`}
     >
       <IconUser size={18} />
     </ActionIcon>

@@ -1,15 +1,19 @@
+import { Trans } from "@lingui/react/macro";
 import { Menu, Text } from "@mantine/core";
-import { IconLogout, IconSettings } from "@tabler/icons-react";
+import { IconLanguage, IconLogout, IconSettings } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { api } from "../api/client";
+import { change, language, LANGUAGES, type Language } from "../locale/language";
 import { sessionQuery, type Session } from "../session/session";
 import { AccountButton } from "./AccountButton";
 import { timeOfDay } from "../shared/words";
 
 export function AccountMenuItems({ session }: { session: Session }) {
   const queries = useQueryClient();
+  const { role } = session;
+  const until = timeOfDay(session.expires_at);
   const signOut = useMutation({
     mutationFn: () => api.DELETE("/api/v1/session"),
     onSettled: () => {
@@ -28,16 +32,30 @@ export function AccountMenuItems({ session }: { session: Session }) {
           <Text size="sm" fw={600} c="bright" className="name">
             {session.name}
           </Text>
-          {session.role}, signed in until {timeOfDay(session.expires_at)}
+          <Trans>
+            {role}, signed in until {until}
+          </Trans>
         </Menu.Label>
         <Menu.Item
           renderRoot={(props) => <Link {...props} to="/settings" />}
           leftSection={<IconSettings size={16} />}
         >
-          Your account
+          <Trans>Your account</Trans>
         </Menu.Item>
+        {(Object.keys(LANGUAGES) as Language[])
+          .filter((one) => one !== language())
+          .map((one) => (
+            <Menu.Item
+              key={one}
+              lang={one}
+              leftSection={<IconLanguage size={16} />}
+              onClick={() => change(one)}
+            >
+              {LANGUAGES[one]}
+            </Menu.Item>
+          ))}
         <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => signOut.mutate()}>
-          Sign out
+          <Trans>Sign out</Trans>
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>

@@ -1,4 +1,6 @@
 /** ⌘K: views, acts, and things of each kind by a part of their name. */
+import { i18n } from "@lingui/core";
+import { msg, t } from "@lingui/core/macro";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import {
@@ -25,19 +27,24 @@ const PAUSE_MS = 150;
 const ACTS = [
   {
     of: "resources",
-    label: "Add a resource",
-    about: "Publish a name that can be opened",
+    label: msg`Add a resource`,
+    about: msg`Publish a name that can be opened`,
     to: "/resources/new",
   },
-  { of: "gateways", label: "Add a gateway", about: "One line makes a computer join", to: "/gateways/join" },
+  {
+    of: "gateways",
+    label: msg`Add a gateway`,
+    about: msg`One line makes a computer join`,
+    to: "/gateways/join",
+  },
   {
     of: "invitations",
-    label: "Invite a person",
-    about: "Send the link that enrols a computer",
+    label: msg`Invite a person`,
+    about: msg`Send the link that enrols a computer`,
     to: "/people",
   },
-  { of: "groups", label: "Add a group", about: "People who get the same access", to: "/groups/new" },
-  { of: "policies", label: "Add a policy", about: "Let a group open resources", to: "/policies/new" },
+  { of: "groups", label: msg`Add a group`, about: msg`People who get the same access`, to: "/groups/new" },
+  { of: "policies", label: msg`Add a policy`, about: msg`Let a group open resources`, to: "/policies/new" },
 ] as const;
 
 async function find(asked: string) {
@@ -80,8 +87,8 @@ export function CommandList({
   );
   const go: SpotlightActionData[] = PLACES.map(({ label, to, icon: Icon, about }) => ({
     id: to,
-    label,
-    description: about,
+    label: i18n._(label),
+    description: i18n._(about),
     leftSection: <Icon size={20} stroke={1.5} />,
     onClick: () => void navigate({ to }),
   }));
@@ -94,15 +101,15 @@ export function CommandList({
   };
   const act = ACTS.filter(({ of }) => may[of]).map(({ label, about, to }) => ({
     id: `do ${to}`,
-    label,
-    description: about,
+    label: i18n._(label),
+    description: i18n._(about),
     leftSection: <IconPlus size={20} stroke={1.5} />,
     onClick: () => void navigate({ to }),
   }));
   const { resources = [], people = [], devices = [], groups = [], policies = [] } = found.data ?? {};
   const things: { group: string; actions: SpotlightActionData[] }[] = [
     {
-      group: "Resources",
+      group: t`Resources`,
       actions: resources.map(({ name, fqdn, display_name, owner }) => ({
         id: `resource/${name}`,
         label: display_name,
@@ -113,7 +120,7 @@ export function CommandList({
       })),
     },
     {
-      group: "Gateways",
+      group: t`Gateways`,
       actions: (asked === "" ? [] : gateways.slice(0, FOUND_AT_MOST)).map(({ name, state }) => ({
         id: `gateway/${name}`,
         label: name,
@@ -123,7 +130,7 @@ export function CommandList({
       })),
     },
     {
-      group: "People",
+      group: t`People`,
       actions: people.map(({ name, email }) => ({
         id: `person/${name}`,
         label: name,
@@ -133,18 +140,18 @@ export function CommandList({
       })),
     },
     {
-      group: "Devices",
+      group: t`Devices`,
       actions: devices.map(({ id, name, user }) => ({
         id: `device/${id}`,
         label: name,
-        description: `of ${user}`,
+        description: t`of ${user}`,
         keywords: [user],
         leftSection: <IconDeviceLaptop size={20} stroke={1.5} />,
         onClick: () => void navigate({ to: "/devices", search: { q: name } }),
       })),
     },
     {
-      group: "Groups",
+      group: t`Groups`,
       actions: groups.map(({ name }) => ({
         id: `group/${name}`,
         label: name,
@@ -153,7 +160,7 @@ export function CommandList({
       })),
     },
     {
-      group: "Policies",
+      group: t`Policies`,
       actions: policies.map(({ name }) => ({
         id: `policy/${name}`,
         label: name,
@@ -165,21 +172,21 @@ export function CommandList({
   return (
     <Spotlight
       actions={[
-        { group: "Go to", actions: go },
-        { group: "Do", actions: act },
+        { group: t`Go to`, actions: go },
+        { group: t`Do`, actions: act },
         ...things.filter(({ actions }) => actions.length > 0),
       ]}
       query={query}
       onQueryChange={onQuery}
       shortcut={null}
-      nothingFound="No match"
+      nothingFound={t`No match`}
       highlightQuery
-      attributes={{ content: { "aria-label": "Search or jump to" } }}
+      attributes={{ content: { "aria-label": t`Search or jump to` } }}
       searchProps={{
         onFocus: onField,
         leftSection: <IconSearch size={18} />,
-        placeholder: "Search or jump to…",
-        "aria-label": "Search or jump to",
+        placeholder: t`Search or jump to…`,
+        "aria-label": t`Search or jump to`,
       }}
     />
   );

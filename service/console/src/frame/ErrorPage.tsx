@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { Button, Stack, Text, Title } from "@mantine/core";
 import { useRouter } from "@tanstack/react-router";
 
@@ -9,13 +10,17 @@ export function ErrorPage({ error }: { error: unknown }) {
   const router = useRouter();
   return (
     <Stack align="flex-start" p="xl" maw={640}>
-      <Title size="h2">This view could not be shown</Title>
+      <Title size="h2">
+        <Trans>This view could not be shown</Trans>
+      </Title>
       {error instanceof ProblemError ? (
         <ProblemNote error={error} />
       ) : (
         <Text>{error instanceof Error ? error.message : String(error)}</Text>
       )}
-      <Button onClick={() => void router.invalidate()}>Try again</Button>
+      <Button onClick={() => void router.invalidate()}>
+        <Trans>Try again</Trans>
+      </Button>
     </Stack>
   );
 }
@@ -23,9 +28,15 @@ export function ErrorPage({ error }: { error: unknown }) {
 export function NotFoundPage() {
   return (
     <Stack align="flex-start">
-      <Title size="h2">There is nothing at this address</Title>
-      <Text>The link may be old, or what it showed may have been deleted.</Text>
-      <ButtonLink to="/">Open Overview</ButtonLink>
+      <Title size="h2">
+        <Trans>There is nothing at this address</Trans>
+      </Title>
+      <Text>
+        <Trans>The link may be old, or what it showed may have been deleted.</Trans>
+      </Text>
+      <ButtonLink to="/">
+        <Trans>Open Overview</Trans>
+      </ButtonLink>
     </Stack>
   );
 }

@@ -1,3 +1,6 @@
+import { i18n } from "@lingui/core";
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import {
   ActionIcon,
   Alert,
@@ -37,7 +40,7 @@ const SignInPage = view(() => import("../session/SignInPage"), "SignInPage");
 /** The frame of every view for a signed-in administrator; for others, the sign-in page. */
 export function Frame({ children = <Outlet /> }: { children?: ReactNode }) {
   const session = useQuery(sessionQuery);
-  if (session.isPending) return <Loading forWhat="the console" whole />;
+  if (session.isPending) return <Loading forWhat={t`the console`} whole />;
   if (session.data) return <Framed session={session.data}>{children}</Framed>;
   if (session.isError)
     return (
@@ -46,7 +49,7 @@ export function Frame({ children = <Outlet /> }: { children?: ReactNode }) {
       </Center>
     );
   return (
-    <Suspense fallback={<Loading forWhat="the console" whole />}>
+    <Suspense fallback={<Loading forWhat={t`the console`} whole />}>
       <SignInPage />
     </Suspense>
   );
@@ -66,7 +69,7 @@ function Framed({ session, children }: { session: Session; children: ReactNode }
       <AppShell.Header>
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">
-            <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Navigation" />
+            <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t`Navigation`} />
             <Image src="/console/icon.svg" alt="" w={24} h={24} />
             <Text fw={650}>Culvert</Text>
           </Group>
@@ -77,12 +80,12 @@ function Framed({ session, children }: { session: Session; children: ReactNode }
           </Group>
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="sm" aria-label="Main">
+      <AppShell.Navbar p="sm" aria-label={t`Main`}>
         {PLACES.map(({ label, to, also, icon: Icon }) => (
           <NavLinkTo
             key={to}
             to={to}
-            label={label}
+            label={i18n._(label)}
             leftSection={<Icon size={18} stroke={1.6} />}
             active={isAt(pathname, to) || isAt(pathname, also)}
             aria-current={isAt(pathname, to) || isAt(pathname, also) ? "page" : undefined}
@@ -112,7 +115,7 @@ function Lost() {
   const wasLost = useRef(false);
   useEffect(() => {
     if (link === "live" && wasLost.current)
-      notifications.show({ message: "Connected to the controller again. This page is up to date." });
+      notifications.show({ message: t`Connected to the controller again. This page is up to date.` });
     wasLost.current = link === "lost";
   }, [link]);
   if (link !== "lost") return null;
@@ -122,10 +125,10 @@ function Lost() {
       variant="light"
       mb="md"
       icon={<IconPlugConnectedX />}
-      title="The connection to the controller is lost"
+      title={t`The connection to the controller is lost`}
       role="status"
     >
-      This page may be out of date. It reconnects by itself.
+      <Trans>This page may be out of date. It reconnects by itself.</Trans>
     </Alert>
   );
 }
@@ -145,7 +148,9 @@ function CommandsButton({ onClick }: { onClick: () => void }) {
       >
         <Group gap="xs" wrap="nowrap" c="dimmed">
           <IconSearch size={15} />
-          <Text size="sm">Search or jump to…</Text>
+          <Text size="sm">
+            <Trans>Search or jump to…</Trans>
+          </Text>
           <Kbd size="xs">{modifier}K</Kbd>
         </Group>
       </UnstyledButton>
@@ -154,7 +159,7 @@ function CommandsButton({ onClick }: { onClick: () => void }) {
         variant="default"
         size="lg"
         onClick={onClick}
-        aria-label="Search or jump to"
+        aria-label={t`Search or jump to`}
       >
         <IconSearch size={18} />
       </ActionIcon>
@@ -165,7 +170,7 @@ function CommandsButton({ onClick }: { onClick: () => void }) {
 function SchemeButton() {
   const { setColorScheme } = useMantineColorScheme();
   const next = useComputedColorScheme() === "dark" ? "light" : "dark";
-  const label = `Use the ${next} theme`;
+  const label = next === "dark" ? t`Use the dark theme` : t`Use the light theme`;
   return (
     <ActionIcon
       variant="default"

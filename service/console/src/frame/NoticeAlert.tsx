@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Alert, Button, List, Stack, Text } from "@mantine/core";
 import { IconShieldExclamation } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
@@ -32,7 +34,7 @@ export function NoticeAlert({ name }: { name: string }) {
       variant="light"
       mb="md"
       icon={<IconShieldExclamation />}
-      title="Access to this controller has changed, or someone tried to get in"
+      title={t`Access to this controller has changed, or someone tried to get in`}
       role="status"
     >
       <Stack gap="xs" align="flex-start">
@@ -48,7 +50,9 @@ export function NoticeAlert({ name }: { name: string }) {
         </List>
         {more > 0 && (
           <Text size="sm">
-            And {more} more: <Link to="/activity">Activity</Link> has them all.
+            <Trans>
+              And {more} more: <Link to="/activity">Activity</Link> has them all.
+            </Trans>
           </Text>
         )}
         <Button
@@ -57,7 +61,7 @@ export function NoticeAlert({ name }: { name: string }) {
           loading={dismiss.isPending}
           onClick={() => dismiss.mutate(newest.id)}
         >
-          Dismiss
+          <Trans>Dismiss</Trans>
         </Button>
       </Stack>
     </Alert>

@@ -1,4 +1,6 @@
 /** The console's main pages, in their order. */
+import type { MessageDescriptor } from "@lingui/core";
+import { msg } from "@lingui/core/macro";
 import {
   IconDeviceLaptop,
   IconHelpHexagon,
@@ -15,46 +17,51 @@ import {
 import type { LinkProps } from "@tanstack/react-router";
 
 export interface Place {
-  label: string;
+  label: MessageDescriptor;
   to: NonNullable<LinkProps["to"]>;
   /** The address of another page of the same place. */
   also?: string;
   icon: Icon;
-  about: string;
+  about: MessageDescriptor;
 }
 
 export const PLACES: readonly Place[] = [
-  { label: "Overview", to: "/", icon: IconLayoutDashboard, about: "Live map of tunnels" },
-  { label: "Resources", to: "/resources", icon: IconWorld, about: "Names that can be opened" },
+  { label: msg`Overview`, to: "/", icon: IconLayoutDashboard, about: msg`Live map of tunnels` },
+  { label: msg`Resources`, to: "/resources", icon: IconWorld, about: msg`Names that can be opened` },
   {
-    label: "Gateways",
+    label: msg`Gateways`,
     to: "/gateways",
     also: "/site-tunnels",
     icon: IconServer2,
-    about: "Ends of tunnels",
+    about: msg`Ends of tunnels`,
   },
   {
-    label: "People",
+    label: msg`People`,
     to: "/people",
     also: "/invitations",
     icon: IconUsers,
-    about: "People and their invitations",
+    about: msg`People and their invitations`,
   },
-  { label: "Devices", to: "/devices", icon: IconDeviceLaptop, about: "Enrolled computers" },
+  { label: msg`Devices`, to: "/devices", icon: IconDeviceLaptop, about: msg`Enrolled computers` },
   {
-    label: "Policies",
+    label: msg`Policies`,
     to: "/policies",
     also: "/groups",
     icon: IconKey,
-    about: "Access rules",
+    about: msg`Access rules`,
   },
-  { label: "DNS", to: "/dns", icon: IconWorldWww, about: "Published records" },
+  { label: msg`DNS`, to: "/dns", icon: IconWorldWww, about: msg`Published records` },
   {
-    label: "Access check",
+    label: msg`Access check`,
     to: "/access",
     icon: IconHelpHexagon,
-    about: "Why a person may or may not open a name",
+    about: msg`Why a person may or may not open a name`,
   },
-  { label: "Activity", to: "/activity", icon: IconHistory, about: "Log of all actions" },
-  { label: "Settings", to: "/settings", icon: IconSettings, about: "Your account, administrators, tokens" },
+  { label: msg`Activity`, to: "/activity", icon: IconHistory, about: msg`Log of all actions` },
+  {
+    label: msg`Settings`,
+    to: "/settings",
+    icon: IconSettings,
+    about: msg`Your account, administrators, tokens`,
+  },
 ];

@@ -18,7 +18,6 @@ export function GroupListPage() {
   return (
     <ListPage
       title="Groups"
-      one="group"
       about="People who reach the same resources."
       add={
         mayWrite && (

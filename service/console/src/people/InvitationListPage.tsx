@@ -24,7 +24,6 @@ export function InvitationListPage() {
     <>
       <ListPage
         title="Invitations"
-        one="invitation"
         about="Links that have been sent and not used yet."
         before={<PageSwitch at="/invitations" pages={["/people", "/invitations"]} />}
         search={{

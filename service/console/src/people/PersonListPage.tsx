@@ -29,7 +29,6 @@ export function PersonListPage() {
     <>
       <ListPage
         title="People"
-        one="person"
         about="People with access; they enrol computers with an invitation."
         add={
           mayWrite && (

@@ -17,7 +17,6 @@ export function PolicyListPage() {
   return (
     <ListPage
       title="Policies"
-      one="policy"
       about="Each policy permits people to reach resources under conditions."
       add={
         mayWrite && (

@@ -22,7 +22,6 @@ export function ResourceListPage() {
   return (
     <ListPage
       title="Resources"
-      one="resource"
       about="Names that people can open, and the addresses behind them."
       add={
         mayWrite && (

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Divider, Group, Stack, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconFingerprint } from "@tabler/icons-react";
@@ -28,10 +30,12 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
   const byPasskey = useMutation({ mutationFn: proveByPasskey, onSuccess: renew });
   const passkeyError = byPasskey.error;
   return (
-    <Dialog opened onClose={() => onEnd(false)} title="Confirm your identity" above>
+    <Dialog opened onClose={() => onEnd(false)} title={t`Confirm your identity`} above>
       <Stack>
         <Text size="sm">
-          This changes access to the controller: confirm your identity (valid for five minutes).
+          <Trans>
+            This changes access to the controller: confirm your identity (valid for five minutes).
+          </Trans>
         </Text>
         {session.has_password && (
           <form
@@ -45,16 +49,16 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
               {byCode.error && <ProblemNote error={byCode.error} />}
               <Group justify="flex-end">
                 <Button variant="default" onClick={() => onEnd(false)}>
-                  Cancel
+                  <Trans>Cancel</Trans>
                 </Button>
                 <Button type="submit" loading={byCode.isPending}>
-                  Continue
+                  <Trans>Continue</Trans>
                 </Button>
               </Group>
             </Stack>
           </form>
         )}
-        {session.has_password && canUsePasskeys() && <Divider label="or" />}
+        {session.has_password && canUsePasskeys() && <Divider label={t`or`} />}
         {canUsePasskeys() && (
           <Button
             variant="default"
@@ -62,13 +66,13 @@ export function ProofDialog({ session, onEnd }: { session: Session; onEnd: (isPr
             loading={byPasskey.isPending}
             onClick={() => byPasskey.mutate()}
           >
-            Use a passkey
+            <Trans>Use a passkey</Trans>
           </Button>
         )}
         {passkeyError && !isBrokenOff(passkeyError) && <ProblemNote error={passkeyError} />}
         {!session.has_password && (
           <Text size="sm" c="dimmed">
-            Without a passkey, sign out and in again instead.
+            <Trans>Without a passkey, sign out and in again instead.</Trans>
           </Text>
         )}
       </Stack>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
@@ -24,20 +26,20 @@ export function SetUpPage() {
   });
   if (setUp.isSuccess) return <ScanIt uri={setUp.data.totp_uri} />;
   return (
-    <CardPage title="Make your account" about="You have been invited to administer this controller.">
+    <CardPage title={t`Make your account`} about={t`You have been invited to administer this controller.`}>
       <form onSubmit={form.onSubmit((values) => setUp.mutate(values))}>
         <Stack>
           {token === "" && (
             <TextInput
-              label="Invitation"
-              description="The token that you were given"
+              label={t`Invitation`}
+              description={t`The token that you were given`}
               required
               {...form.getInputProps("token")}
             />
           )}
           <TextInput
-            label="Name"
-            description="Lower-case letters, digits, dots and hyphens"
+            label={t`Name`}
+            description={t`Lower-case letters, digits, dots and hyphens`}
             autoComplete="username"
             autoCapitalize="none"
             spellCheck={false}
@@ -45,8 +47,8 @@ export function SetUpPage() {
             {...form.getInputProps("name")}
           />
           <PasswordInput
-            label="Password"
-            description={`At least ${SHORTEST_PASSWORD} characters`}
+            label={t`Password`}
+            description={t`At least ${SHORTEST_PASSWORD} characters`}
             autoComplete="new-password"
             minLength={SHORTEST_PASSWORD}
             required
@@ -56,7 +58,7 @@ export function SetUpPage() {
             <ProblemNote error={setUp.error} />
           )}
           <Button type="submit" loading={setUp.isPending} fullWidth>
-            Continue
+            <Trans>Continue</Trans>
           </Button>
           {form.values.name !== "" && (
             <ProviderSetUp token={form.values.token} name={form.values.name.trim()} />
@@ -70,13 +72,13 @@ export function SetUpPage() {
 function ScanIt({ uri }: { uri: string }) {
   return (
     <CardPage
-      title="Scan this with your authenticator"
-      about="Each sign-in asks for the six-digit code that it shows. This page is shown once."
+      title={t`Scan this with your authenticator`}
+      about={t`Each sign-in asks for the six-digit code that it shows. This page is shown once.`}
     >
       <Stack>
-        <QrSecret value={uri} title="QR code for an authenticator" typed />
+        <QrSecret value={uri} title={t`QR code for an authenticator`} typed />
         <ButtonLink to="/" fullWidth>
-          I have scanned it: sign in
+          <Trans>I have scanned it: sign in</Trans>
         </ButtonLink>
       </Stack>
     </CardPage>

@@ -1,4 +1,6 @@
 /** Sign-in with a passkey or at a provider, if this browser and this controller support it. */
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Divider, Stack } from "@mantine/core";
 import { IconFingerprint, IconLogin2 } from "@tabler/icons-react";
 import { queryOptions, useMutation, useQuery } from "@tanstack/react-query";
@@ -23,7 +25,7 @@ export function SignInAlternatives({ onSignedIn }: { onSignedIn: (session: Sessi
   return (
     <Stack mt="lg">
       {refused !== null && <ProblemNote error={new ProblemError(refused, null)} />}
-      <Divider label="or" />
+      <Divider label={t`or`} />
       {canUsePasskeys() && (
         <Button
           variant="default"
@@ -31,7 +33,7 @@ export function SignInAlternatives({ onSignedIn }: { onSignedIn: (session: Sessi
           loading={byPasskey.isPending}
           onClick={() => byPasskey.mutate()}
         >
-          Use a passkey
+          <Trans>Use a passkey</Trans>
         </Button>
       )}
       {error && !isBrokenOff(error) && <ProblemNote error={error} />}
@@ -46,7 +48,7 @@ export function ProviderSetUp({ token, name }: { token: string; name: string }) 
   if (issuer === null) return null;
   return (
     <Stack>
-      <Divider label="or, without a password" />
+      <Divider label={t`or, without a password`} />
       <ProviderButton issuer={issuer} asked={{ purpose: "setup", token, name }} />
     </Stack>
   );
@@ -57,6 +59,7 @@ function ProviderButton({ issuer, asked }: { issuer: string; asked: Schemas["Oid
     mutationFn: async () => body(await api.POST("/api/v1/oidc", { body: asked })),
     onSuccess: ({ url }) => window.location.assign(url),
   });
+  const { host } = new URL(issuer);
   return (
     <>
       <Button
@@ -65,7 +68,7 @@ function ProviderButton({ issuer, asked }: { issuer: string; asked: Schemas["Oid
         loading={begin.isPending || begin.isSuccess}
         onClick={() => begin.mutate()}
       >
-        Continue at {new URL(issuer).host}
+        <Trans>Continue at {host}</Trans>
       </Button>
       {begin.error && <ProblemNote error={begin.error} />}
     </>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
@@ -27,11 +29,11 @@ export function SignInPage() {
     },
   });
   return (
-    <CardPage title="Sign in">
+    <CardPage title={t`Sign in`}>
       <form onSubmit={form.onSubmit((values) => signIn.mutate(values))}>
         <Stack>
           <TextInput
-            label="Name"
+            label={t`Name`}
             autoComplete="username"
             autoCapitalize="none"
             spellCheck={false}
@@ -40,14 +42,14 @@ export function SignInPage() {
             {...form.getInputProps("name")}
           />
           <PasswordInput
-            label="Password"
+            label={t`Password`}
             autoComplete="current-password"
             required
             {...form.getInputProps("password")}
           />
           <TextInput
-            label="Code"
-            description="Six digits from your authenticator, or a recovery code"
+            label={t`Code`}
+            description={t`Six digits from your authenticator, or a recovery code`}
             autoComplete="one-time-code"
             spellCheck={false}
             required
@@ -57,7 +59,7 @@ export function SignInPage() {
             <ProblemNote error={signIn.error} />
           )}
           <Button type="submit" loading={signIn.isPending} fullWidth>
-            Sign in
+            <Trans>Sign in</Trans>
           </Button>
         </Stack>
       </form>

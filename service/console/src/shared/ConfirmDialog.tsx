@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import type { UseMutationResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -28,7 +29,7 @@ export function ConfirmDialog({
         {mutation.error && <ProblemNote error={mutation.error} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose} data-autofocus>
-            Cancel
+            <Trans>Cancel</Trans>
           </Button>
           <Button
             color="red"

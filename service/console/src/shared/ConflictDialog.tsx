@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack, Table, Text } from "@mantine/core";
 
 import { Dialog } from "./Dialog";
@@ -22,21 +24,29 @@ export function ConflictDialog({
   onClose: () => void;
 }) {
   return (
-    <Dialog opened={opened} onClose={onClose} title="Another administrator has changed this" size="lg">
+    <Dialog opened={opened} onClose={onClose} title={t`Another administrator has changed this`} size="lg">
       <Stack>
         <Text size="sm">
-          Since you began to edit,{" "}
-          <Text span className="name" fw={550} inherit>
-            {what}
-          </Text>{" "}
-          was changed. Which version should be kept?
+          <Trans>
+            Since you began to edit,{" "}
+            <Text span className="name" fw={550} inherit>
+              {what}
+            </Text>{" "}
+            was changed. Which version should be kept?
+          </Trans>
         </Text>
-        <Table aria-label="Both versions">
+        <Table aria-label={t`Both versions`}>
           <Table.Thead>
             <Table.Tr>
-              <Table.Th>Field</Table.Th>
-              <Table.Th>Current version</Table.Th>
-              <Table.Th>Your version</Table.Th>
+              <Table.Th>
+                <Trans>Field</Trans>
+              </Table.Th>
+              <Table.Th>
+                <Trans>Current version</Trans>
+              </Table.Th>
+              <Table.Th>
+                <Trans>Your version</Trans>
+              </Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -51,9 +61,11 @@ export function ConflictDialog({
         </Table>
         <Group justify="flex-end">
           <Button variant="default" onClick={onTheirs}>
-            Keep theirs
+            <Trans>Keep theirs</Trans>
           </Button>
-          <Button onClick={onMine}>Save mine</Button>
+          <Button onClick={onMine}>
+            <Trans>Save mine</Trans>
+          </Button>
         </Group>
       </Stack>
     </Dialog>

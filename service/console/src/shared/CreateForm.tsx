@@ -1,4 +1,6 @@
 /** The form of a new row on a page of its own. */
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
@@ -23,7 +25,7 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
   create,
   onCreated,
   list,
-  submit = "Add it",
+  submit,
   children,
 }: {
   label: string;
@@ -50,10 +52,10 @@ export function CreateForm<Form extends Record<string, unknown>, Row>({
         {save.error && placed(save.error).rest && <ProblemNote error={save.error} />}
         <Group>
           <Button type="submit" loading={save.isPending}>
-            {submit}
+            {submit ?? t`Add it`}
           </Button>
           <ButtonLink variant="default" to={list}>
-            Cancel
+            <Trans>Cancel</Trans>
           </ButtonLink>
         </Group>
       </Stack>

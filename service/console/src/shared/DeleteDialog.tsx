@@ -1,3 +1,4 @@
+import { plural, t } from "@lingui/core/macro";
 import { useMutation, useQuery, useQueryClient, type UseQueryOptions } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
@@ -5,7 +6,6 @@ import { ConfirmDialog } from "./ConfirmDialog";
 import { ProblemNote } from "./ProblemNote";
 import { offerUndo } from "./undo";
 import { Loading } from "./Loading";
-import { counted } from "./words";
 
 /** Deletes a row after its effect was shown, and offers to undo it. */
 export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
@@ -14,7 +14,7 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
   rowKey,
   remove,
   restore,
-  restored = `${name} is there again`,
+  restored,
   mayDelete = () => true,
   onClose,
   onDeleted,
@@ -43,8 +43,10 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
     onSuccess: async (deleted) => {
       const closed = deleted.tunnels_closed;
       offerUndo(
-        `${name} is deleted${closed > 0 ? `, ${counted(closed, "tunnel")} closed` : ""}`,
-        restored,
+        closed === 0
+          ? t`${name} is deleted`
+          : t`${name} is deleted, ${plural(closed, { one: "# tunnel closed", other: "# tunnels closed" })}`,
+        restored ?? t`${name} is there again`,
         () => restore(deleted),
       );
       await onDeleted();
@@ -54,12 +56,12 @@ export function DeleteDialog<Use, Deleted extends { tunnels_closed: number }>({
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={`Delete ${name}?`}
-      act="Delete"
+      title={t`Delete ${name}?`}
+      act={t`Delete`}
       mutation={mutation}
       mayAct={mayDelete(found.data)}
     >
-      {found.isPending && <Loading forWhat="the effect" />}
+      {found.isPending && <Loading forWhat={t`the effect`} />}
       {found.isSuccess && children(found.data)}
       {found.isError && <ProblemNote error={found.error} />}
     </ConfirmDialog>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { CloseButton, Group, Modal } from "@mantine/core";
 import type { ReactNode } from "react";
 
@@ -30,7 +31,7 @@ export function Dialog({
             <Modal.Title fw={600} className="name">
               {title}
             </Modal.Title>
-            <CloseButton aria-label="Close" onClick={onClose} />
+            <CloseButton aria-label={t`Close`} onClick={onClose} />
           </Group>
           {children}
         </Modal.Body>

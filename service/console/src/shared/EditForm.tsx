@@ -1,4 +1,5 @@
 /** The form of a row that others may change too: it replaces only the version with which editing began. */
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import { useForm, type UseFormInput, type UseFormReturnType } from "@mantine/form";
 import { useMutation } from "@tanstack/react-query";
@@ -76,10 +77,10 @@ export function EditForm<Row extends object, Form extends Record<string, unknown
           {mayWrite && (
             <Group>
               <Button type="submit" disabled={!form.isDirty()} loading={save.isPending}>
-                Save
+                <Trans>Save</Trans>
               </Button>
               <Button variant="default" disabled={!form.isDirty()} onClick={() => form.reset()}>
-                Discard
+                <Trans>Discard</Trans>
               </Button>
             </Group>
           )}

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import { useForm, type UseFormReturnType } from "@mantine/form";
 import type { UseMutationResult } from "@tanstack/react-query";
@@ -39,7 +40,7 @@ export function FormDialog<Form extends Record<string, unknown>>({
           {placed?.rest && <ProblemNote error={error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
-              Cancel
+              <Trans>Cancel</Trans>
             </Button>
             <Button type="submit" loading={isPending}>
               {act}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { ActionIcon, Button, Group, Text, type GroupProps } from "@mantine/core";
 import { IconPlus, IconX } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -9,6 +10,9 @@ export interface Holder<Row> {
   removeListItem: (path: string, at: number) => void;
   errors: Record<string, ReactNode>;
 }
+
+/** `number` counts from 1. */
+const removal = (one: string, number: number): string => t`Remove ${one} ${number}`;
 
 /** Rows of a form that a person adds and removes. `path` is their place in the form. */
 export function FormRows<Row>({
@@ -51,7 +55,7 @@ export function FormRows<Row>({
               variant="subtle"
               color="gray"
               size="lg"
-              aria-label={`Remove ${one} ${at + 1}${of}`}
+              aria-label={removal(one, at + 1) + of}
               onClick={() => form.removeListItem(path, at)}
             >
               <IconX size={16} />
@@ -69,7 +73,7 @@ export function FormRows<Row>({
           variant="subtle"
           size="compact-sm"
           leftSection={<IconPlus size={14} />}
-          aria-label={`${add}${of}`}
+          aria-label={add + of}
           onClick={() => form.insertListItem(path, { ...blank })}
         >
           {add}

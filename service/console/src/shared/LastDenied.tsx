@@ -1,8 +1,9 @@
+import { Trans } from "@lingui/react/macro";
 import { Text, Tooltip } from "@mantine/core";
 
 import type { Schemas } from "../api/client";
 import { useNow } from "./useNow";
-import { age } from "./words";
+import { ago } from "./words";
 
 /** The reason and time of the last denial. */
 export function LastDenied({ denied }: { denied: Schemas["DeniedOut"] | null | undefined }) {
@@ -10,7 +11,7 @@ export function LastDenied({ denied }: { denied: Schemas["DeniedOut"] | null | u
   if (!denied)
     return (
       <Text size="sm" c="dimmed">
-        never
+        <Trans>never</Trans>
       </Text>
     );
   return (
@@ -20,7 +21,7 @@ export function LastDenied({ denied }: { denied: Schemas["DeniedOut"] | null | u
           {denied.why}
         </Text>
         <Text size="xs" c="dimmed">
-          {age(Date.parse(denied.at), now)} ago
+          {ago(Date.parse(denied.at), now)}
         </Text>
       </div>
     </Tooltip>

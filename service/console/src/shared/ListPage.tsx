@@ -1,4 +1,6 @@
 /** A page with all rows of a kind: its title, a search, filters, and the rows. */
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack } from "@mantine/core";
 import { IconSearchOff } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -6,6 +8,7 @@ import type { ReactNode } from "react";
 import { EmptyList } from "./EmptyList";
 import { PageHead } from "./PageHead";
 import { RowList, type RowListProps } from "./RowList";
+import { inSentence } from "./words";
 import { SearchField } from "./SearchField";
 
 interface Search {
@@ -21,7 +24,6 @@ interface Search {
 
 export function ListPage<Row>({
   title,
-  one,
   about,
   add,
   before,
@@ -31,8 +33,6 @@ export function ListPage<Row>({
   ...list
 }: {
   title: string;
-  /** A row's name in a sentence: "group". */
-  one: string;
   about: string;
   /** The button for a new row. */
   add?: ReactNode;
@@ -44,7 +44,8 @@ export function ListPage<Row>({
   /** The page of a controller without such rows. */
   empty: { icon: ReactNode; title: string; children: ReactNode };
 } & Omit<RowListProps<Row>, "label" | "empty">) {
-  const kind = title.toLowerCase();
+  const kind = inSentence(title);
+  const places = search?.places;
   const isFiltered = search !== undefined && (search.q !== undefined || search.isFiltered === true);
   return (
     <>
@@ -56,7 +57,7 @@ export function ListPage<Row>({
           <Group>
             {before}
             {search && (
-              <SearchField label={`Search ${kind}`} value={search.q ?? ""} onSearch={search.onSearch} />
+              <SearchField label={t`Search ${kind}`} value={search.q ?? ""} onSearch={search.onSearch} />
             )}
             {after}
           </Group>
@@ -68,14 +69,14 @@ export function ListPage<Row>({
             isFiltered ? (
               <EmptyList
                 icon={<IconSearchOff />}
-                title={`No matching ${kind}`}
+                title={t`No matching ${kind}`}
                 action={
                   <Button variant="default" onClick={search.onShowAll ?? (() => search.onSearch(""))}>
-                    Show all
+                    <Trans>Show all</Trans>
                   </Button>
                 }
               >
-                No {one} has this text {search.places}.
+                <Trans>Nothing has this text {places}.</Trans>
               </EmptyList>
             ) : (
               <EmptyList {...empty} action={add} />

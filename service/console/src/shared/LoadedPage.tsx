@@ -1,3 +1,6 @@
+import { i18n, type MessageDescriptor } from "@lingui/core";
+import { msg } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Stack } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -6,12 +9,12 @@ import { ProblemNote } from "./ProblemNote";
 import { Loading } from "./Loading";
 import { ButtonLink } from "./links";
 
-const TITLES = {
-  "/groups": "Groups",
-  "/policies": "Policies",
-  "/resources": "Resources",
-  "/site-tunnels": "Site tunnels",
-} as const;
+const TITLES: Record<"/groups" | "/policies" | "/resources" | "/site-tunnels", MessageDescriptor> = {
+  "/groups": msg`Groups`,
+  "/policies": msg`Policies`,
+  "/resources": msg`Resources`,
+  "/site-tunnels": msg`Site tunnels`,
+};
 
 /** A page of one row, also while the row is loading and if it cannot be loaded. */
 export function LoadedPage<Row>({
@@ -27,12 +30,13 @@ export function LoadedPage<Row>({
   children: (found: Row) => ReactNode;
 }) {
   if (query.isPending) return <Loading forWhat={name} />;
+  const title = i18n._(TITLES[list]);
   if (query.isError)
     return (
       <Stack align="flex-start">
         <ProblemNote error={query.error} />
         <ButtonLink to={list} variant="default">
-          Open {TITLES[list]}
+          <Trans>Open {title}</Trans>
         </ButtonLink>
       </Stack>
     );

@@ -1,4 +1,5 @@
 /** A choice among names, of which there may be many: the controller searches them as a person types. */
+import { t } from "@lingui/core/macro";
 import { MultiSelect, Select, type MultiSelectProps, type SelectProps } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
@@ -44,7 +45,7 @@ function useNames(area: Area, chosen: readonly string[], gateway?: string) {
     searchValue: typed,
     onSearchChange: setTyped,
     filter: FOUND,
-    nothingFoundMessage: found.isFetching ? "Searching…" : "No match",
+    nothingFoundMessage: found.isFetching ? t`Searching…` : t`No match`,
   };
 }
 

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { Center, Code, Paper, Stack, Text } from "@mantine/core";
 import { QRCodeSVG } from "qrcode.react";
 
@@ -14,10 +15,12 @@ export function QrSecret({ value, title, typed = false }: { value: string; title
       </Center>
       {typed && (
         <Text size="sm" c="dimmed">
-          Without a camera, type this in:{" "}
-          <Code className="name" data-secret>
-            {new URL(value).searchParams.get("secret")}
-          </Code>
+          <Trans>
+            Without a camera, type this in:{" "}
+            <Code className="name" data-secret>
+              {new URL(value).searchParams.get("secret")}
+            </Code>
+          </Trans>
         </Text>
       )}
     </Stack>

@@ -1,4 +1,5 @@
 /** A table of any length, whose rows are loaded as a person scrolls. */
+import { t } from "@lingui/core/macro";
 import { Box, Group, Table, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconSelector } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -59,7 +60,7 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
           {below > 0 && <Spacer height={below} columns={columns.length} />}
         </Table.Tbody>
       </RowTable>
-      {list.isFetchingNextPage && <Loading forWhat="more" />}
+      {list.isFetchingNextPage && <Loading forWhat={t`more`} />}
     </Box>
   );
 }

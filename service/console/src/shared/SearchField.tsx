@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { CloseButton, Kbd, TextInput } from "@mantine/core";
 import { useDebouncedCallback, useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
@@ -41,7 +42,7 @@ export function SearchField({
         ) : (
           <CloseButton
             size="sm"
-            aria-label="Clear the search"
+            aria-label={t`Clear the search`}
             onClick={() => {
               setTyped("");
               onSearch("");

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, CopyButton, Group, Stack, Text, TextInput } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
@@ -23,7 +25,7 @@ export function SecretPanel({
         onFocus={(event) => event.target.select()}
       />
       <Text size="sm" c="dimmed">
-        {about} It is shown only once.
+        {about} <Trans>It is shown only once.</Trans>
       </Text>
       <Group justify="flex-end">
         <CopyButton value={value}>
@@ -33,11 +35,13 @@ export function SecretPanel({
               leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
               onClick={copy}
             >
-              {copied ? "Copied" : "Copy"}
+              {copied ? t`Copied` : t`Copy`}
             </Button>
           )}
         </CopyButton>
-        <Button onClick={onClose}>Done</Button>
+        <Button onClick={onClose}>
+          <Trans>Done</Trans>
+        </Button>
       </Group>
     </Stack>
   );

@@ -1,5 +1,6 @@
 /** The differences between two changes of one row, made at the same time. Pure. */
 
+import { t } from "@lingui/core/macro";
 export interface Difference {
   field: string;
   theirs: string;
@@ -32,7 +33,7 @@ const spaced = (field: string): string => field.replaceAll("_", " ");
 
 function words(value: unknown): string {
   if (value === null || value === undefined || value === "") return "—";
-  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "boolean") return value ? t`yes` : t`no`;
   if (Array.isArray(value)) return value.length === 0 ? "—" : value.map(words).join(", ");
   if (typeof value === "string") return value;
   if (typeof value === "object")

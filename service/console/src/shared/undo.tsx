@@ -1,4 +1,5 @@
 /** A notice that offers to undo an act, for 15 seconds. */
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 
@@ -26,7 +27,7 @@ export function offerUndo(done: string, restored: string, restore: () => Promise
           {done}
         </Text>
         <Button flex="none" size="compact-sm" variant="light" onClick={() => void undo()}>
-          Undo
+          <Trans>Undo</Trans>
         </Button>
       </Group>
     ),

@@ -1,12 +1,26 @@
-/** Numbers and times in words, in one format for all pages. Pure. */
+/** Numbers and times in words, in one format for all pages. */
+import { plural, t } from "@lingui/core/macro";
+
+import { language, locales } from "../locale/language";
+
+/** A noun inside a sentence: English begins it with a small letter, German with a capital. */
+export const inSentence = (noun: string): string => (language() === "en" ? noun.toLowerCase() : noun);
 
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
+/** "3 h ago". `at` and `now` in milliseconds. */
+export function ago(at: number, now: number): string {
+  const time = age(at, now);
+  return t`${time} ago`;
+}
+
 /** The effect of an act on `count` open tunnels. */
 export function closes(count: number): string {
-  return count === 0 ? "No open tunnels will be closed" : `Closes ${counted(count, "tunnel")}`;
+  return count === 0
+    ? t`No open tunnels will be closed`
+    : t`Closes ${plural(count, { one: "# tunnel", other: "# tunnels" })}`;
 }
 
 const STEPS: [number, string][] = [
@@ -37,15 +51,17 @@ const UNITS = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
 export function rate(bytes: number): string {
   const power = bytes > 0 ? Math.min(UNITS.length - 1, Math.floor(Math.log10(8 * bytes) / 3)) : 0;
   const value = (8 * bytes) / 1000 ** power;
-  return `${value.toLocaleString("en", { maximumSignificantDigits: value < 100 ? 2 : 3 })} ${UNITS[power]}`;
+  return `${value.toLocaleString(locales(), { maximumSignificantDigits: value < 100 ? 2 : 3 })} ${UNITS[power]}`;
 }
 
-/** "3 Dec 2026", in local time and in the browser's language. */
-export const day = (at: string): string => new Date(at).toLocaleDateString([], { dateStyle: "medium" });
+/** "3 Dec 2026", in local time and in the page's language. */
+export const day = (at: string): string =>
+  new Date(at).toLocaleDateString(locales(), { dateStyle: "medium" });
 
 /** "3 Dec 2026, 23:49". */
 export const moment = (at: string): string =>
-  new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  new Date(at).toLocaleString(locales(), { dateStyle: "medium", timeStyle: "short" });
 
 /** "23:49". */
-export const timeOfDay = (at: string): string => new Date(at).toLocaleTimeString([], { timeStyle: "short" });
+export const timeOfDay = (at: string): string =>
+  new Date(at).toLocaleTimeString(locales(), { timeStyle: "short" });

@@ -16,7 +16,6 @@ export function SiteTunnelListPage() {
   return (
     <ListPage
       title="Site tunnels"
-      one="site tunnel"
       about="Between two gateways, for hosts without Culvert; always on."
       add={
         mayWrite && (

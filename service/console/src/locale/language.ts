@@ -1,0 +1,45 @@
+/**
+ * The person's language. English stands in the code; German is the catalogue de.po, which is loaded only where it is spoken.
+ * public/first.js chooses the language before anything is drawn, and writes it into the page's `lang`.
+ */
+import { i18n, type Messages } from "@lingui/core";
+import { compileMessage } from "@lingui/message-utils/compileMessage";
+
+import { again } from "../shared/view";
+
+/** Each language by its own name, for a reader who cannot read the present one. */
+export const LANGUAGES = { en: "English", de: "Deutsch" } as const;
+export type Language = keyof typeof LANGUAGES;
+
+// public/first.js reads it too.
+const KEPT = "culvert-language";
+
+// English messages reach the browser uncompiled: each is compiled once.
+const compiled = new Map<string, ReturnType<typeof compileMessage>>();
+i18n.setMessagesCompiler((message) => {
+  const known = compiled.get(message) ?? compileMessage(message);
+  compiled.set(message, known);
+  return known;
+});
+
+/** Speaks the language of a tag (RFC 5646) such as `de-AT`; its region sets the form of dates and numbers. */
+export async function speak(tag: string): Promise<void> {
+  const to: Language = /^de\b/i.test(tag) ? "de" : "en";
+  i18n.load(to, to === "de" ? await german() : {});
+  i18n.activate(to, [tag]);
+}
+
+async function german(): Promise<Messages> {
+  return (await again(() => import("./de.po"))).messages;
+}
+
+export const language = (): Language => (i18n.locale === "de" ? "de" : "en");
+
+/** The tags for `Intl`. */
+export const locales = (): string[] => [i18n.locales ?? i18n.locale].flat();
+
+/** Loads the page again, because the answers that it shows are in the language of before. */
+export function change(to: Language): void {
+  window.localStorage.setItem(KEPT, to);
+  window.location.reload();
+}

@@ -1,0 +1,4 @@
+/** The language of tests. */
+import { speak } from "./language";
+
+await speak("en");

@@ -1,0 +1,24 @@
+import { Center, Group, Image, Paper, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+
+/** The card itself, with the product's name; `maxWidth` in pixels. */
+export function Card({ maxWidth, children }: { maxWidth: number; children: ReactNode }) {
+  return (
+    <Center
+      component="main"
+      mih="100vh"
+      p="md"
+      bg="light-dark(var(--mantine-color-gray-0), var(--mantine-color-dark-8))"
+    >
+      <Paper withBorder shadow="sm" p={{ base: "lg", xs: "xl" }} w="100%" maw={maxWidth} radius="lg">
+        <Group gap="xs" mb="lg">
+          <Image src="/console/icon.svg" alt="" w={28} h={28} />
+          <Text fw={650} size="lg">
+            Culvert
+          </Text>
+        </Group>
+        {children}
+      </Paper>
+    </Center>
+  );
+}
