@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import World, make_csr
+from .conftest import World, make_csr, refused
+from .switch import Switch
 
 pytestmark = pytest.mark.slow
 
@@ -63,3 +64,60 @@ async def test_a_policy_cannot_show_itself_as_another(world: World) -> None:
     [fault] = answer.json()["errors"]
     assert fault["pointer"] == "/name"
     assert "turns the direction" in fault["detail"]
+
+
+async def test_a_person_is_shown_with_everything_that_leaving_ends(world: World, switch: Switch) -> None:
+    await world.add_resource("git", ["gw-berlin"], address="10.20.0.10", users=[])
+    await world.rest("POST", "/users", {"name": "bob", "email": "bob@corp.example"})
+    for name in ("writers", "readers"):
+        await world.rest(
+            "POST", "/groups", {"name": name, "members": ["alice", "bob"][: 1 + (name == "readers")]}
+        )
+    policy = {
+        "name": "code",
+        "group": "writers",
+        "resources": ["git"],
+        "conditions": {"device_approved": True},
+    }
+    await world.rest("POST", "/policies", policy)
+    await world.rest("POST", "/policies", {"name": "all", "group": "readers", "resources": ["git", "wiki"]})
+    device, other = await world.enrol(), await world.enrol()
+    await world.invite()
+    await device.prove()
+    await device.open()
+    denied = await refused(device.open("nobody.corp.example"))
+
+    reached = await world.rest("GET", "/users/alice/access")
+    assert [(it["resource"], it["display_name"]) for it in reached] == [
+        ("git", "git.corp.example"),
+        ("wiki", "wiki.corp.example"),
+    ]
+    assert [(it["policy"], it["group"]) for it in reached[0]["grants"]] == [
+        ("all", "readers"),
+        ("code", "writers"),
+    ]
+    assert reached[0]["grants"][1]["conditions"]["device_approved"] is True
+    assert {it["group"] for it in reached[1]["grants"]} == {"readers", None}
+    of_bob = await world.rest("GET", "/users/bob/access?limit=1")
+    assert [it["resource"] for it in of_bob] == ["git"]
+    people = await world.rest("GET", "/resources/git/access")
+    assert [(it["user"], len(it["grants"])) for it in people] == [("alice", 2), ("bob", 1)]
+
+    lines = await world.rest("GET", "/audit?person=alice&outcome=denied")
+    assert [(it["actor"], it["why"]) for it in lines] == [(device.id, denied.message)]
+    assert await world.rest("GET", "/audit?person=bob") == []
+
+    await world.rest("POST", f"/devices/{other.id}/revoke")
+    assert [it["id"] for it in await world.rest("GET", "/devices?user=alice&state=pending")] == [device.id]
+    assert [it["id"] for it in await world.rest("GET", "/devices?state=revoked")] == [other.id]
+    use = await world.rest("GET", "/users/alice/use")
+    assert {**use, "policies_deleted": len(use["policies_deleted"])} == {
+        "tunnels": 1,
+        "devices": ["laptop"],
+        "invitations": 1,
+        "groups": ["readers", "writers"],
+        "policies_deleted": 1,
+    }
+    assert (await world.rest("DELETE", "/users/alice")) == {"tunnels_closed": use["tunnels"]}
+    for path in ("/users/alice/use", "/users/alice/access", "/resources/absent/access"):
+        assert (await world.admin.get(f"/api/v1{path}")).status_code == 404

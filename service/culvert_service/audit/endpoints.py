@@ -42,8 +42,9 @@ def _filter(
     reason: _Text = None,
     since: _Moment | None = None,
     until: _Moment | None = None,
+    person: Annotated[_Text, Query(description="The login name: only lines of this person's devices")] = None,
 ) -> Filter:
-    return Filter(actor, action, object, outcome, reason, since, until)
+    return Filter(actor, action, object, outcome, reason, since, until, person)
 
 
 def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> APIRouter:

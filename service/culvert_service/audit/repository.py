@@ -50,6 +50,8 @@ class Filter:
     reason: str | None = None
     since: datetime.datetime | None = None
     until: datetime.datetime | None = None
+    # The login name of the person whose devices acted.
+    person: str | None = None
 
     def clauses(self) -> list[ColumnElement[bool]]:
         equal = (
@@ -64,6 +66,9 @@ class Filter:
             found.append(AuditLine.at >= self.since)
         if self.until is not None:
             found.append(AuditLine.at < self.until)
+        if self.person is not None:
+            of_person = select(Device.id.cast(String)).join(User, User.id == Device.user_id)
+            found.append(AuditLine.actor.in_(of_person.where(User.name == self.person)))
         return found
 
 

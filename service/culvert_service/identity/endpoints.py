@@ -5,13 +5,15 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Body, Depends, Path, Response, status
+from culvert_db import DeviceState
+from fastapi import APIRouter, Body, Depends, Path, Query, Response, status
 
 from culvert_service.audit.caller import By
 from culvert_service.identity.authenticators import Authenticators
 from culvert_service.identity.invitations import Invitations
 from culvert_service.identity.late_renewal import LateRenewal
 from culvert_service.identity.people import People
+from culvert_service.identity.repository import Sought
 from culvert_service.identity.schemas import (
     AuthenticatorOut,
     DeviceOut,
@@ -22,6 +24,7 @@ from culvert_service.identity.schemas import (
     InvitationShowIn,
     InvitationShowOut,
     OpenInvitationOut,
+    PersonUseOut,
     RenewalChallengeOut,
     RenewalIn,
     RenewalOut,
@@ -78,6 +81,10 @@ def router(
         await body.check(lambda: people.get(name), seen)
         return tag(response, await people.change(by, name, body.asked, seen))
 
+    @routes.get("/users/{name}/use", summary="Show the effect of deleting a person")
+    async def use_of_user(name: UserName) -> PersonUseOut:
+        return await people.use(name)
+
     @routes.delete("/users/{name}", summary="Delete a person with their devices, policies and tunnels")
     async def delete_user(by: By, name: UserName, seen: Annotated[MayMatch, Depends()]) -> RevokedOut:
         return await people.delete(by, name, seen)
@@ -102,9 +109,13 @@ def router(
 
     @routes.get("/devices", summary="List the devices")
     async def list_devices(
-        page: Annotated[Page, Depends()], q: Search = None, sort: DeviceOrder = "created"
+        page: Annotated[Page, Depends()],
+        q: Search = None,
+        user: Annotated[UserName | None, Query(description="Only devices of this person")] = None,
+        state: DeviceState | None = None,
+        sort: DeviceOrder = "created",
     ) -> list[DeviceOut]:
-        return await identity.devices(page, q, sort)
+        return await identity.devices(page, Sought(q, user, state), sort)
 
     @routes.get("/devices/{device_id}", summary="Show a device")
     async def get_device(device_id: uuid.UUID, response: Response) -> DeviceOut:
@@ -138,7 +149,7 @@ def router(
         """For a person whose authenticator is lost. Hand the answer to that person alone: it makes the device's codes."""
         return await authenticators.replace(by, device_id, permissions)
 
-    _ = (create_user, list_users, get_user, change_user, delete_user)
+    _ = (create_user, list_users, get_user, change_user, use_of_user, delete_user)
     _ = (
         invite,
         list_invitations,

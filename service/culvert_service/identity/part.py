@@ -72,6 +72,7 @@ class IdentityPart:
             now,
         )
         self._database = database
+        self._now = now
         self._hub = hub
         self._pushes = pushes
         self._late_renewal = late_renewal
@@ -80,7 +81,7 @@ class IdentityPart:
         return [endpoints.public_router(api, self.identity, self.invitations, self._late_renewal)]
 
     def admin(self, api: Api, tunnels: DeviceTunnels, permissions: Permissions) -> Sequence[APIRouter]:
-        people = People(self._database, self._hub, self._pushes, tunnels)
+        people = People(self._database, self._hub, self._pushes, tunnels, self._now)
         return [
             endpoints.router(
                 api, self.identity, self.invitations, self.authenticators, people, tunnels, permissions

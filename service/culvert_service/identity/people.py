@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 
 from culvert_db import Database, User
 from culvert_proto import CulvertError, Reason
@@ -15,7 +16,7 @@ from culvert_service.audit.naming import last_denials_of_people
 from culvert_service.audit.schemas import DeniedOut
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import repository
-from culvert_service.identity.schemas import RevokedOut, UserChange, UserIn, UserOut
+from culvert_service.identity.schemas import PersonUseOut, RevokedOut, UserChange, UserIn, UserOut
 from culvert_service.identity.tunnels import DeviceTunnels
 from culvert_service.rest.field import FieldError
 from culvert_service.rest.page import Page
@@ -25,8 +26,16 @@ from culvert_service.watch.pushes import Pushes
 
 
 class People:
-    def __init__(self, database: Database, hub: Hub, pushes: Pushes, tunnels: DeviceTunnels) -> None:
+    def __init__(
+        self,
+        database: Database,
+        hub: Hub,
+        pushes: Pushes,
+        tunnels: DeviceTunnels,
+        now: Callable[[], datetime.datetime],
+    ) -> None:
         self._database = database
+        self._now = now
         self._hub = hub
         self._pushes = pushes
         self._tunnels = tunnels
@@ -67,6 +76,21 @@ class People:
             user.email, user.display_name = asked.email, asked.display_name
             transaction.audit(Line("user.change", f"user/{name}", before | _described(user)))
         return await self.get(name)
+
+    async def use(self, name: str) -> PersonUseOut:
+        """The effect of the person's deletion. Raises CulvertError NOT_FOUND."""
+        async with self._database() as session:
+            user = await repository.user_by_name(session, name)
+            if user is None:
+                raise _unknown(name)
+            found = await repository.use_of_person(session, user.id, self._now())
+        return PersonUseOut(
+            tunnels=found.tunnels,
+            devices=found.devices,
+            invitations=found.invitations,
+            groups=found.groups,
+            policies_deleted=found.policies,
+        )
 
     async def delete(self, by: Actor, name: str, seen: MayMatch) -> RevokedOut:
         """Delete a person with devices, policies and tunnels. Raises CulvertError NOT_FOUND or VERSION_STALE."""

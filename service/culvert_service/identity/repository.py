@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from culvert_db import (
     REVOCATIONS_CHANNEL,
     Device,
     DeviceState,
+    Group,
+    GroupMember,
     Invitation,
+    Policy,
     RecoveryCode,
     RenewalChallenge,
     Statement,
@@ -23,6 +27,7 @@ from culvert_db import (
     from_json,
     notify,
 )
+from culvert_db.text import by_code_point
 from sqlalchemy import LargeBinary, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -39,6 +44,26 @@ _PEOPLE = (
 Person = tuple[User, int, datetime.datetime | None]
 
 
+@dataclass(frozen=True, slots=True)
+class PersonUse:
+    """`policies`: those for the person alone."""
+
+    tunnels: int
+    devices: list[str]
+    invitations: int
+    groups: list[str]
+    policies: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A filter of devices: `q` in a name, the person's login name, the state. None: any."""
+
+    q: str | None = None
+    user: str | None = None
+    state: DeviceState | None = None
+
+
 async def people(session: AsyncSession, cut: Cut, q: str | None, *, falling: bool) -> list[Person]:
     query = (
         _PEOPLE if q is None else _PEOPLE.where(contains_text(q, User.name, User.display_name, User.email))
@@ -51,6 +76,26 @@ async def person(session: AsyncSession, name: str) -> Person | None:
     for user, devices, last_seen_at in await session.execute(_PEOPLE.where(User.name == name)):
         return user, devices, last_seen_at
     return None
+
+
+async def use_of_person(session: AsyncSession, user_id: int, now: datetime.datetime) -> PersonUse:
+    of_person = Device.user_id == user_id
+    devices = select(Device.name).where(of_person, Device.state != DeviceState.REVOKED)
+    groups = select(Group.name).join(GroupMember).where(GroupMember.user_id == user_id)
+    policies = select(Policy.name).where(Policy.user_id == user_id)
+    tunnels = select(func.count()).select_from(Tunnel).join(Device).where(of_person, Tunnel.stays())
+    invitations = (
+        select(func.count())
+        .select_from(Invitation)
+        .where(Invitation.user_id == user_id, Invitation.used_at.is_(None), Invitation.expires_at > now)
+    )
+    return PersonUse(
+        tunnels=await session.scalar(tunnels) or 0,
+        devices=list((await session.scalars(devices.order_by(Device.created_at))).all()),
+        invitations=await session.scalar(invitations) or 0,
+        groups=list((await session.scalars(groups.order_by(by_code_point(Group.name)))).all()),
+        policies=list((await session.scalars(policies.order_by(by_code_point(Policy.name)))).all()),
+    )
 
 
 async def lock_user(session: AsyncSession, name: str) -> User | None:
@@ -155,11 +200,15 @@ DEVICE_ORDERS: dict[str, Order[Device]] = {
 
 
 async def devices(
-    session: AsyncSession, cut: Cut, q: str | None, order: Order[Device], *, falling: bool
+    session: AsyncSession, cut: Cut, sought: Sought, order: Order[Device], *, falling: bool
 ) -> Sequence[Device]:
     query = select(Device).join(Device.user).options(contains_eager(Device.user))
-    if q is not None:
-        query = query.where(contains_text(q, Device.name, User.name, User.display_name))
+    if sought.user is not None:
+        query = query.where(User.name == sought.user)
+    if sought.state is not None:
+        query = query.where(Device.state == sought.state)
+    if sought.q is not None:
+        query = query.where(contains_text(sought.q, Device.name, User.name, User.display_name))
     return (await session.scalars(cut.of(query, order.column, Device.id, falling=falling))).all()
 
 

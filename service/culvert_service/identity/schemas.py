@@ -199,5 +199,17 @@ class AuthenticatorOut(BaseModel):
     recovery_codes: list[str]
 
 
+class PersonUseOut(BaseModel):
+    """A person's dependents: all of it is closed or deleted with the person, and the groups lose a member."""
+
+    tunnels: int
+    # Names of the devices that are not revoked.
+    devices: list[str]
+    invitations: int
+    groups: list[str]
+    # The policies for the person alone.
+    policies_deleted: list[str]
+
+
 class RevokedOut(BaseModel):
     tunnels_closed: int

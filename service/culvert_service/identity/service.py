@@ -19,6 +19,7 @@ from culvert_service.audit.schemas import DeniedOut
 from culvert_service.audit.transaction import begin
 from culvert_service.identity import invitations, repository
 from culvert_service.identity.authenticator import issue
+from culvert_service.identity.repository import Sought
 from culvert_service.identity.schemas import (
     DeviceOut,
     EnrolmentIn,
@@ -128,11 +129,11 @@ class Identity:
             recovery_codes=made.recovery_codes,
         )
 
-    async def devices(self, page: Page, q: str | None, sort: str) -> list[DeviceOut]:
+    async def devices(self, page: Page, sought: Sought, sort: str) -> list[DeviceOut]:
         order, falling = choose(repository.DEVICE_ORDERS, sort)
         async with self._database() as session:
             cut = page.by(order.kind, uuid.UUID)
-            found = await repository.devices(session, cut, q, order, falling=falling)
+            found = await repository.devices(session, cut, sought, order, falling=falling)
             shown = page.cut(found, lambda device: (order.of(device), device.id))
             denied = await last_denials(session, [device.id for device in shown])
         return [self._device_out(device, denied.get(str(device.id))) for device in shown]

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Body, Depends, Query, Response, status
 from culvert_service.audit.caller import By
 from culvert_service.gateways.fleet import Fleet
 from culvert_service.identity.schemas import UserName
+from culvert_service.policies.access import Access
 from culvert_service.policies.effect import Effects
 from culvert_service.policies.repository import Sought
 from culvert_service.policies.schemas import (
@@ -25,9 +26,11 @@ from culvert_service.policies.schemas import (
     GroupSummaryOut,
     GroupUseOut,
     Members,
+    PersonWithAccessOut,
     PolicyIn,
     PolicyName,
     PolicyOut,
+    ReachedOut,
     ResourceName,
     TraceOut,
 )
@@ -54,6 +57,7 @@ def routers(
         groups_router(api, Groups(database, enforcement, effects)),
         policies_router(api, Policies(database, enforcement, effects)),
         access_router(api, Tracer(database, fleet, now, approval=approval)),
+        reach_router(api, Access(database)),
     ]
 
 
@@ -178,6 +182,22 @@ def policies_router(api: Api, policies: Policies) -> APIRouter:
         return await policies.delete(by, name, seen)
 
     _ = (create, list_all, preview, get, use, replace, delete)
+    return routes
+
+
+def reach_router(api: Api, access: Access) -> APIRouter:
+    routes = api.router(tag="policies")
+
+    @routes.get("/users/{name}/access", summary="List the resources that policies name for a person")
+    async def of_person(name: UserName, page: Annotated[Page, Depends()]) -> list[ReachedOut]:
+        """Each with its policies; GET /access decides about a device now."""
+        return await access.of_person(name, page)
+
+    @routes.get("/resources/{name}/access", summary="List the people for whom policies name a resource")
+    async def to_resource(name: ResourceName, page: Annotated[Page, Depends()]) -> list[PersonWithAccessOut]:
+        return await access.to_resource(name, page)
+
+    _ = (of_person, to_resource)
     return routes
 
 

@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from culvert_service.decision.repository import POLICIES
+from culvert_service.decision.repository import POLICIES, concerns
 from culvert_service.resources.repository import name_contains, select_matching
 from culvert_service.rest.page import Cut, contains_text
 
@@ -187,6 +187,43 @@ async def user(session: AsyncSession, name: str) -> User | None:
 async def resources_named(session: AsyncSession, names: Sequence[str]) -> dict[str, Resource]:
     found = await session.scalars(select(Resource).where(Resource.name.in_(names)))
     return {resource.name: resource for resource in found}
+
+
+async def resources_of_person(session: AsyncSession, user_id: int, cut: Cut) -> Sequence[Resource]:
+    """The resources that a policy names for the person."""
+    policies = select(Policy.id).where(concerns(user_id))
+    named = PolicyResource.policy_id.in_(policies)
+    query = select(Resource).where(Resource.id.in_(select(PolicyResource.resource_id).where(named)))
+    return (await session.scalars(cut.of(query, Resource.name))).all()
+
+
+async def people_of_resource(session: AsyncSession, resource_id: int, cut: Cut) -> Sequence[User]:
+    """The people for whom a policy names the resource."""
+    policies = select(PolicyResource.policy_id).where(PolicyResource.resource_id == resource_id)
+    own = select(Policy.user_id).where(Policy.id.in_(policies), Policy.user_id.is_not(None))
+    in_groups = (
+        select(GroupMember.user_id)
+        .join(Policy, Policy.group_id == GroupMember.group_id)
+        .where(Policy.id.in_(policies))
+    )
+    query = select(User).where(or_(User.id.in_(own), User.id.in_(in_groups)))
+    return (await session.scalars(cut.of(query, User.name))).all()
+
+
+async def grants(
+    session: AsyncSession, people: Collection[int], resources: Collection[int]
+) -> list[tuple[int, int, Policy, str | None]]:
+    """Each person and resource with each policy between them, and the group that it is for; by the policy's name."""
+    query = (
+        select(User.id, PolicyResource.resource_id, Policy, Group.name)
+        .select_from(User)
+        .join(Policy, concerns(User.id))
+        .join(PolicyResource, PolicyResource.policy_id == Policy.id)
+        .outerjoin(Group, Group.id == Policy.group_id)
+        .where(User.id.in_(people), PolicyResource.resource_id.in_(resources))
+        .order_by(by_code_point(Policy.name))
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in await session.execute(query)]
 
 
 @dataclass(frozen=True, slots=True)

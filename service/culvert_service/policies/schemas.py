@@ -8,7 +8,8 @@ from typing import Annotated, Literal, Self
 
 from culvert_proto import plain_text
 from culvert_proto.contract import NAME_PATTERN, POLICY_NAME_MAX
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from culvert_proto.dns_name import make_readable
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from culvert_service.decision.conditions import Check, Conditions
 from culvert_service.identity.schemas import UserName
@@ -80,6 +81,35 @@ class PolicyOut(PolicyIn):
     # A policy of an earlier release may have any name.
     name: PolicyName
     created_at: datetime
+
+
+class GrantOut(BaseModel):
+    """A policy between a person and a resource. `group`: the person's group that it is for; null: the person alone."""
+
+    policy: PolicyName
+    enabled: bool
+    group: GroupName | None
+    conditions: Conditions
+
+
+class ReachedOut(BaseModel):
+    """A resource that policies name for a person, whose conditions may exclude each device at the moment."""
+
+    resource: ResourceName
+    fqdn: str
+    grants: list[GrantOut]
+
+    @computed_field
+    @property
+    def display_name(self) -> str:
+        """`fqdn` as people read it."""
+        return make_readable(self.fqdn)
+
+
+class PersonWithAccessOut(BaseModel):
+    user: UserName
+    user_display_name: str | None
+    grants: list[GrantOut]
 
 
 class ClosedOut(BaseModel):

@@ -1112,6 +1112,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/resources/{name}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the people for whom policies name a resource */
+        get: operations["to_resource_api_v1_resources__name__access_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/resources/{name}/use": {
         parameters: {
             query?: never;
@@ -1626,6 +1643,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{name}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the resources that policies name for a person
+         * @description Each with its policies; GET /access decides about a device now.
+         */
+        get: operations["of_person_api_v1_users__name__access_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the effect of deleting a person */
+        get: operations["use_of_user_api_v1_users__name__use_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1996,6 +2050,12 @@ export interface components {
             /** User Display Name */
             user_display_name: string | null;
         };
+        /**
+         * DeviceState
+         * @description PENDING: enrolled with an invitation, but not approved by an administrator. Policies may require approval.
+         * @enum {string}
+         */
+        DeviceState: "pending" | "approved" | "revoked";
         /**
          * DnsRecordOut
          * @description A name and a type. `zone`: a zone's name, or empty for a name in no zone.
@@ -2509,6 +2569,19 @@ export interface components {
              * @enum {string}
              */
             state: "online" | "offline";
+        };
+        /**
+         * GrantOut
+         * @description A policy between a person and a resource. `group`: the person's group that it is for; null: the person alone.
+         */
+        GrantOut: {
+            conditions: components["schemas"]["Conditions"];
+            /** Enabled */
+            enabled: boolean;
+            /** Group */
+            group: string | null;
+            /** Policy */
+            policy: string;
         };
         /** GroupIn */
         GroupIn: {
@@ -3101,6 +3174,31 @@ export interface components {
             password: string;
         };
         /**
+         * PersonUseOut
+         * @description A person's dependents: all of it is closed or deleted with the person, and the groups lose a member.
+         */
+        PersonUseOut: {
+            /** Devices */
+            devices: string[];
+            /** Groups */
+            groups: string[];
+            /** Invitations */
+            invitations: number;
+            /** Policies Deleted */
+            policies_deleted: string[];
+            /** Tunnels */
+            tunnels: number;
+        };
+        /** PersonWithAccessOut */
+        PersonWithAccessOut: {
+            /** Grants */
+            grants: components["schemas"]["GrantOut"][];
+            /** User */
+            user: string;
+            /** User Display Name */
+            user_display_name: string | null;
+        };
+        /**
          * PolicyIn
          * @description Lets the members of `group`, or `user` alone, reach `resources` while all conditions hold.
          */
@@ -3227,6 +3325,23 @@ export interface components {
             types: string[];
             /** Zone */
             zone: string;
+        };
+        /**
+         * ReachedOut
+         * @description A resource that policies name for a person, whose conditions may exclude each device at the moment.
+         */
+        ReachedOut: {
+            /**
+             * Display Name
+             * @description `fqdn` as people read it.
+             */
+            readonly display_name: string;
+            /** Fqdn */
+            fqdn: string;
+            /** Grants */
+            grants: components["schemas"]["GrantOut"][];
+            /** Resource */
+            resource: string;
         };
         /**
          * Readiness
@@ -4297,6 +4412,8 @@ export interface operations {
                 reason?: string | null;
                 since?: string | null;
                 until?: string | null;
+                /** @description The login name: only lines of this person's devices */
+                person?: string | null;
             };
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
@@ -4338,6 +4455,8 @@ export interface operations {
                 reason?: string | null;
                 since?: string | null;
                 until?: string | null;
+                /** @description The login name: only lines of this person's devices */
+                person?: string | null;
             };
             header?: {
                 /** @description The session's csrf_token: needed for each write with the session's cookie */
@@ -4503,6 +4622,9 @@ export interface operations {
             query?: {
                 /** @description A part of a row's text: its name, its address, … */
                 q?: string | null;
+                /** @description Only devices of this person */
+                user?: string | null;
+                state?: components["schemas"]["DeviceState"] | null;
                 sort?: "created" | "name" | "-name" | "user" | "-user" | "last_seen" | "-last_seen";
                 limit?: number;
                 /** @description From the previous page's Link header */
@@ -6981,6 +7103,45 @@ export interface operations {
             };
         };
     };
+    to_resource_api_v1_resources__name__access_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description From the previous page's Link header */
+                cursor?: string | null;
+            };
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonWithAccessOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
     use_api_v1_resources__name__use_get: {
         parameters: {
             query?: never;
@@ -8405,6 +8566,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RevokedOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    of_person_api_v1_users__name__access_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description From the previous page's Link header */
+                cursor?: string | null;
+            };
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReachedOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    use_of_user_api_v1_users__name__use_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonUseOut"];
                 };
             };
             /** @description Default Response */
