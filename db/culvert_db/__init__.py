@@ -28,7 +28,7 @@ from culvert_db.identity import (
 )
 from culvert_db.migrate import MigrationError, newest_revision, upgrade, upgrade_apart
 from culvert_db.network import Gateway, GatewayEnrolment, Resource, ResourceGateway
-from culvert_db.outage import READ_ONLY, refusal, sqlstate, why_away
+from culvert_db.outage import READ_ONLY, is_held, refusal, sqlstate, why_away
 from culvert_db.ownership import (
     ControllerName,
     GatewayConnection,
@@ -147,6 +147,7 @@ __all__ = [
     "doubted",
     "from_json",
     "hears",
+    "is_held",
     "newest_revision",
     "notify",
     "parse_url",

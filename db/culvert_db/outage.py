@@ -6,6 +6,8 @@ from asyncpg import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 READ_ONLY = "25006"
+# lock_not_available, and deadlock_detected: Postgres has ended the transaction, which had no effect.
+_HELD = frozenset({"55P03", "40P01"})
 # SQLSTATEs, and classes of SQLSTATEs, of an outage (Postgres's manual, appendix A): calls may succeed again later without
 # a change of the controller's settings. A wrong password or a missing database is not among them.
 _AWAY = {
@@ -13,6 +15,7 @@ _AWAY = {
     # Servers never send this code to our driver; poolers send it for unsupported requests.
     "08P01": "a pooler before it refuses",
     READ_ONLY: "it is read-only",
+    "25P03": "the transaction was idle for too long",
     "53100": "its disk is full",
     "53200": "it has no memory",
     "53300": "it has too many connections",
@@ -36,6 +39,11 @@ def refusal(error: BaseException | None) -> str | None:
             return str(error)
         error = error.__cause__ or getattr(error, "orig", None)
     return None
+
+
+def is_held(error: BaseException | None) -> bool:
+    """Whether the transaction has failed because others held its rows. A repetition may succeed."""
+    return sqlstate(error) in _HELD
 
 
 def why_away(error: BaseException | None) -> str | None:

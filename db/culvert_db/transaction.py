@@ -22,6 +22,17 @@ from culvert_db.statement import Statement
 # Our tunable. Statements on the driver's connection take milliseconds; a Postgres that is frozen answers none, and its
 # kernel goes on acknowledging what it is sent.
 SILENT_SECONDS = 3.0
+# Our tunables. A statement can wait twice for a row: for its turn among those that wait, and for the transaction that
+# holds the row. Both together are shorter than SILENT_SECONDS.
+_LOCK_SECONDS = 1.4
+# A transaction waits for a gateway's answer, which takes a second or two. A controller that is stopped, or whose host is
+# cut off, would hold its rows for ever.
+_IDLE_SECONDS = 5
+# One round trip. SET LOCAL ends with the transaction, so that it needs no session of its own behind a pooler.
+_BEGIN = (
+    f"BEGIN; SET LOCAL lock_timeout = '{_LOCK_SECONDS * 1000:.0f}ms';"
+    f" SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
+)
 
 
 class SilentServerError(ConnectionError):
@@ -128,13 +139,16 @@ class Direct(Statements):
 
 @asynccontextmanager
 async def direct(database: Database) -> AsyncGenerator[Direct]:
-    """Begin a transaction on a connection of the pool. Raises asyncpg's errors, or the pool's if none is free."""
+    """Begin a transaction on a connection of the pool. Raises asyncpg's errors, or the pool's if none is free.
+
+    A statement fails when another transaction has held its row for longer than `lock_timeout`: see `is_held`.
+    """
     engine = cast("AsyncEngine", database.kw["bind"])
     pooled = await engine.raw_connection()
     driver = cast("Driver", pooled.driver_connection)
     transaction = Direct(driver)
     try:
-        await transaction.execute("BEGIN")
+        await transaction.execute(_BEGIN)
         yield transaction
     except InternalClientError:
         # A server that shuts down announces it before it closes the connection, which is unusable from then on.

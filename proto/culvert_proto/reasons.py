@@ -84,6 +84,7 @@ class Reason(enum.IntEnum):
     CONTROLLER_UNTRUSTED = error_pb2.REASON_CONTROLLER_UNTRUSTED
     DNS_KEY_UNUSABLE = error_pb2.REASON_DNS_KEY_UNUSABLE
     DATABASE_DOWN = error_pb2.REASON_DATABASE_DOWN
+    DATABASE_BUSY = error_pb2.REASON_DATABASE_BUSY
     GATEWAY_IN_USE = error_pb2.REASON_GATEWAY_IN_USE
     GATEWAY_ELSEWHERE = error_pb2.REASON_GATEWAY_ELSEWHERE
     GATEWAY_DRAINING = error_pb2.REASON_GATEWAY_DRAINING
@@ -787,6 +788,12 @@ CATALOGUE: dict[Reason, Entry] = {
         "The controller cannot reach its database.",
         "Try again in a moment. Tunnels that are up stay up.",
         _G.UNAVAILABLE,
+        _H.SERVICE_UNAVAILABLE,
+    ),
+    Reason.DATABASE_BUSY: Entry(
+        "Another change in the controller's database must end first.",
+        "Try again in a moment. If this lasts, look for long transactions in Postgres (pg_stat_activity).",
+        _G.ABORTED,
         _H.SERVICE_UNAVAILABLE,
     ),
     Reason.TIMEOUT: Entry(

@@ -1,9 +1,10 @@
-"""The controller's database. Every error of an unreachable database becomes DatabaseDownError here.
+"""The controller's database. Outages become DatabaseDownError here, and rows that others hold DatabaseBusyError.
 
 making a connection fails ──► again, for PATIENCE_SECONDS of the outage ──┐
 a connection breaks ─────────────────────────────────────────────────────┤
 the server takes no connection, or no writes ────────────────────────────┼─► DatabaseDownError, DATABASE_DOWN
 the server does not answer a call that a person waits for ───────────────┘
+another transaction holds a row, or two hold each other's ──────────────────► DatabaseBusyError, DATABASE_BUSY
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import culvert_db
-from culvert_db import Database, Direct, SilentServerError, why_away
+from culvert_db import Database, Direct, SilentServerError, is_held, why_away
 from culvert_proto import CulvertError, Reason
 from sqlalchemy import Dialect, event
 from sqlalchemy.engine import ExceptionContext
@@ -30,6 +31,9 @@ PATIENCE_SECONDS = 3.0
 _AGAIN_SECONDS = 0.1
 # A single repetition is for the connection that broke with the server; _Connecting waits for the new connection.
 _REPEATS = 2
+# A person waits this long for a row before the refusal: longer than Postgres keeps the transaction of a controller that is
+# stopped (culvert_db.transaction), and shorter than a device waits for the answer (10 s).
+HELD_SECONDS = 5.5
 
 _Result = TypeVar("_Result")
 
@@ -43,8 +47,15 @@ class DatabaseDownError(CulvertError, SQLAlchemyError):
         self.silent = silent
 
 
+class DatabaseBusyError(CulvertError, SQLAlchemyError):
+    """DATABASE_BUSY. The transaction had no effect."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.DATABASE_BUSY)
+
+
 def connect(database_url: str, *, pool_size: int = 10, pooled: bool = False) -> AsyncEngine:
-    """As `culvert_db.create_engine`, but an outage raises DatabaseDownError."""
+    """As `culvert_db.create_engine`, but raises DatabaseDownError and DatabaseBusyError."""
     engine = culvert_db.create_engine(database_url, pool_size=pool_size, pooled=pooled)
     event.listen(engine.sync_engine, "do_connect", _Connecting())
     event.listen(engine.sync_engine, "handle_error", _to_down_error, retval=True)
@@ -53,7 +64,7 @@ def connect(database_url: str, *, pool_size: int = 10, pooled: bool = False) -> 
 
 @asynccontextmanager
 async def direct(database: Database) -> AsyncGenerator[Direct]:
-    """As `culvert_db.direct`, but an outage raises DatabaseDownError."""
+    """As `culvert_db.direct`, but raises DatabaseDownError and DatabaseBusyError."""
     try:
         async with culvert_db.direct(database) as transaction:
             if statements.within_an_operation():
@@ -68,21 +79,27 @@ async def direct(database: Database) -> AsyncGenerator[Direct]:
     except CulvertError:
         raise
     except Exception as error:
+        if is_held(error):
+            raise DatabaseBusyError from error
         if why_away(error) is None:
             raise
         raise DatabaseDownError(silent=isinstance(error, SilentServerError)) from error
 
 
 async def repeat(call: Callable[[], Awaitable[_Result]]) -> _Result:
-    """Make a call that is safe to repeat, and repeat it after DatabaseDownError. Raises the last DatabaseDownError."""
-    for _ in range(_REPEATS):
+    """Make a call that is safe to repeat, and repeat it after DatabaseDownError and DatabaseBusyError. Raises the last."""
+    began, repeats = time.monotonic(), 0
+    while True:
         try:
             return await call()
         except DatabaseDownError as error:
-            if error.silent:
+            repeats += 1
+            if error.silent or repeats > _REPEATS:
                 raise
-            await asyncio.sleep(_AGAIN_SECONDS)
-    return await call()
+        except DatabaseBusyError:
+            if time.monotonic() - began > HELD_SECONDS:
+                raise
+        await asyncio.sleep(_AGAIN_SECONDS)
 
 
 class _Connecting:
@@ -111,6 +128,8 @@ class _Connecting:
 
 def _to_down_error(context: ExceptionContext) -> BaseException | None:
     error = context.original_exception
+    if is_held(error):
+        return DatabaseBusyError()
     if not isinstance(error, Exception):
         # SQLAlchemy gives up the connection of a cancelled statement, too. As an outage, the cancellation would be caught,
         # and the cancelled call would be repeated.

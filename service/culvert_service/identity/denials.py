@@ -61,8 +61,8 @@ class Denials:
         try:
             yield
         except CulvertError as error:
-            # An outage of the database is not a decision, and its log could not be written.
-            if error.reason is not Reason.DATABASE_DOWN:
+            # The state of the database is not a decision, and a log of its outage could not be written.
+            if error.reason not in (Reason.DATABASE_DOWN, Reason.DATABASE_BUSY):
                 await self.tell(by, fingerprint, action, error, about, details)
             raise
 

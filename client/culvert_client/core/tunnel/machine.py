@@ -83,6 +83,7 @@ _TRANSIENT = AWAY | frozenset(
     {
         Reason.CONTROLLER_INVALID,
         Reason.DATABASE_DOWN,
+        Reason.DATABASE_BUSY,
         Reason.TIMEOUT,
         Reason.RATE_LIMITED,
         Reason.INTERNAL,

@@ -115,6 +115,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_ORGANISATION_UNCLEAR: _Reason.ValueType  # 85
     REASON_CONSENT_NEEDED: _Reason.ValueType  # 86
     """A public network needs the person's agreement."""
+    REASON_DATABASE_BUSY: _Reason.ValueType  # 87
+    """Another change holds the rows that the call needs."""
     REASON_GATEWAY_NAME_RESERVED: _Reason.ValueType  # 120
     """Faults of a gateway's name or keys."""
     REASON_GATEWAY_KEY_UNKNOWN: _Reason.ValueType  # 121
@@ -285,6 +287,8 @@ REASON_ORGANISATIONS_COLLIDE: Reason.ValueType  # 84
 REASON_ORGANISATION_UNCLEAR: Reason.ValueType  # 85
 REASON_CONSENT_NEEDED: Reason.ValueType  # 86
 """A public network needs the person's agreement."""
+REASON_DATABASE_BUSY: Reason.ValueType  # 87
+"""Another change holds the rows that the call needs."""
 REASON_GATEWAY_NAME_RESERVED: Reason.ValueType  # 120
 """Faults of a gateway's name or keys."""
 REASON_GATEWAY_KEY_UNKNOWN: Reason.ValueType  # 121
