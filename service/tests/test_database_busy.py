@@ -50,7 +50,7 @@ async def test_a_click_waits_for_a_long_change(tmp_path: Path) -> None:
         assert time.monotonic() - began >= 4.0
 
 
-async def test_clicks_that_wait_in_vain_get_the_reason_and_no_line_in_the_audit_log(tmp_path: Path) -> None:
+async def test_clicks_that_wait_in_vain_get_the_reason_and_are_not_logged(tmp_path: Path) -> None:
     async with one_gateway(tmp_path) as (world, postgres, device):
         before = await world.rest("GET", "/audit")
         async with held(postgres.url):

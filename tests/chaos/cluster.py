@@ -12,6 +12,7 @@ The simulated devices and the administrator are in this process, behind a wire o
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import ssl
 import subprocess
@@ -55,6 +56,7 @@ DISK_BYTES = 600 << 20
 # A certificate of the usual 14 days has more left.
 _SHORT_SECONDS = 3600.0
 _LAG_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
 ALLOWED = classify.Allowed(
     gateways=frozenset(map(IPv4Address, GATEWAYS.values())),
     name_servers=frozenset(map(IPv4Address, (net.DNS_ADDRESS, SECONDARY_ADDRESS))),
@@ -297,6 +299,12 @@ class Cluster:
             "streaming",
         }:
             return f"Postgres: {members}"
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                if not await self.postgres.has_standby():
+                    return "Postgres: no standby follows the primary"
+        except (StepError, TimeoutError) as error:
+            return f"Postgres: {type(error).__name__} {error}"
         for server in (self.bind, self.secondary):
             try:
                 await self.lab.inside(Site.DNS).run(server.ask, COMMON_NAME, "A")

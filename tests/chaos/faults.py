@@ -321,7 +321,7 @@ def _shuffle(device: int, dice: random.Random, over: threading.Event) -> None:
 
 # --- Which refusals are true ---
 
-_OF_DATABASE = {"DATABASE_DOWN"}
+_OF_DATABASE = {"DATABASE_DOWN", "DATABASE_BUSY"}
 _OF_GATEWAY = {"GATEWAY_DOWN", "GATEWAY_REFUSED", "NO_ANSWER"}
 _OF_CONTROLLER = {"CONTROLLER_UNREACHABLE", "TIMEOUT"}
 

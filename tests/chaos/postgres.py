@@ -22,6 +22,7 @@ from culvert_lab.topology import Site
 
 PORT = 5000
 URL = f"postgresql://culvert@127.0.0.1:{PORT}/culvert"
+_SUPERUSER_URL = f"postgresql://postgres@127.0.0.1:{PORT}/postgres"
 SERVERS, _PATRONI_REST = {"pg-1": 5432, "pg-2": 5433}, {"pg-1": 8008, "pg-2": 8009}
 KEEPERS = {"pg-1": "patroni-1", "pg-2": "patroni-2"}
 
@@ -30,7 +31,8 @@ scope: culvert
 name: {name}
 log: {{level: INFO}}
 restapi: {{listen: "127.0.0.1:{rest}", connect_address: "127.0.0.1:{rest}"}}
-etcd3: {{host: "127.0.0.1:2379"}}
+# With etcd's API v3, Patroni before 3.0.3 takes the lock back unasked when it wakes up (patroni/patroni#2689).
+etcd: {{host: "127.0.0.1:2379"}}
 bootstrap:
   dcs:
     ttl: 20
@@ -87,7 +89,7 @@ class Postgres:
             argv += [f"--listen-{flag}-urls", f"http://127.0.0.1:{port}"]
         argv += ["--advertise-client-urls", "http://127.0.0.1:2379"]
         argv += ["--initial-advertise-peer-urls", "http://127.0.0.1:2380"]
-        argv += ["--initial-cluster", "etcd=http://127.0.0.1:2380"]
+        argv += ["--initial-cluster", "etcd=http://127.0.0.1:2380", "--enable-v2"]
         program = await self._lab.start(log, Site.CONTROLLER, argv)
         await program.ready("ready to serve client requests")
         return program
@@ -156,16 +158,21 @@ class Postgres:
         return program
 
     async def make_database(self) -> None:
-        psql = ["psql", "-v", "ON_ERROR_STOP=1", f"postgresql://postgres@127.0.0.1:{PORT}/postgres"]
+        psql = ["psql", "-v", "ON_ERROR_STOP=1", _SUPERUSER_URL]
         for statement in ("CREATE ROLE culvert LOGIN CREATEROLE", "CREATE DATABASE culvert OWNER culvert"):
             async with asyncio.timeout(30):
                 # Until HAProxy has found the primary.
                 while (await self._lab.run(Site.CONTROLLER, [*psql, "-c", statement])).code != 0:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
 
-    async def query(self, statement: str) -> list[str]:
+    async def has_standby(self) -> bool:
+        """Whether the primary streams to another. A standby on a history of its own is `running` for Patroni, too."""
+        streams = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+        return await self.query(streams, _SUPERUSER_URL) == ["1"]
+
+    async def query(self, statement: str, url: str = URL) -> list[str]:
         """Lines of the answer, with `|` between columns. Raises StepError."""
-        argv = ["psql", "-At", "-v", "ON_ERROR_STOP=1", URL, "-c", statement]
+        argv = ["psql", "-At", "-v", "ON_ERROR_STOP=1", url, "-c", statement]
         done = await self._lab.run(Site.CONTROLLER, argv)
         if done.code != 0:
             raise StepError(done.stderr)
