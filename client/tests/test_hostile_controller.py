@@ -9,10 +9,11 @@ import dns.rcode
 import pytest
 from culvert_client.controller.messages import event_from, profile_from, tunnel_from
 from culvert_client.controller.zones import MOST_ZONES, check_zones
-from culvert_client.core.claims import MOST_PREFIXES, Surroundings, check_collisions, check_public_space
+from culvert_client.core.claims import Surroundings, check_collisions, check_public_space
 from culvert_client.moves import surroundings
 from culvert_client.platform.interfaces import Uplinks
 from culvert_proto import CulvertError, Reason, agent_pb2, error_pb2, local_pb2
+from culvert_proto.protected_prefix import NUMBER_MAX
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,9 +55,7 @@ def test_private_networks_may_be_claimed_whole_and_overlap(prefix: str) -> None:
 @pytest.mark.parametrize(
     "profile",
     [
-        agent_pb2.Profile(
-            protected_prefixes=[f"10.{n >> 8}.{n & 255}.0/24" for n in range(MOST_PREFIXES + 1)]
-        ),
+        agent_pb2.Profile(protected_prefixes=[f"10.{n >> 8}.{n & 255}.0/24" for n in range(NUMBER_MAX + 1)]),
         agent_pb2.Profile(protected_prefixes=["10.20.0.1/16"]),
         agent_pb2.Profile(managed_zones=["."]),
         agent_pb2.Profile(managed_zones=["corp.example", ""]),

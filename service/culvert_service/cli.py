@@ -113,6 +113,12 @@ def setup(
     zone: Annotated[
         list[str] | None, typer.Option(help="A DNS zone whose names open tunnels; may be repeated.")
     ] = None,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A prefix of the intranet, which laptops reach through tunnels alone; may be repeated; or `none`."
+        ),
+    ] = None,
     database: Annotated[
         str | None, typer.Option(help="`embedded`, or the URL of a Postgres from 14 on, without a password.")
     ] = None,
@@ -171,6 +177,7 @@ def setup(
             setup_command.Flags(
                 public_name,
                 zone or (),
+                protect or (),
                 database or os.environ.get("CULVERT_DATABASE_URL"),
                 visible,
                 port,

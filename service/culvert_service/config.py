@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from culvert_proto import dns_name
+from culvert_proto import dns_name, protected_prefix
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
@@ -43,6 +43,16 @@ def _split(value: object) -> object:
 
 def _prefix(value: str) -> str:
     return str(ipaddress.ip_network(value))
+
+
+def protected(value: str) -> str:
+    """A prefix that devices accept as protected. Raises ValueError."""
+    prefix = ipaddress.ip_network(value)
+    if protected_prefix.is_too_wide(prefix):
+        raise ValueError(f"{prefix} is too wide for an intranet")
+    if protected_prefix.holds_own_addresses(prefix):
+        raise ValueError(f"{prefix} has addresses that each computer needs for itself")
+    return str(prefix)
 
 
 def _listen(value: str) -> str:
@@ -125,6 +135,13 @@ Zones = Annotated[
 ]
 Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], NoDecode, BeforeValidator(_split)]
 
+ProtectedPrefixes = Annotated[
+    tuple[Annotated[str, AfterValidator(protected)], ...],
+    NoDecode,
+    BeforeValidator(_split),
+    Field(max_length=protected_prefix.NUMBER_MAX),
+]
+
 
 class Settings(BaseSettings):
     """The settings of a controller."""
@@ -148,7 +165,7 @@ class Settings(BaseSettings):
     # DNS zones whose names open tunnels.
     managed_zones: Zones = ()
     # Networks that devices reach through tunnels alone: packets to them never leave in clear.
-    protected_prefixes: Prefixes = ()
+    protected_prefixes: ProtectedPrefixes = ()
     # Holds gateway.json and gateway.p4info.txtpb.
     p4_artifacts: Path = _ARTIFACTS
     # The built admin console; where there is none, only the API is served.

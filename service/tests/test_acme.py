@@ -70,7 +70,9 @@ def test_attempts_get_rarer_and_heed_the_server() -> None:
 
 
 def test_setup_names_what_acme_cannot_do() -> None:
-    flags = command.Flags(NAME, ["corp.example"], acme=AcmeFlags(wanted=True, contact="a@corp.example"))
+    flags = command.Flags(
+        NAME, ["corp.example"], ["none"], acme=AcmeFlags(wanted=True, contact="a@corp.example")
+    )
     found = command._answers(flags, Answers("", ()), asks=False)
     assert (found.port, found.public_port) == (443, 443)
     assert found.settings(Path("/s"), any_host="[::]")["acme_contact"] == "mailto:a@corp.example"

@@ -21,6 +21,7 @@ from culvert_db import create_engine, installation, upgrade
 from culvert_lab.free_port import free_port
 from culvert_service.config import ConfigurationError, load
 from culvert_service.controller.database import make_engine
+from culvert_service.operation import doctor
 from culvert_service.operation.rest_client import readiness
 from culvert_service.setup import answers, examination
 from culvert_service.setup.answers import AnswerError, Answers
@@ -64,6 +65,38 @@ def test_zones_are_absolute_and_each_named_once() -> None:
             answers.parse_zones(wrong)
 
 
+def test_protected_prefixes_are_those_that_devices_accept() -> None:
+    assert answers.parse_protected(["10.20.0.0/16, fd00:20::/48", "10.20.0.0/16"]) == (
+        "10.20.0.0/16",
+        "fd00:20::/48",
+    )
+    assert answers.parse_protected(["none"]) == ()
+    for wrong, why in (
+        ("", "or none"),
+        ("none 10.20.0.0/16", "none alone"),
+        ("10.20.0.1/16", "write a prefix as 10.20.0.0/16"),
+        ("0.0.0.0/0", "too wide"),
+        ("2000::/3", "too wide"),
+        ("127.0.0.0/8", "each computer needs for itself"),
+        ("corp.example", "write a prefix as 10.20.0.0/16"),
+    ):
+        with pytest.raises(AnswerError, match=why):
+            answers.parse_protected([wrong])
+
+
+def test_a_gateway_at_a_protected_address_is_a_finding() -> None:
+    gateway = {
+        "name": "berlin",
+        "address": "10.20.0.1",
+        "public_address": None,
+        "address6": None,
+        "public_address6": None,
+    }
+    [found] = doctor.find_unreachable([gateway], ["10.30.0.0/16", "10.20.0.0/16"])
+    assert "10.20.0.1 is in the protected prefix 10.20.0.0/16" in found.wrong
+    assert not list(doctor.find_unreachable([gateway | {"public_address": "192.0.2.1"}], ["10.20.0.0/16"]))
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -94,7 +127,7 @@ def test_a_changed_setting_leaves_comments_and_other_settings() -> None:
 
 
 def test_a_secret_is_in_no_settings() -> None:
-    found = Answers("vpn.corp.example", ("corp.example",), "postgresql://culvert:hunter2@db/culvert")
+    found = Answers("vpn.corp.example", ("corp.example",), database="postgresql://culvert:hunter2@db/culvert")
     assert found.database_is_secret
     assert "hunter2" not in answers.render(found.settings(Path("/state"), any_host="[::]"))
 
@@ -110,6 +143,7 @@ class Host:
     def arguments(self, *more: str) -> list[str]:
         ports = ("--port", str(self.ports[0]), "--agent-port", str(self.ports[1]))
         told = ("--public-name", "vpn.corp.example", "--zone", "corp.example", "--elsewhere", "--yes")
+        told = (*told, "--protect", "10.20.0.0/16")
         return ["setup", "--root", str(self.root), *ports, *told, *more]
 
     async def set_up(
@@ -200,11 +234,15 @@ def test_a_person_is_asked_again_until_an_answer_can_be_used(host: Host) -> None
         (b"vpn.corp.example: ", b"vpn.corp.example\n"),
         (b"as corp.example: ", b"corp\n"),
         (b"as corp.example: ", b"corp.example, lab.example\n"),
+        (b"or none: ", b"\n"),
+        (b"or none: ", b"10.20.0.1/16\n"),
+        (b"or none: ", b"none\n"),
         (b"[embedded]: ", b"mysql://db/culvert\n"),
         (b"[embedded]: ", b"\n"),
         (b"Go on? [Y/n]: ", b"n\n"),
     )
     assert (code, b"nothing was changed" in said) == (1, True), said
+    assert b"No prefix is protected" in said
     assert host.is_untouched
 
 
@@ -386,6 +424,7 @@ async def test_a_second_run_changes_what_differs_only_when_told(host: Host, clus
         assert host.files() == before
         code, said = await host.set_up("--zone", "lab.example", "--trusted-proxy", "192.0.2.7", "--change")
         assert code == 0, said
+        assert host.settings["protected_prefixes"] == ["10.20.0.0/16"]
         assert host.settings["managed_zones"] == ["corp.example", "lab.example"]
         assert host.settings["trusted_proxies"] == ["192.0.2.7/32"]
         async with fresh_database(cluster) as other:

@@ -59,8 +59,6 @@ NEWS = f"news.{net.ZONE}"
 PATIENCE = 60.0
 # Seconds without a page while the only controller is replaced, and without a packet while the laptop's daemon is.
 INTERRUPTION = 30.0
-# Packets without a tunnel stay blocked.
-PROTECTED = f'protected_prefixes = ["{net.PROTECTED_PREFIX}"]'
 ADD_NEWS = f"""
 import asyncio
 from pathlib import Path
@@ -229,9 +227,6 @@ async def test_the_commands_for_afterwards_work_and_nothing_is_left(walk: Walk) 
 
 def _add_news(walk: Walk) -> None:
     controller = walk.fleet[Site.CONTROLLER].debian
-    controller.run("sh", "-c", f"echo '{PROTECTED}' >> /etc/culvert/controller.toml")
-    controller.run("systemctl", "restart", "culvert-controller")
-    controller.run("timeout", "60", "sh", "-c", "until culvert-controller ready; do sleep 0.2; done")
     controller.run("/usr/lib/culvert-controller/bin/python", "-I", "-c", ADD_NEWS)
     began = time.monotonic()
     while fault := click(walk.fleet[Site.LAPTOP], NEWS, net.MARKER):

@@ -81,6 +81,7 @@ def set_up_controller(walk: Walk) -> str:
     for question, words in (
         ("ublic name", PUBLIC_NAME),
         ("ones", net.ZONE),
+        ("refixes", net.PROTECTED_PREFIX),
         ("atabase", ""),
         ("Go on?", "y"),
     ):

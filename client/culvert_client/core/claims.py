@@ -10,27 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
-from culvert_proto import CulvertError, Reason
+from culvert_proto import CulvertError, Reason, protected_prefix
 from culvert_proto.phrases import Phrase
 
 from culvert_client.core.grant import Address, Network
 
-MOST_PREFIXES = 1024
-"""Our tunable: each is a route and a rule of the system's."""
 MOST_PUBLIC = {4: 2 * 2**24, 6: 2 * 2**112}
 """Our tunable, by IP version: public addresses of all organisations together, two /8 of IPv4 and two /16 of IPv6."""
-
-# Least prefix lengths, by IP version. The unique local addresses may be claimed whole (RFC 4193).
-_WIDEST = {4: 8, 6: 16}
-_UNIQUE_LOCAL = IPv6Network("fc00::/7")
-# Addresses that no controller may claim: this host, loopback, link-local, multicast, broadcast.
-_NOBODYS = (
-    *map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")),
-    *map(IPv6Network, ("::/127", "fe80::/10", "ff00::/8")),
-    # NAT64 (RFC 6052, RFC 8215).
-    *map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")),
-)
-
 
 # Not routed on the Internet (RFC 6890): private, shared, benchmarks, documentation, reserved; unique local, site-local.
 _PRIVATE = (
@@ -92,12 +78,13 @@ def check_public_space(prefixes: Iterable[Network]) -> None:
 def check_prefixes(prefixes: Iterable[Network]) -> None:
     """Refuse prefixes that no controller may claim, wherever this computer is. Raises CulvertError CONTROLLER_INVALID."""
     for number, prefix in enumerate(prefixes):
-        if number >= MOST_PREFIXES:
-            raise _invalid(Phrase("it claims more than {number} prefixes", number=MOST_PREFIXES))
-        unique_local = isinstance(prefix, IPv6Network) and prefix.subnet_of(_UNIQUE_LOCAL)
-        if prefix.prefixlen < _WIDEST[prefix.version] and not unique_local:
+        if number >= protected_prefix.NUMBER_MAX:
+            raise _invalid(
+                Phrase("it claims more than {number} prefixes", number=protected_prefix.NUMBER_MAX)
+            )
+        if protected_prefix.is_too_wide(prefix):
             raise _invalid(Phrase("{prefix} is too wide for a private network", prefix=prefix))
-        if any(overlap(prefix, other) for other in _NOBODYS):
+        if protected_prefix.holds_own_addresses(prefix):
             raise _invalid(
                 Phrase("{prefix} holds addresses that each computer needs for itself", prefix=prefix)
             )
@@ -105,7 +92,7 @@ def check_prefixes(prefixes: Iterable[Network]) -> None:
 
 def check_host(address: Address) -> None:
     """Check a gateway's address or an inner address. Raises CulvertError CONTROLLER_INVALID."""
-    if any(address in other for other in _NOBODYS):
+    if protected_prefix.is_own_address(address):
         raise _invalid(Phrase("{address} is no address of a computer", address=address))
 
 

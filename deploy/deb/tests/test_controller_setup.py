@@ -15,7 +15,7 @@ from releases import ROOT, Release
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-SETUP = "culvert-controller setup --yes --public-name vpn.corp.example --zone corp.example"
+SETUP = "culvert-controller setup --yes --public-name vpn.corp.example --zone corp.example --protect none"
 _BROKEN = "/run/systemd/system/culvert-controller.service.d/broken.conf"
 
 

@@ -26,6 +26,7 @@ SETS: dict[str, dict[str, Any]] = {
         "imagePullSecrets": [{"name": "registry"}],
         "publicName": "vpn.corp.example",
         "managedZones": ["corp.example", "lab.example"],
+        "protectedPrefixes": ["10.20.0.0/16", "fd00:20::/48"],
         "controller": {
             "state": {"claim": "keys"},
             "publicCertificateSecret": "vpn-tls",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import ipaddress
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,25 @@ async def examine(settings: Settings) -> AsyncGenerator[Finding]:
         yield Finding(f"gateway {gateway['name']}", wrong, remedy)
         if not files.wrong and (finding := await _certificate(settings, gateway)):
             yield finding
+    for finding in find_unreachable(gateways, settings.protected_prefixes):
+        yield finding
     for zone in zones:
         yield _zone(zone)
+
+
+def find_unreachable(gateways: Iterable[dict[str, Any]], protected: Iterable[str]) -> Iterator[Finding]:
+    """Gateways at protected addresses: each device refuses its whole profile."""
+    prefixes = [ipaddress.ip_network(it) for it in protected]
+    for gateway in gateways:
+        for version in ("", "6"):
+            address = gateway[f"public_address{version}"] or gateway[f"address{version}"]
+            if address and (found := [it for it in prefixes if ipaddress.ip_address(address) in it]):
+                yield Finding(
+                    f"gateway {gateway['name']}",
+                    f"devices refuse their profiles: {address} is in the protected prefix {found[0]}",
+                    "Give it a public address outside of the protected prefixes, or take the prefix out: "
+                    "culvert-controller setup --yes --protect PREFIX --change.",
+                )
 
 
 def _public_certificate(settings: Settings) -> Finding | None:

@@ -1,4 +1,4 @@
-"""The answers to set-up's three questions, from flags or a person, and the settings that follow from them. Pure."""
+"""The answers to set-up's four questions, from flags or a person, and the settings that follow from them. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 from culvert_db import parse_url
 from culvert_proto import dns_name
 
-from culvert_service.config import ConfigurationError
+from culvert_service.config import ConfigurationError, protected
 
 EMBEDDED = "embedded"
+NONE = "none"
 LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 # The port that an ACME server connects to (RFC 8737, section 3).
 _VALIDATED = 443
@@ -78,6 +79,8 @@ class Answers:
 
     name: str
     zones: tuple[str, ...]
+    # Prefixes that laptops reach through tunnels alone.
+    protected: tuple[str, ...] = ()
     database: str | None = None
     port: int = 8443
     public_port: int = 8443
@@ -107,6 +110,8 @@ class Answers:
             "agent_listen": f"{any_host}:{self.agent_port}",
             "managed_zones": list(self.zones),
         }
+        if self.protected:
+            found["protected_prefixes"] = list(self.protected)
         if self.trusted_proxies:
             found["trusted_proxies"] = list(self.trusted_proxies)
         if self.certificate is not None:
@@ -181,6 +186,32 @@ def parse_zones(words: Sequence[str]) -> tuple[str, ...]:
     if not found:
         raise AnswerError("name at least one zone, as corp.example: names in it open tunnels")
     return tuple(found)
+
+
+def parse_protected(words: Sequence[str]) -> tuple[str, ...]:
+    """Each prefix once, from words that may have commas between them; `none`: no prefix. Raises AnswerError."""
+    asked = " ".join(words).replace(",", " ").split()
+    if not asked:
+        raise AnswerError(f"name the prefixes of the intranet, as 10.20.0.0/16, or {NONE}")
+    if NONE in asked:
+        if len(asked) > 1:
+            raise AnswerError(f"name prefixes, or {NONE} alone")
+        return ()
+    return tuple(dict.fromkeys(map(_protected, asked)))
+
+
+def _protected(word: str) -> str:
+    try:
+        return protected(word)
+    except ValueError as error:
+        raise AnswerError(f"{error}; write a prefix{_suggest(word)}") from None
+
+
+def _suggest(word: str) -> str:
+    try:
+        return f" as {protected(str(ipaddress.ip_network(word, strict=False)))}"
+    except ValueError:
+        return " as 10.20.0.0/16"
 
 
 def parse_database(text: str) -> str | None:

@@ -30,12 +30,13 @@ from culvert_db import installation
 from culvert_service import config
 from culvert_service.config import ConfigurationError, Settings, split_listen
 from culvert_service.controller.database import make_engine
+from culvert_service.operation import doctor
 from culvert_service.operation.doctor import Finding
-from culvert_service.operation.rest_client import readiness
+from culvert_service.operation.rest_client import CallRefusedError, call, readiness
 from culvert_service.setup import answers, examination, host_changes
 from culvert_service.setup.acme import AcmeFlags, wait_for_certificate
 from culvert_service.setup.acme import examine as examine_server
-from culvert_service.setup.answers import EMBEDDED, Acme, AnswerError, Answers
+from culvert_service.setup.answers import EMBEDDED, NONE, Acme, AnswerError, Answers
 from culvert_service.setup.host_changes import CONTROLLER, DNS_UPDATER, Changes, Places
 
 _Answer = TypeVar("_Answer")
@@ -48,6 +49,7 @@ _SHOWN_LINES = 15
 _DROP_IN = "# Written by `culvert-controller setup`.\n[Service]\n"
 # Settings that an answer may take away again.
 _OPTIONAL = (
+    "protected_prefixes",
     "database_url",
     "trusted_proxies",
     "public_certificate_file",
@@ -69,6 +71,7 @@ class Flags:
 
     name: str | None = None
     zones: Sequence[str] = ()
+    protected: Sequence[str] = ()
     database: str | None = None
     database_is_visible: bool = True
     port: int | None = None
@@ -96,7 +99,7 @@ def set_up(flags: Flags) -> None:
     asks = not flags.yes
     if asks and not sys.stdin.isatty():
         raise NotSetUpError(
-            "there is no terminal to ask on. Remedy: --yes, with --public-name, --zone and --database as flags"
+            "there is no terminal to ask on. Remedy: --yes, with --public-name, --zone, --protect and --database as flags"
         )
     owner = places.service_user
     with _alone(places), _signals_raise():
@@ -111,6 +114,8 @@ def _set_up_first(flags: Flags, places: Places, owner: tuple[int, int] | None, *
     found = _agreed(found, places.service_user, asks=asks)
     wanted = found.settings(places.state, any_host=_any_host())
     database = _examine(found, places, elsewhere=_is_elsewhere(flags))
+    if not found.protected:
+        print("\nNo prefix is protected: laptops send packets in clear that no tunnel carries.")
     print(f"\nIt is going to write {places.settings}, make keys in {places.state}")
     print(f"and {'prepare the database' if found.database else 'make a database there'}", end="")
     print(
@@ -187,6 +192,8 @@ def _set_up_again(flags: Flags, places: Places, owner: tuple[int, int] | None) -
             "nothing was changed: the other database is not a copy of this Culvert's. Remedy: culvert-controller backup, "
             "then restore into the other database"
         )
+    if found.protected != before.protected and _starts(flags, places):
+        _refuse_unreachable_gateways(config.load(places.settings), found.protected)
     try:
         with Changes() as changes:
             if _starts(flags, places):
@@ -229,6 +236,18 @@ def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
             )
         elif not zones:
             raise AnswerError("the zones are missing: --zone corp.example")
+        protected = before.protected
+        if flags.protected:
+            protected = answers.parse_protected(flags.protected)
+        elif asks:
+            protected = _ask(
+                f"Prefixes of the intranet, which laptops reach through tunnels alone, as 10.20.0.0/16; or {NONE}",
+                lambda it: answers.parse_protected([it]),
+            )
+        elif not before.name:
+            raise AnswerError(
+                f"the prefixes of the intranet are missing: --protect 10.20.0.0/16, or --protect {NONE}"
+            )
         database = before.database
         if flags.database is not None:
             database = answers.parse_database(flags.database)
@@ -257,7 +276,9 @@ def _answers(flags: Flags, before: Answers, *, asks: bool) -> Answers:
     if flags.port is not None and flags.name is None and before.public_port == before.port:
         public_port = port
     agent_port = flags.agent_port or before.agent_port
-    found = Answers(name, zones, database, port, public_port, agent_port, proxies, certificate, acme)
+    found = Answers(
+        name, zones, protected, database, port, public_port, agent_port, proxies, certificate, acme
+    )
     try:
         answers.refuse_unreachable(found)
     except AnswerError as error:
@@ -302,6 +323,7 @@ def _present(settings: dict[str, Any], places: Places) -> Answers:
     return Answers(
         name,
         tuple(settings["managed_zones"]),
+        tuple(settings.get("protected_prefixes", ())),
         url,
         port=split_listen(settings["rest_listen"])[1],
         public_port=urlsplit(public).port or 443,
@@ -326,6 +348,19 @@ def _examine(
     if any(faults):
         raise NotSetUpError("nothing was changed, because of the above")
     return content
+
+
+def _refuse_unreachable_gateways(settings: Settings, protected: Sequence[str]) -> None:
+    """Raises NotSetUpError if devices could not reach a gateway any more, or if the controller does not answer."""
+    try:
+        gateways = asyncio.run(call(settings, "GET", "/gateways"))
+    except (ConfigurationError, CallRefusedError) as error:
+        raise NotSetUpError(
+            f"nothing was changed: it is unknown whether a gateway has a protected address: {error}"
+        ) from None
+    faults = [_show(it) for it in doctor.find_unreachable(gateways, protected)]
+    if faults:
+        raise NotSetUpError("nothing was changed, because of the above")
 
 
 def _show(finding: Finding) -> bool:
