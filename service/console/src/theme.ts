@@ -1,4 +1,14 @@
-import { Badge, createTheme, type CSSVariablesResolver, type MantineColorsTuple } from "@mantine/core";
+import {
+  Badge,
+  Button,
+  createTheme,
+  Input,
+  NavLink,
+  SegmentedControl,
+  Table,
+  type CSSVariablesResolver,
+  type MantineColorsTuple,
+} from "@mantine/core";
 
 // The tray's green, from light to dark.
 const culvert: MantineColorsTuple = [
@@ -14,44 +24,109 @@ const culvert: MantineColorsTuple = [
   "#0a4527",
 ];
 
+// From text to the darkest ground.
+const dark: MantineColorsTuple = [
+  "#edf1ef",
+  "#c9d1cd",
+  "#a3aca7",
+  "#7d8782",
+  "#343a3e",
+  "#2c3236",
+  "#262b2f",
+  "#1d2124",
+  "#15181a",
+  "#101214",
+];
+
+/** A control's height, in pixels, at the usual size (docs/design.md). */
+const CONTROL = "32px";
+/** The note's colour: on a list's head, on disabled controls. */
+const NOTE = "var(--mantine-color-dimmed)";
+
 export const theme = createTheme({
-  colors: { culvert },
+  colors: { culvert, dark },
   primaryColor: "culvert",
   primaryShade: { light: 7, dark: 7 },
   autoContrast: true,
   defaultRadius: "md",
   cursorType: "pointer",
   fontFamily: "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
-  headings: { fontWeight: "600" },
+  fontSizes: { xs: "12.5px", sm: "13.5px", md: "14px", lg: "16px", xl: "20px" },
+  headings: {
+    fontWeight: "600",
+    sizes: {
+      h1: { fontSize: "20px" },
+      h2: { fontSize: "20px" },
+      h3: { fontSize: "16px" },
+      h4: { fontSize: "14px" },
+    },
+  },
   respectReducedMotion: true,
   components: {
     // A word that is cut says nothing.
     Badge: Badge.extend({ defaultProps: { miw: "max-content" } }),
+    Button: Button.extend({
+      vars: (_, { size = "sm" }) => ({ root: size === "sm" ? { "--button-height": CONTROL } : {} }),
+    }),
+    Input: Input.extend({
+      vars: (_, { size = "sm" }) => ({ wrapper: size === "sm" ? { "--input-height": CONTROL } : {} }),
+    }),
+    NavLink: NavLink.extend({
+      styles: { root: { borderRadius: "var(--mantine-radius-md)" }, label: { fontSize: 14 } },
+    }),
+    SegmentedControl: SegmentedControl.extend({
+      styles: { root: { backgroundColor: "var(--mantine-color-default-border)" } },
+    }),
+    Table: Table.extend({
+      styles: { th: { color: NOTE, fontWeight: 500, fontSize: "var(--mantine-font-size-xs)" } },
+    }),
   },
 });
 
-/** Replaces the library's greys and reds with a contrast below 4.5:1 (WCAG 2.2, 1.4.3). */
+/** The colours' roles of docs/design.md, in the library's names; all with a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3). */
 export const readable: CSSVariablesResolver = () => ({
   variables: {},
   light: {
-    "--mantine-color-dimmed": "#5c636a",
-    "--mantine-color-placeholder": "#6c737a",
-    "--mantine-color-error": "#c92a2a",
-    "--mantine-color-red-text": "#c92a2a",
+    "--culvert-ground": "#f4f6f5",
+    "--mantine-color-text": "#1a1f1c",
+    "--mantine-color-default-border": "#dbe0dd",
+    "--mantine-color-default-hover": "#f4f6f5",
+    "--mantine-color-dimmed": "#5a635e",
+    "--mantine-color-placeholder": "#5a635e",
+    "--mantine-color-disabled-color": "#5a635e",
+    "--mantine-color-anchor": "#187a45",
+    "--mantine-color-error": "#b02525",
+    "--mantine-color-red-text": "#b02525",
+    "--mantine-color-red-light": "#fdeceb",
     "--mantine-color-red-light-color": "#b02525",
-    "--mantine-color-red-filled": "#c92a2a",
-    "--mantine-color-red-filled-hover": "#b02525",
+    "--mantine-color-red-filled": "#b02525",
+    "--mantine-color-red-filled-hover": "#962020",
+    "--mantine-color-yellow-light": "#fff3d9",
     "--mantine-color-yellow-light-color": "#7a4a00",
-    "--mantine-color-orange-light-color": "#8f3e00",
+    "--mantine-color-orange-light": "#fff3d9",
+    "--mantine-color-orange-light-color": "#7a4a00",
+    "--mantine-color-culvert-light": "#e7f5ed",
+    "--mantine-color-culvert-light-hover": "#d8eee2",
     "--mantine-color-culvert-light-color": "#116137",
   },
   dark: {
-    "--mantine-color-dimmed": "#a6a7ab",
-    "--mantine-color-placeholder": "#909296",
-    "--mantine-color-error": "#ff8787",
-    "--mantine-color-red-text": "#ff8787",
-    "--mantine-color-red-filled": "#c92a2a",
-    "--mantine-color-red-filled-hover": "#b02525",
-    "--mantine-color-culvert-light-color": "#a3d9ba",
+    "--culvert-ground": "#15181a",
+    "--mantine-color-dimmed": "#a3aca7",
+    "--mantine-color-placeholder": "#a3aca7",
+    "--mantine-color-disabled-color": "#a3aca7",
+    "--mantine-color-anchor": "#72c597",
+    "--mantine-color-error": "#ff9c96",
+    "--mantine-color-red-text": "#ff9c96",
+    "--mantine-color-red-light": "#3d1d1c",
+    "--mantine-color-red-light-color": "#ff9c96",
+    "--mantine-color-red-filled": "#b02525",
+    "--mantine-color-red-filled-hover": "#962020",
+    "--mantine-color-yellow-light": "#392c10",
+    "--mantine-color-yellow-light-color": "#f2c063",
+    "--mantine-color-orange-light": "#392c10",
+    "--mantine-color-orange-light-color": "#f2c063",
+    "--mantine-color-culvert-light": "#173524",
+    "--mantine-color-culvert-light-hover": "#1d4430",
+    "--mantine-color-culvert-light-color": "#8fd6ad",
   },
 });

@@ -4,12 +4,7 @@ import type { ReactNode } from "react";
 /** The card itself, with the product's name; `maxWidth` in pixels. */
 export function Card({ maxWidth, children }: { maxWidth: number; children: ReactNode }) {
   return (
-    <Center
-      component="main"
-      mih="100vh"
-      p="md"
-      bg="light-dark(var(--mantine-color-gray-0), var(--mantine-color-dark-8))"
-    >
+    <Center component="main" mih="100vh" p="md">
       <Paper withBorder shadow="sm" p={{ base: "lg", xs: "xl" }} w="100%" maw={maxWidth} radius="lg">
         <Group gap="xs" mb="lg">
           <Image src="/console/icon.svg" alt="" w={28} h={28} />

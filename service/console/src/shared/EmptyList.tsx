@@ -1,4 +1,4 @@
-import { Center, Stack, Text, ThemeIcon, Title } from "@mantine/core";
+import { Paper, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
 /** An empty list: it names the missing rows and the next step. */
@@ -14,8 +14,8 @@ export function EmptyList({
   action?: ReactNode;
 }) {
   return (
-    <Center py={64} px="md">
-      <Stack align="center" gap="sm" maw={440} ta="center">
+    <Paper withBorder py={64} px="md">
+      <Stack align="center" gap="sm" maw={440} mx="auto" ta="center">
         <ThemeIcon size={56} radius="xl" variant="light">
           {icon}
         </ThemeIcon>
@@ -27,6 +27,6 @@ export function EmptyList({
         </Text>
         {action}
       </Stack>
-    </Center>
+    </Paper>
   );
 }

@@ -1,6 +1,6 @@
 /** A table of any length, whose rows are loaded as a person scrolls. */
 import { t } from "@lingui/core/macro";
-import { Box, Group, Table, UnstyledButton } from "@mantine/core";
+import { Group, Paper, Table, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconSelector } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
@@ -9,8 +9,7 @@ import { ProblemNote } from "./ProblemNote";
 import { Loading } from "./Loading";
 import { useRows } from "./useRows";
 
-/** Links on it keep a contrast of 4.5:1, which they lack on the library's own grey of the dark theme. */
-const HOVERED = "light-dark(var(--mantine-color-gray-1), var(--mantine-color-dark-6))";
+const HOVERED = "var(--mantine-color-default-hover)";
 
 export interface Column<Row> {
   title: string;
@@ -43,7 +42,7 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
   if (list.isPending) return <Loading forWhat={label} />;
   if (rows.length === 0) return empty;
   return (
-    <Box style={{ overflowX: "auto" }}>
+    <Paper withBorder style={{ overflowX: "auto" }}>
       <RowTable label={label} columns={columns} sorting={sorting} count={list.hasNextPage ? -1 : rows.length}>
         <Table.Tbody ref={body}>
           {above > 0 && <Spacer height={above} columns={columns.length} />}
@@ -61,7 +60,7 @@ export function RowList<Row>({ label, options, columns, keyOf, empty, sorting }:
         </Table.Tbody>
       </RowTable>
       {list.isFetchingNextPage && <Loading forWhat={t`more`} />}
-    </Box>
+    </Paper>
   );
 }
 
@@ -73,7 +72,7 @@ export function LiveList<Row>({
   keyOf,
 }: Pick<RowListProps<Row>, "label" | "columns" | "keyOf"> & { rows: readonly Row[] }) {
   return (
-    <Box style={{ overflowX: "auto" }}>
+    <Paper withBorder style={{ overflowX: "auto" }}>
       <RowTable label={label} columns={columns} count={rows.length}>
         <Table.Tbody>
           {rows.map((row) => (
@@ -83,7 +82,7 @@ export function LiveList<Row>({
           ))}
         </Table.Tbody>
       </RowTable>
-    </Box>
+    </Paper>
   );
 }
 
@@ -106,6 +105,7 @@ function RowTable<Row>({
       highlightOnHover
       highlightOnHoverColor={HOVERED}
       verticalSpacing="sm"
+      horizontalSpacing="md"
       aria-label={label}
       aria-rowcount={count}
     >
