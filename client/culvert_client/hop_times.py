@@ -69,8 +69,7 @@ class HopTimer:
         (named, found), gateway = await asyncio.gather(
             _ask(self._upstream, way.fqdn), _ping(self._sockets, way.gateway)
         )
-        candidates = {it for it in (found or way.addresses) if way.tunnel.covers(it)}
-        addresses = sorted(candidates, key=lambda it: (it.version, int(it)))[:_ADDRESSES]
+        addresses = carried(found or way.addresses, way.tunnel)
         hops = [named, *gateway, *await _time_server(way.fqdn, addresses, _ports(way.tunnel))]
         timed = local_pb2.HopTimes(fqdn=way.fqdn, at_ms=round(time.time() * 1e3), hops=hops)
         self.newest.pop(way.fqdn, None)
@@ -78,6 +77,12 @@ class HopTimer:
         if len(self.newest) > KEPT:
             del self.newest[next(iter(self.newest))]
         return timed
+
+
+def carried(addresses: Collection[Address], tunnel: Tunnel) -> list[Address]:
+    """The first addresses that the tunnel carries."""
+    found = {it for it in addresses if tunnel.covers(it)}
+    return sorted(found, key=lambda it: (it.version, int(it)))[:_ADDRESSES]
 
 
 async def _ask(upstream: Upstream, fqdn: str) -> tuple[local_pb2.HopTime, Collection[Address]]:

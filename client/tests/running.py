@@ -119,6 +119,7 @@ async def running(
 ) -> AsyncGenerator[Running]:
     """`others` are further settings. Stops the daemon as SIGTERM does when the block ends."""
     others.setdefault("dns_listen", Endpoint("127.0.0.1", free_port()))
+    others.setdefault("denial_page", Endpoint("127.0.0.1", free_port()))
     settings = Config(
         dns_upstream=upstream,
         dns_mode=dns_mode,

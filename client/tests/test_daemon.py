@@ -35,6 +35,8 @@ RECORDS: Records = {
     (WIKI, "TXT"): ['"ipsec-tunneling:yes"'],
     ("www.example.org", "A"): ["203.0.113.80"],
     ("intruder.corp.example", "A"): ["10.20.0.66"],
+    ("git.corp.example", "A"): ["10.20.0.11"],
+    ("git.corp.example", "TXT"): ['"ipsec-tunneling:yes"'],
 }
 
 

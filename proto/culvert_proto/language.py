@@ -10,7 +10,8 @@ from __future__ import annotations
 import gettext
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 SOURCE = "en"
@@ -25,6 +26,17 @@ def use(languages: Iterable[str]) -> str:
     known = (re.split(r"[_.@-]", it)[0].lower() for it in languages)
     _used = next((it for it in known if it in LANGUAGES), SOURCE)
     return _used
+
+
+@contextmanager
+def speaking(language: str) -> Generator[None]:
+    """The process's language for a block that awaits nothing; for a program that answers several people."""
+    global _used
+    before, _used = _used, language
+    try:
+        yield
+    finally:
+        _used = before
 
 
 def list_preferred(environment: Mapping[str, str]) -> list[str]:

@@ -246,6 +246,7 @@ def settings_in(directory: Path, **fields: Any) -> Settings:
         "rest_listen": f"127.0.0.1:{free_port()}",
         "agent_listen": f"127.0.0.1:{free_port()}",
         "managed_zones": ["corp.example"],
+        "denial_page_zones": ["corp.example"],
         "protected_prefixes": ["10.20.0.0/16"],
         "apt_repository": directory / "repository",
     }

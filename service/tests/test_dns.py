@@ -111,7 +111,8 @@ async def test_a_zone_that_culvert_keeps_is_one_that_devices_watch(world: World,
     device = await world.enrol()
     await device.prove()
     events = device.watch()
-    assert (await next_event(events, "profile")).profile.managed_zones == ["corp.example"]
+    first = (await next_event(events, "profile")).profile
+    assert (first.managed_zones, first.denial_page_zones) == (["corp.example"], ["corp.example"])
     for view in ("", "outside"):
         await world.rest(
             "POST", "/dns/zones", ZONE | {"name": f"lab{view}", "origin": "lab.example", "view": view}

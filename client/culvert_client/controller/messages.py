@@ -77,6 +77,7 @@ def profile_from(message: agent_pb2.Profile) -> profile.Profile:
             gateways=tuple(map(_gateway, message.gateways)),
             resources=tuple(map(_resource, message.resources)),
             code_valid_until=message.code_valid_until,
+            denial_page_zones=tuple(filter(None, map(canonical, message.denial_page_zones))),
         ),
     )
     check_prefixes(made.protected_prefixes)

@@ -64,7 +64,7 @@ class Profile:
     """`code_valid_until`: Unix seconds, 0 if a code is needed now.
 
     `awaiting`, `declined`: public prefixes without the person's agreement (consent.py).
-    `collisions`: left out of `protected_prefixes`.
+    `collisions`: left out of `protected_prefixes`. `denial_page_zones`: those in which a refused name leads to a page.
     """
 
     user: str = ""
@@ -77,6 +77,7 @@ class Profile:
     awaiting: tuple[Network, ...] = ()
     declined: tuple[Network, ...] = ()
     collisions: tuple[Collision, ...] = ()
+    denial_page_zones: tuple[str, ...] = ()
     _tunnels: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -89,10 +90,11 @@ class Profile:
 
     def manages(self, fqdn: str) -> bool:
         """Whether the name is inside a managed zone."""
-        name = _name(fqdn)
-        return name is not None and any(
-            zone is not None and name.is_subdomain(zone) for zone in map(_name, self.managed_zones)
-        )
+        return _is_in(fqdn, self.managed_zones)
+
+    def explains(self, fqdn: str) -> bool:
+        """Whether the name, when it is refused, may lead to a page of this computer."""
+        return self.manages(fqdn) and _is_in(fqdn, self.denial_page_zones)
 
     def knows(self, fqdn: str) -> bool:
         """Whether the name is a resource's, so that it needs a tunnel with or without TXT."""
@@ -163,6 +165,13 @@ class Profile:
 
 
 @functools.lru_cache(maxsize=1024)
+def _is_in(fqdn: str, zones: Sequence[str]) -> bool:
+    name = _name(fqdn)
+    return name is not None and any(
+        zone is not None and name.is_subdomain(zone) for zone in map(_name, zones)
+    )
+
+
 def _name(fqdn: str) -> dns.name.Name | None:
     try:
         return dns.name.from_text(fqdn)

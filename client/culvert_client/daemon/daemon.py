@@ -26,6 +26,7 @@ from culvert_client.daemon.local_servicer import LocalServicer
 from culvert_client.daemon.organisation import Organisation, SharedParts
 from culvert_client.daemon.requests import STOP_PATIENCE
 from culvert_client.daemon.router import Router
+from culvert_client.denial_page import DenialPage
 from culvert_client.enrolments import Enrolments
 from culvert_client.local.front import LIMITS, Front
 from culvert_client.moves import follow
@@ -60,7 +61,8 @@ class Daemon:
         self.upstream = Upstream(*filter(None, [settings.dns_upstream]), reach=nat64.reach)
         own_devices = {settings.tun_name, *platform.name_services.own_devices()}
         self.datapath = DatapathOwner(datapath, nat64, self.router, changes, platform.networks, own_devices)
-        resolver = Resolver(self.upstream, self.router, nat64)
+        self._page = DenialPage(self.router, platform.senders, settings.denial_page)
+        resolver = Resolver(self.upstream, self.router, nat64, self._page)
         self.shared = SharedParts(
             settings, nat64, self.upstream, resolver, self.datapath, self.router, changes, Log(), platform
         )
@@ -99,6 +101,7 @@ class Daemon:
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
         try:
+            await self._page.open()
             await self._names.listen()
             await self._grpc.start()
             await self._front.open(self.router)
@@ -134,6 +137,7 @@ class Daemon:
     async def _close(self) -> None:
         await self._names.close()
         self.shared.resolver.close()
+        await self._page.close()
         await self._front.close()
         await self._grpc.stop(grace=0.2)
         await asyncio.gather(*(organisation.close() for organisation in self.router.all()))

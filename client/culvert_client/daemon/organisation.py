@@ -15,7 +15,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
@@ -64,7 +64,7 @@ from culvert_client.core.status import status_of
 from culvert_client.core.tunnel import events as tunnel
 from culvert_client.core.tunnel.machines import gateways_in_use
 from culvert_client.daemon.requests import STOP_PATIENCE, Requests
-from culvert_client.hop_times import HopTimer, Way
+from culvert_client.hop_times import HopTimer, Way, carried
 from culvert_client.latency import Latencies
 from culvert_client.moves import surroundings
 from culvert_client.nat64_reach import Nat64Reach
@@ -286,6 +286,17 @@ class Organisation:
         timed = await self._hop_timer.time(Way(fqdn, carries, reached, profile.addresses_of(fqdn)))
         self._shared.changes.tell()
         return timed
+
+    def explains(self, fqdn: str) -> bool:
+        return self.client.profile.explains(fqdn)
+
+    async def list_carried(self, fqdn: str) -> Collection[Address]:
+        """The name's addresses behind its tunnel; empty while the tunnel is not up."""
+        machine = self.client.machines.get(self.client.profile.tunnel_of(fqdn))
+        if machine is None or machine.carried is None or not machine.is_up:
+            return ()
+        known = self.client.profile.addresses_of(fqdn)
+        return carried(known or await self._shared.upstream.ask_addresses(fqdn), machine.carried.tunnel)
 
     async def _ask_gateway(self, fqdn: str) -> None:
         machine = self.client.machines.get(fqdn)

@@ -49,6 +49,9 @@ class Router:
     def profiles(self) -> dict[int, Profile]:
         return {number: it.client.profile for number, it in self.organisations.items()}
 
+    def of_name(self, fqdn: str) -> Organisation | None:
+        return self.organisations.get(find_by_name(self.profiles(), fqdn) or 0)
+
     # ── the name service's questions ────────────────────────────────────────────────────────────────────────────────────
 
     def profile(self) -> Profile:

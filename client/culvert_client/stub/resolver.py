@@ -71,6 +71,12 @@ class Organisations(Protocol):
     def post_dns(self, event: Event) -> None: ...
 
 
+class Pages(Protocol):
+    def address_for(self, fqdn: str, error: CulvertError) -> str | None:
+        """The address of a page that explains the refusal; None without one."""
+        ...
+
+
 class Translator(Protocol):
     """The prefix of the network's NAT64, if it has one."""
 
@@ -81,8 +87,11 @@ class Translator(Protocol):
 class Resolver:
     """`settle` takes the organisations' decision about a held query."""
 
-    def __init__(self, upstream: Upstream, organisations: Organisations, nat64: Translator) -> None:
+    def __init__(
+        self, upstream: Upstream, organisations: Organisations, nat64: Translator, pages: Pages | None = None
+    ) -> None:
         self._upstream, self._organisations, self._nat64 = upstream, organisations, nat64
+        self._pages = pages
         self._numbers = itertools.count(1)
         self._held: dict[QueryId, _Hold] = {}
         self._asking: dict[QueryId, Asker] = {}
@@ -159,9 +168,14 @@ class Resolver:
         if hold is None:
             return
         reply = self._release(hold, settled) if isinstance(settled, Reply) else settled.error
-        hold.answer(_fail(hold.query, reply) if isinstance(reply, CulvertError) else reply)
+        hold.answer(self._refuse(hold, reply) if isinstance(reply, CulvertError) else reply)
         if (asking := self._asking.pop(settled.query, None)) is not None:
             asking.cancel()
+
+    def _refuse(self, hold: _Hold, error: CulvertError) -> bytes:
+        page = self._pages.address_for(hold.fqdn, error) if self._pages is not None else None
+        # TTL 0: the name's own address counts as soon as it is permitted.
+        return _fail(hold.query, error) if page is None else dns_wire.host_answer(hold.query, page)
 
     def _release(self, hold: _Hold, settled: Reply) -> bytes | CulvertError:
         reply = hold.reply

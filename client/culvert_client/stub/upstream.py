@@ -22,6 +22,7 @@ import dns.rcode
 
 from culvert_client.config import Endpoint, sockaddr
 from culvert_client.core import dns_wire
+from culvert_client.core.grant import Address
 from culvert_client.core.name_servers import NameServers, TxtSilence
 
 # Our tunables, in seconds: all tries fit into the 2 s for which an answer is held.
@@ -104,6 +105,12 @@ class Upstream:
         query = dns_wire.query(fqdn, "TXT")
         reply = await self.exchange(query) if query is not None else None
         return None if reply is None else dns_wire.read_marked_name(reply) or ""
+
+    async def ask_addresses(self, fqdn: str) -> frozenset[Address]:
+        """The name's IPv4 addresses; empty without an answer."""
+        query = dns_wire.query(fqdn, "A")
+        reply = await self.exchange(query) if query is not None else None
+        return (dns_wire.addresses_in(reply) if reply is not None else None) or frozenset()
 
     async def ask_mark(self, fqdn: str) -> str:
         """As `mark`, for a held query. Silence is remembered, so that it delays a name only once."""

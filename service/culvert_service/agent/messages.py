@@ -91,6 +91,7 @@ def profile(
     inner: Mapping[str, Inner],
     managed_zones: Sequence[str],
     protected_prefixes: Sequence[str],
+    denial_page_zones: Sequence[str],
     now: datetime.datetime,
 ) -> agent_pb2.Profile:
     """`resources`: joined bytes of `profile_resource`. `inner`: the device's inner addresses, by gateway."""
@@ -101,6 +102,7 @@ def profile(
         device_name=device.name,
         managed_zones=managed_zones,
         protected_prefixes=protected_prefixes,
+        denial_page_zones=denial_page_zones,
         gateways=[_gateway(it, inner.get(it.config.name)) for it in gateways],
         code_valid_until=int(until.timestamp()) if until is not None and until > now else 0,
     )

@@ -236,7 +236,7 @@ def build(settings: Settings, database: Database, now: Callable[[], datetime.dat
         zones,
     )
     oidc = Oidc(database, refusals, provider_from_settings(settings), master_key, people.invitations, now)
-    profiles = Profiles(database, fleet, zones, settings.protected_prefixes, now)
+    profiles = Profiles(database, fleet, zones, settings.protected_prefixes, settings.denial_page_zones, now)
     servicer = AgentServicer(
         people.identity,
         people.authenticators,

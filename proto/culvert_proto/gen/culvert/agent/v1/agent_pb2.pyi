@@ -168,6 +168,7 @@ class Profile(_message.Message):
     GATEWAYS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     CODE_VALID_UNTIL_FIELD_NUMBER: _builtins.int
+    DENIAL_PAGE_ZONES_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     device_id: _builtins.str
     device_name: _builtins.str
@@ -185,6 +186,10 @@ class Profile(_message.Message):
     def gateways(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gateway]: ...
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resource]: ...
+    @_builtins.property
+    def denial_page_zones(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Zones, among the managed ones, in which the device may answer a refused name with its own page instead of an error."""
+
     def __init__(
         self,
         *,
@@ -196,10 +201,11 @@ class Profile(_message.Message):
         gateways: _abc.Iterable[Global___Gateway] | None = ...,
         resources: _abc.Iterable[Global___Resource] | None = ...,
         code_valid_until: _builtins.int = ...,
+        denial_page_zones: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code_valid_until", b"code_valid_until", "device_id", b"device_id", "device_name", b"device_name", "gateways", b"gateways", "managed_zones", b"managed_zones", "protected_prefixes", b"protected_prefixes", "resources", b"resources", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code_valid_until", b"code_valid_until", "denial_page_zones", b"denial_page_zones", "device_id", b"device_id", "device_name", b"device_name", "gateways", b"gateways", "managed_zones", b"managed_zones", "protected_prefixes", b"protected_prefixes", "resources", b"resources", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
