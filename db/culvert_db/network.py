@@ -54,6 +54,9 @@ class Gateway(Base):
     next_kek_ciphertext: Mapped[bytes | None]
     # The time of the first bundle; unset: no bundle was given.
     bundled_at: Mapped[datetime.datetime | None]
+    # The end of the certificate that came with `kek_ciphertext`, or of its renewal; the same of `next_kek_ciphertext`.
+    certificate_expires_at: Mapped[datetime.datetime | None]
+    next_certificate_expires_at: Mapped[datetime.datetime | None]
     # While some SAs may still be wrapped under the previous key: the time since which the present key is in use.
     rekeying_since: Mapped[datetime.datetime | None]
     # SHA-256 of the public key that the gateway has joined with and may renew its certificate for; unset: none.

@@ -24,11 +24,13 @@ from culvert_service.gateways.config import kek_of
 from culvert_service.gateways.key_wrap import KeyWrap
 from culvert_service.gateways.schemas import GatewayIn
 from culvert_service.joining import agreement
+from culvert_service.operation import doctor
 from culvert_service.pki.master_key import MasterKey
 from sqlalchemy import select, update
 
 from . import log_watch
 from .conftest import World, authority, make_csr
+from .test_metrics import scraped
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "gateway_kek.json"
 CASES = json.loads(VECTORS.read_text())["cases"]
@@ -298,9 +300,28 @@ async def test_a_certificate_is_renewed_for_the_same_key_alone(world: World) -> 
     renewed = x509.load_pem_x509_certificate(answer.json()["certificate_pem"].encode())
     assert renewed.public_key() == computer.key.public_key()
     assert answer.json()["certificate_pem"] != first["certificate_pem"]
+    keys = (await world.rest("GET", f"/gateways/{NAME}"))["keys"]
+    assert datetime.datetime.fromisoformat(keys["certificate_expires_at"]) == renewed.not_valid_after_utc
     assert await refusal(world, "gateway-renewals", {"csr_pem": make_csr()[1]}) == "GATEWAY_NOT_JOINED"
     await world.rest("POST", f"/gateways/{NAME}/bundle")
     assert await refusal(world, "gateway-renewals", {"csr_pem": computer.csr}) == "GATEWAY_NOT_JOINED"
+
+
+async def test_an_end_of_a_certificate_is_told_in_time(world: World) -> None:
+    """By a metric, for the alert, and by doctor: the renewal of a gateway that connects itself may fail for months."""
+    await join(world, await enrol(world), Computer())
+    name = f"certificate of {NAME}"
+    [before] = [it async for it in doctor.examine(world.settings) if it.what == name]
+    assert not before.wrong
+    end = datetime.datetime.now(datetime.UTC).replace(microsecond=0) + datetime.timedelta(days=20, hours=1)
+    async with world.database() as session:
+        await session.execute(update(Gateway).values(certificate_expires_at=end))
+        await session.commit()
+    [after] = [it async for it in doctor.examine(world.settings) if it.what == name]
+    assert after.wrong == "it ends in 20 days"
+    assert f"culvert-gateway renew {NAME} --now" in after.remedy
+    metric = "culvert_gateway_certificate_expires_timestamp_seconds"
+    assert (await scraped(world))[metric, (NAME,)] == end.timestamp()
 
 
 async def test_a_gateway_learns_by_its_key_whether_it_is_online(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from cryptography import x509
 from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import Suite
@@ -42,6 +44,10 @@ def replace(given: dict[str, Any], directory: Path) -> None:
 
 def wrap_of(given: dict[str, Any]) -> KeyWrap:
     return KeyWrap(base64.b64decode(given["kek"]))
+
+
+def expiry_of(given: dict[str, Any]) -> datetime.datetime:
+    return x509.load_pem_x509_certificate(given["certificate_pem"].encode()).not_valid_after_utc
 
 
 # The width of a wrapped key in the gateway's tables (p4/gateway/esp_engine.p4).
@@ -316,12 +322,15 @@ async def test_a_gateway_that_starts_with_its_next_kek_alone_is_served_under_it(
     async with sluice(directory, wires.names, port):
         await world.online("gw-berlin")
         await device.open()
+        before = (await keys(world))["certificate_expires_at"]
         given = await bundle(world)
+        assert (await keys(world))["certificate_expires_at"] == before, "the gateway does not use it yet"
     replace(given, directory)
     async with sluice(directory, wires.names, port):
         await world.online("gw-berlin")
         await device.open()
-        await settled(world)
+        end = (await settled(world))["certificate_expires_at"]
+        assert datetime.datetime.fromisoformat(end) == expiry_of(given)
         await only_the_new_kek_opens(world, port, old, wrap_of(given), sas=2)
 
 

@@ -134,6 +134,8 @@ class KekRotation:
                 return
             assert row.next_kek_ciphertext is not None
             row.kek_ciphertext, row.next_kek_ciphertext = row.next_kek_ciphertext, None
+            row.certificate_expires_at = row.next_certificate_expires_at or row.certificate_expires_at
+            row.next_certificate_expires_at = None
             row.rekeying_since = await clock(transaction.session)
             transaction.audit(Line("gateway.kek", f"gateway/{link.name}", {"state": "rekeying"}))
             await repository.notify_controllers(transaction.session)

@@ -273,6 +273,9 @@ class KeysOut(BaseModel):
     state: Literal["new", "settled", "waiting", "rekeying"]
     # The time of the first bundle.
     bundled_at: datetime | None
+    # The end of the certificate that the gateway was last seen to have: a newer one counts when it has the KEK that came
+    # with it. Null: it was given none.
+    certificate_expires_at: datetime | None
     rekeying_since: datetime | None
     # The number of SAs that still need fresh keys; null when this controller has not counted them.
     sas_left: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import ipaddress
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -144,6 +145,7 @@ class Gateways:
                 gateway.bundled_at = await clock(session)
             else:
                 gateway.next_kek_ciphertext = self._master_key.seal(kek, kek_context(name))
+            keep_certificate_end(gateway, issued.certificate.expires_at)
             await tell_owners(transaction, Line("gateway.bundle", f"gateway/{name}", {"first": first}))
             await repository.notify_controllers(session)
             # The bundle's key is made here: the one that the gateway has joined with gets no certificate any more.
@@ -312,6 +314,14 @@ def audit_details(asked: GatewayIn) -> dict[str, Detail]:
     return asked.model_dump(mode="json", include=fields, exclude_none=True)
 
 
+def keep_certificate_end(gateway: Gateway, expires_at: datetime.datetime) -> None:
+    """Keep the end of a certificate that was just issued. One that comes with a KEK is in use when that KEK is."""
+    if gateway.next_kek_ciphertext is None:
+        gateway.certificate_expires_at = expires_at
+    else:
+        gateway.next_certificate_expires_at = expires_at
+
+
 def check_name(name: str, reserved: Collection[str]) -> None:
     """Raises CulvertError GATEWAY_NAME_RESERVED."""
     if why := issuance.label_fault(name, P4RUNTIME_NAMES.union(reserved)):
@@ -332,6 +342,7 @@ def _keys_out(gateway: Gateway, sas_left: int | None) -> KeysOut:
     return KeysOut(
         state=state,
         bundled_at=gateway.bundled_at,
+        certificate_expires_at=gateway.certificate_expires_at,
         rekeying_since=gateway.rekeying_since,
         sas_left=sas_left if gateway.rekeying_since is not None else None,
     )

@@ -36,7 +36,13 @@ from culvert_service.gateways.kind import GatewayKind
 from culvert_service.gateways.neighbours import Neighbour, lan_of
 from culvert_service.gateways.ownership import Ownership
 from culvert_service.gateways.schemas import GatewayIn
-from culvert_service.gateways.service import already_exists, check_name, check_reachable, columns
+from culvert_service.gateways.service import (
+    already_exists,
+    check_name,
+    check_reachable,
+    columns,
+    keep_certificate_end,
+)
 from culvert_service.joining import agreement, repository
 from culvert_service.joining.gateway_key import check_signature, lock_joined, to_actor
 from culvert_service.joining.schemas import (
@@ -237,6 +243,7 @@ class Joining:
                     else:
                         # The gateway begins with it, and the present KEK is rotated out (kek_rotation.py).
                         gateway.next_kek_ciphertext = sealed
+                keep_certificate_end(gateway, issued.expires_at)
                 gateway.key_hash = key_hash
                 await session.flush()
                 actor = to_actor(by, name)
@@ -275,6 +282,7 @@ class Joining:
                 reserved = await gateways.controller_names(transaction.session)
                 check_name(gateway.name, reserved)
                 issued = self._authority.issue_gateway_certificate(public_key, gateway.name, reserved)
+                keep_certificate_end(gateway, issued.expires_at)
                 until: dict[str, Detail] = {"until": issued.expires_at.isoformat()}
                 actor = to_actor(by, gateway.name)
                 transaction.audit(Line("gateway.renew", f"gateway/{gateway.name}", until, actor=actor))

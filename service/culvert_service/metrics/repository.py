@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 @dataclass(frozen=True, slots=True)
 class StateCounts:
-    """`drops` has each gateway's dropped packets by cause."""
+    """`drops` has each gateway's dropped packets by cause, `certificates` the end of its certificate."""
 
     tunnels: Sequence[tuple[str, TunnelState, int]]
     site_tunnels: Sequence[tuple[SiteTunnelState, int]]
@@ -34,6 +34,7 @@ class StateCounts:
     zones: Sequence[tuple[DnsState, int]]
     drops: Sequence[tuple[str, dict[str, int]]]
     devices: Sequence[tuple[DeviceState, int]]
+    certificates: Sequence[tuple[str, datetime.datetime | None]]
 
 
 async def counts(session: AsyncSession, sampled: datetime.timedelta) -> StateCounts:
@@ -54,6 +55,7 @@ async def counts(session: AsyncSession, sampled: datetime.timedelta) -> StateCou
     )
     drops = newest.where(GatewaySample.at > func.now() - sampled)
     devices = select(Device.state, func.count()).group_by(Device.state)
+    certificates = select(Gateway.name, Gateway.certificate_expires_at)
     return StateCounts(
         (await session.execute(tunnels)).all(),
         (await session.execute(site_tunnels)).all(),
@@ -61,4 +63,5 @@ async def counts(session: AsyncSession, sampled: datetime.timedelta) -> StateCou
         (await session.execute(zones)).all(),
         (await session.execute(drops)).all(),
         (await session.execute(devices)).all(),
+        (await session.execute(certificates)).all(),
     )

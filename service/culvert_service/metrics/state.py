@@ -97,6 +97,12 @@ class StateGauges:
                         (((link.name,), int(link.online)) for link in self._fleet),
                     ),
                     _gauge(
+                        "culvert_gateway_certificate_expires_timestamp_seconds",
+                        "When a gateway's certificate ends, Unix time, of all controllers",
+                        ("gateway",),
+                        (((name,), end.timestamp()) for name, end in counts.certificates if end is not None),
+                    ),
+                    _gauge(
                         "culvert_ca_expires_timestamp_seconds",
                         "When a CA's certificate ends, Unix time",
                         ("ca",),

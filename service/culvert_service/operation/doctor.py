@@ -33,7 +33,7 @@ from culvert_service.pki.public_certificate import check as check_certificate
 _SECRETS = ("master.key", "infrastructure-ca.key", "gateway-ca.key", "device-ca.key", "admin-token")
 # A CA that expires sooner than this is a finding.
 _SOON = datetime.timedelta(days=90)
-# The same for a gateway's certificate, which an operator must replace by hand.
+# The same for a gateway's certificate: an operator replaces a bundle by hand, and a renewal is due long before.
 _BUNDLE_SOON = datetime.timedelta(days=30)
 # The tolerated clock difference: codes and certificates depend on the time.
 _CLOCK = datetime.timedelta(seconds=5)
@@ -167,20 +167,30 @@ async def _provider(settings: Settings) -> Finding:
 
 
 async def _certificate(settings: Settings, gateway: dict[str, Any]) -> Finding | None:
-    """None if nothing answers, which the gateway's own finding reports, and for a gateway without an address."""
-    if gateway["p4runtime"] is None:
-        return None
-    authorities = [Authority.load(settings.state_dir, name) for name in ("gateway", "infrastructure")]
-    trusted = b"".join(authority.trusted_pem for authority in authorities)
-    try:
-        left = await certificate_ends_at(gateway["p4runtime"], gateway["name"], trusted) - now()
-        wrong = f"it ends in {left.days} days" if left < _BUNDLE_SOON else ""
-    except ssl.SSLCertVerificationError as error:
-        wrong = error.verify_message
-    except OSError:
-        return None
-    remedy = f"Start it with a new bundle: culvert-controller gateway bundle {gateway['name']} DIR"
-    return Finding(f"certificate of {gateway['name']}", wrong, remedy)
+    """The certificate that the gateway shows or, if none can be seen, the last one that it got; None without any."""
+    what = f"certificate of {gateway['name']}"
+    remedy = (
+        f"If it has joined, on its computer: culvert-gateway renew {gateway['name']} --now. Otherwise a new bundle: "
+        f"culvert-controller gateway bundle {gateway['name']} DIR"
+    )
+    kept: str | None = gateway["keys"]["certificate_expires_at"]
+    end = None if kept is None else datetime.datetime.fromisoformat(kept)
+    if gateway["p4runtime"] is not None:
+        authorities = [Authority.load(settings.state_dir, name) for name in ("gateway", "infrastructure")]
+        trusted = b"".join(authority.trusted_pem for authority in authorities)
+        try:
+            end = await certificate_ends_at(gateway["p4runtime"], gateway["name"], trusted)
+        except ssl.SSLCertVerificationError as error:
+            return Finding(what, error.verify_message, remedy)
+        except OSError:
+            # Nothing answers, as the gateway's own finding says.
+            pass
+    return None if end is None else Finding(what, _soon(end), remedy)
+
+
+def _soon(end: datetime.datetime) -> str:
+    left = end - now()
+    return f"it ends in {left.days} days" if left < _BUNDLE_SOON else ""
 
 
 async def certificate_ends_at(address: str, name: str, ca_pem: bytes) -> datetime.datetime:

@@ -2834,6 +2834,8 @@ export interface components {
         KeysOut: {
             /** Bundled At */
             bundled_at: string | null;
+            /** Certificate Expires At */
+            certificate_expires_at: string | null;
             /** Rekeying Since */
             rekeying_since: string | null;
             /** Sas Left */

@@ -6,7 +6,7 @@ import { dropRows, timeTicks, trip } from "./samples";
 import { driftOf, keysOf, silentOf, stateOf } from "./state";
 
 test("the state of a gateway's keys is shown in words", () => {
-  const keys = { bundled_at: null, rekeying_since: null, sas_left: null };
+  const keys = { bundled_at: null, certificate_expires_at: null, rekeying_since: null, sas_left: null };
   expect(keysOf({ keys: { ...keys, state: "waiting" } })).toContain("not installed yet");
   expect(keysOf({ keys: { ...keys, state: "rekeying", sas_left: 12 } })).toBe("12 SAs wait for a rekey");
 });
