@@ -5,6 +5,7 @@ with Signer.of(Path("release.key")) as signer:      the exported secret key; Gnu
     signer.sign_beside(text)                        as Release.gpg and SHA256SUMS.asc are
 
 add_options(parser)                                 the command line of a program that signs
+with agent(home):                                    GnuPG's agent for a home, until the end of this process at the latest
 with signing(chosen, "there is no release"):        the same by that, with the words for a failure and for a throwaway key
 """
 
@@ -14,13 +15,16 @@ import argparse
 import datetime
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 # A key that ends leaves every laptop without updates on that day, so there has to be time for a successor.
 _SHORTEST_LIFE = datetime.timedelta(days=365)
@@ -50,35 +54,25 @@ class Signer:
 
         Raises LookupError for a file without a usable key.
         """
-        with tempfile.TemporaryDirectory(prefix="culvert-signing-") as folder:
+        with tempfile.TemporaryDirectory(prefix="culvert-signing-") as folder, ExitStack() as stack:
             home = Path(folder)
             # Debian 13 refuses a key that SHA-1 binds to its name.
             (home / "gpg.conf").write_text("weak-digest SHA1\n")
             # The passphrase is asked for once, before the build.
             (home / "gpg-agent.conf").write_text(f"default-cache-ttl {_DAY}\nmax-cache-ttl {_DAY}\n")
-            try:
-                if key is None:
-                    _gpg(
-                        home,
-                        "--passphrase",
-                        "",
-                        "--quick-generate-key",
-                        _THROWAWAY,
-                        "ed25519",
-                        "sign",
-                        "never",
-                    )
-                else:
-                    _import(home, key)
-                fingerprint = _find_signing_key(home, key)
-                for successor in successors:
-                    _import(home, successor)
-                public = _gpg(home, "--export", "--export-options", "export-minimal")
-                signer = Signer(home, fingerprint, public, key is None)
-                signer.try_to_sign()
-                yield signer
-            finally:
-                subprocess.run(["gpgconf", "--homedir", folder, "--kill", "all"], check=False)
+            stack.enter_context(agent(home))
+            if key is None:
+                make = ("--passphrase", "", "--quick-generate-key", _THROWAWAY, "ed25519", "sign", "never")
+                _gpg(home, *make)
+            else:
+                _import(home, key)
+            fingerprint = _find_signing_key(home, key)
+            for successor in successors:
+                _import(home, successor)
+            public = _gpg(home, "--export", "--export-options", "export-minimal")
+            signer = Signer(home, fingerprint, public, key is None)
+            signer.try_to_sign()
+            yield signer
 
     def sign_inside(self, text: str) -> bytes:
         return self._sign("--clearsign", text)
@@ -99,6 +93,26 @@ class Signer:
         return _gpg(self.home, *options, form, content=text.encode())
 
 
+@contextmanager
+def agent(home: Path) -> Generator[None]:
+    """GnuPG's agent for a home. An agent that gpg starts outlives a process that is killed; this one ends within seconds of
+    the program whose parent it is, and that program ends with its standard input.
+    """
+    command = ["gpg-agent", "--homedir", str(home), "--quiet", "--daemon", "cat"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    ask = ["gpgconf", "--homedir", str(home), "--list-dirs", "agent-socket"]
+    socket = Path(unquote(subprocess.check_output(ask, text=True).strip()))
+    try:
+        while not socket.is_socket():
+            if process.poll() is not None:
+                raise OSError(f"gpg-agent does not start in {home}")
+            time.sleep(0.02)
+        yield
+    finally:
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+        process.communicate()
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", type=Path)
     parser.add_argument("--successor", type=Path, action="append", default=[])
@@ -107,6 +121,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def signing(chosen: argparse.Namespace, failure: str) -> Generator[Signer]:
     """The signer of `add_options`' options. What is raised inside ends the program, with `failure` before the reason."""
+    # The secret key is removed also at SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{failure}: SIGTERM has ended it"))
     try:
         with Signer.of(chosen.key, chosen.successor) as signer:
             yield signer

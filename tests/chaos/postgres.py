@@ -103,7 +103,8 @@ class Postgres:
             shutil.chown(path, "postgres", "postgres")
 
     async def patroni(self, name: str, log: str) -> Running:
-        argv = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
+        # The change of the user has ended the lab's own signal for the end of its process (prctl(2)).
+        argv = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL", "--"]
         argv += ["patroni", f"/run/{name}/patroni.yml"]
         env = dict(self._environment(name)) | {"HOME": f"/run/{name}", "TMPDIR": f"/run/{name}"}
         return await self._lab.start(log, Site.CONTROLLER, argv, env=env)

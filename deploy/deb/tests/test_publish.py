@@ -11,12 +11,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import publish
 import pytest
 from releases import ROOT
-from signing import Signer
+from signing import Signer, agent
 from stage import read_version
 
 CHANGELOG = """# Changelog
@@ -180,8 +181,9 @@ def test_a_key_that_apt_refuses_is_refused(tmp_path: Path) -> None:
         home = tmp_path / name
         home.mkdir(0o700)
         gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", "", *options]
-        subprocess.run([*gpg, "--quick-generate-key", name, algorithm, "sign", "never"], check=True)
-        (tmp_path / f"{name}.key").write_bytes(subprocess.check_output([*gpg, "--export-secret-keys"]))
+        with agent(home):
+            subprocess.run([*gpg, "--quick-generate-key", name, algorithm, "sign", "never"], check=True)
+            (tmp_path / f"{name}.key").write_bytes(subprocess.check_output([*gpg, "--export-secret-keys"]))
         with (
             pytest.raises(LookupError, match=r"no OpenPGP key|refuses DSA"),
             Signer.of(tmp_path / f"{name}.key"),
@@ -220,8 +222,9 @@ def test_the_passphrase_is_asked_for_once_and_before_the_build(tmp_path: Path) -
     home.mkdir(0o700)
     gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback"]
     gpg += ["--passphrase", "secret words"]
-    subprocess.run([*gpg, "--quick-generate-key", "Guarded", "ed25519", "sign", "never"], check=True)
-    (tmp_path / "guarded.key").write_bytes(subprocess.check_output([*gpg, "--export-secret-keys"]))
+    with agent(home):
+        subprocess.run([*gpg, "--quick-generate-key", "Guarded", "ed25519", "sign", "never"], check=True)
+        (tmp_path / "guarded.key").write_bytes(subprocess.check_output([*gpg, "--export-secret-keys"]))
     own, other = pty.openpty()
     settings = os.environ | {"TERM": "xterm", "PYTHONPATH": str(ROOT / "deploy/deb")}
     command = [sys.executable, "-c", ASKED, str(tmp_path / "guarded.key")]
@@ -241,3 +244,29 @@ def test_the_passphrase_is_asked_for_once_and_before_the_build(tmp_path: Path) -
                 os.write(own, b"secret words\r")
     assert program.wait(60) == 0, shown
     assert shown.count(b"asked for") == shown.count(b"signed") == 1
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from signing import Signer
+with Signer.of(None) as signer:
+    print(signer.home, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_no_agent_outlives_a_program_that_is_killed() -> None:
+    command = [sys.executable, "-c", KILLED]
+    settings = os.environ | {"PYTHONPATH": str(ROOT / "deploy/deb")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=settings, text=True) as program:
+        assert program.stdout is not None
+        home = program.stdout.readline().strip()
+        find = ["pgrep", "--full", f"gpg-agent --homedir {home}"]
+        assert subprocess.run(find, capture_output=True, check=False).returncode == 0
+        program.kill()
+    end = time.monotonic() + 30
+    while subprocess.run(find, capture_output=True, check=False).returncode == 0:
+        assert time.monotonic() < end, "it runs on"
+        time.sleep(0.5)
+    shutil.rmtree(home)

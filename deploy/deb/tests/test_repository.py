@@ -18,7 +18,7 @@ from culvert_proto.invitation_link import parse_invitation
 from debian import TESTED, Debian, find_package, satisfy
 from releases import ROOT, Release
 from repository import CLIENTS, make_repository
-from signing import Signer
+from signing import Signer, agent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -180,17 +180,18 @@ def test_apt_refuses_a_key_that_has_expired(laptop: Debian, served: Served, tmp_
     home = tmp_path / "gnupg"
     home.mkdir(0o700)
     (home / "gpg.conf").write_text("faked-system-time 20250101T000000!\n")
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
-    subprocess.run([*gpg, "--quick-generate-key", "Expired", "ed25519", "sign", "7d"], check=True)
-    listed = subprocess.run(
-        [*gpg, "--list-keys", "--with-colons"], check=True, capture_output=True, text=True
-    )
-    fingerprint = listed.stdout.partition("\nfpr:")[2].split(":")[8]
-    public = subprocess.run([*gpg, "--export"], check=True, capture_output=True).stdout
-    # The release extends its key and signs, and the laptop has the key as it was.
-    (home / "gpg.conf").unlink()
-    subprocess.run([*gpg, "--quick-set-expire", fingerprint, "2y"], check=True)
-    make_repository(tmp_path / "expired", TESTED, Signer(home, fingerprint, public, is_throwaway=True))
+    with agent(home):
+        gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
+        subprocess.run([*gpg, "--quick-generate-key", "Expired", "ed25519", "sign", "7d"], check=True)
+        listed = subprocess.run(
+            [*gpg, "--list-keys", "--with-colons"], check=True, capture_output=True, text=True
+        )
+        fingerprint = listed.stdout.partition("\nfpr:")[2].split(":")[8]
+        public = subprocess.run([*gpg, "--export"], check=True, capture_output=True).stdout
+        # The release extends its key and signs, and the laptop has the key as it was.
+        (home / "gpg.conf").unlink()
+        subprocess.run([*gpg, "--quick-set-expire", fingerprint, "2y"], check=True)
+        make_repository(tmp_path / "expired", TESTED, Signer(home, fingerprint, public, is_throwaway=True))
     served.show(tmp_path / "expired")
     laptop.prepare(served.make_known())
     said = laptop.prepare(f"if {_UPDATE} 2>&1; then echo DONE; fi")
