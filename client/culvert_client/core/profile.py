@@ -164,7 +164,6 @@ class Profile:
         return replace(self, code_valid_until=valid_until)
 
 
-@functools.lru_cache(maxsize=1024)
 def _is_in(fqdn: str, zones: Sequence[str]) -> bool:
     name = _name(fqdn)
     return name is not None and any(
@@ -172,6 +171,7 @@ def _is_in(fqdn: str, zones: Sequence[str]) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def _name(fqdn: str) -> dns.name.Name | None:
     try:
         return dns.name.from_text(fqdn)
