@@ -4,7 +4,7 @@ import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
 // The folders whose texts all stand in the catalogue.
-const TRANSLATED = ["api", "frame", "locale", "session", "shared"];
+const TRANSLATED = ["api", "devices", "frame", "locale", "people", "session", "shared"];
 // Attributes and properties that a person reads.
 const READ =
   "label|title|placeholder|description|about|alt|act|add|places|submit|nothingFound|nothingFoundMessage|forWhat|restored|never|message|how|aria-label|aria-description|detail|remedy";

@@ -33,11 +33,13 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await shown.sign_in(olga)
         await page.get_by_role("button", name="Add a person").click()
         dialog = page.get_by_role("dialog")
-        await dialog.get_by_role("textbox", name="Name").fill("Bob")
+        await dialog.get_by_role("textbox", name="Display name").fill("Bjørn Ødegård")
         await dialog.get_by_role("textbox", name="E-mail").fill("bob@corp.example")
+        await dialog.get_by_role("textbox", name="Login name").fill("Bjørn Ødegård")
         await dialog.get_by_role("button", name="Add and invite").click()
         await expect(dialog.get_by_text("Must have 1 to 63 lower-case letters")).to_be_visible()
-        await dialog.get_by_role("textbox", name="Name").fill("bob")
+        await shown.picture("people-add")
+        await dialog.get_by_role("textbox", name="Login name").fill("bob")
         await dialog.get_by_role("button", name="Add and invite").click()
         await dialog.get_by_role("button", name="Make a link").click()
         link = await dialog.get_by_role("textbox", name="Invitation").input_value()
@@ -61,8 +63,17 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await expect(page.get_by_role("heading", name="No devices yet")).to_be_visible()
         device = await enrolled(world, parse_invitation(link).token)
         # The device appears without a reload; approval gives it the resources that need an approved device.
-        await page.get_by_role("button", name="Approve laptop of bob").click()
-        await expect(page.get_by_role("table", name="Devices")).to_contain_text("approved")
+        devices = page.get_by_role("table", name="Devices")
+        await expect(devices).to_contain_text("Bjørn Ødegård")
+        await expect(devices).to_contain_text("Opens only what needs no approval")
+        await page.get_by_role("combobox", name="State").click()
+        await page.get_by_role("option", name="waits for approval").click()
+        await page.get_by_role("checkbox", name="Choose laptop of bob").check()
+        await shown.picture("devices-choose")
+        await page.get_by_role("button", name="Approve 1 device").click()
+        await expect(page.get_by_role("heading", name="No matching devices")).to_be_visible()
+        await page.get_by_role("button", name="Show all").click()
+        await expect(devices).to_contain_text("approved")
         await world.rest("POST", "/policies", {"name": "bob", "user": "bob", "resources": ["wiki"]})
         await device.prove()
         await device.open()
@@ -81,7 +92,8 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         # Why the last denial was.
         await expect(page.get_by_role("table", name="Devices")).to_contain_text("git.corp.example")
         await shown.picture("devices")
-        await page.get_by_role("button", name="Revoke laptop of bob").click()
+        await page.get_by_role("button", name="More about laptop of bob").click()
+        await page.get_by_role("menuitem", name="Revoke").click()
         await expect(dialog).to_contain_text("Closes 1 tunnel")
         await shown.picture("devices-revoke")
         await dialog.get_by_role("button", name="Revoke").click()
@@ -89,11 +101,63 @@ async def test_a_person_from_the_invitation_to_the_revocation(
         await expect(page.get_by_role("table", name="Devices")).to_contain_text("revoked")
         assert await world.rest("GET", "/tunnels") == []
 
-        await shown.open("people?q=bob")
-        await page.get_by_role("button", name="Actions for bob").click()
-        await page.get_by_role("menuitem", name="Delete").click()
+
+async def test_the_page_of_a_person_shows_access_and_ends_it(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    bob = {"name": "bob", "display_name": "דוד בן־גוריון", "email": "bob@corp.example"}
+    await world.rest("POST", "/users", bob)
+    await world.rest("POST", "/groups", {"name": "writers", "members": ["alice", "bob"]})
+    conditions = {"device_approved": True, "code_max_age_seconds": 3600}
+    writing = {"name": "writing", "group": "writers", "resources": ["wiki"], "conditions": conditions}
+    await world.rest("POST", "/policies", writing)
+    await world.rest("POST", "/policies", {"name": "david", "user": "bob", "resources": ["wiki"]})
+    device = await world.enrol("bob")
+    await device.prove()
+    await device.open()
+    denied = await refused(device.open("git.corp.example"))
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page, dialog = shown.page, shown.page.get_by_role("dialog")
+        await shown.open("people")
+        await shown.sign_in(olga)
+        await page.get_by_role("link", name=bob["display_name"]).click()
+        await expect(page.get_by_role("heading", name=bob["display_name"])).to_be_visible()
+        reached = page.get_by_role("table", name="Resources that this person reaches")
+        await expect(reached).to_contain_text(
+            "for the group writers · code at most 1 h old · approved device"
+        )
+        await expect(reached).to_contain_text("david · for this person")
+        await expect(page.get_by_role("region", name="Last denials")).to_contain_text(denied.message)
+        await shown.picture("person")
+        await page.get_by_role("button", name="Change name or address").click()
+        await dialog.get_by_role("textbox", name="Display name").fill("bob\u202ebob")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.get_by_text("turns the direction of text")).to_be_visible()
+        await dialog.get_by_role("textbox", name="Display name").fill("David")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("heading", name="David")).to_be_visible()
+        await page.get_by_role("button", name="Delete").click()
+        for line in ("Closes 1 tunnel", "Revokes 1 computer: laptop", "Leaves 1 group: writers", "david"):
+            await expect(dialog).to_contain_text(line)
+        await shown.picture("person-delete")
         await dialog.get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("heading", name="No matching people")).to_be_visible()
+        await expect(page.get_by_role("table", name="People")).not_to_contain_text("David")
+        # Back with groups and policies; the computer has to be enrolled anew.
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("David is there again")).to_be_visible()
+        use = await world.rest("GET", "/users/bob/use")
+        assert use == {
+            "tunnels": 0,
+            "devices": [],
+            "invitations": 0,
+            "groups": ["writers"],
+            "policies_deleted": ["david"],
+        }
+    async with console(world, running, narrow=True) as shown:
+        await shown.open("people/of/bob")
+        await shown.sign_in(olga)
+        await expect(shown.page.get_by_role("heading", name="David")).to_be_visible()
+        await shown.picture("person-narrow")
 
 
 async def enrolled(world: World, token: str) -> Device:

@@ -2,7 +2,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, Outlet } from "@tanstack/react-router";
 
-import { ORDERS } from "./devices/queries";
+import { ORDERS, STATES } from "./devices/queries";
 import { ErrorPage, NotFoundPage } from "./frame/ErrorPage";
 import { Frame } from "./frame/Frame";
 import { OverviewPage } from "./overview/OverviewPage";
@@ -109,6 +109,12 @@ const peopleRoute = createRoute({
   component: view(() => import("./people/PersonListPage"), "PersonListPage"),
 });
 
+const personRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/people/of/$name",
+  component: view(() => import("./people/PersonPage"), "PersonPage"),
+});
+
 const invitationsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/invitations",
@@ -157,7 +163,12 @@ const policyRoute = createRoute({
 const devicesRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/devices",
-  validateSearch: (search) => ({ ...text(search, "q"), ...oneOf(search, "sort", ORDERS) }),
+  validateSearch: (search) => ({
+    ...text(search, "q"),
+    ...text(search, "user"),
+    ...oneOf(search, "state", STATES),
+    ...oneOf(search, "sort", ORDERS),
+  }),
   component: view(() => import("./devices/DeviceListPage"), "DeviceListPage"),
 });
 
@@ -180,6 +191,7 @@ const activityRoute = createRoute({
   path: "/activity",
   validateSearch: (search) => ({
     ...text(search, "actor"),
+    ...text(search, "person"),
     ...text(search, "action"),
     ...text(search, "object"),
     ...text(search, "outcome"),
@@ -210,6 +222,7 @@ const routes = rootRoute.addChildren([
     newSiteTunnelRoute,
     siteTunnelRoute,
     peopleRoute,
+    personRoute,
     invitationsRoute,
     devicesRoute,
     policiesRoute,

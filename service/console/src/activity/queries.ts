@@ -5,6 +5,8 @@ export type Line = Schemas["NamedLineOut"];
 
 export interface Filter {
   actor?: string;
+  /** The login name: the lines of this person's devices. */
+  person?: string;
   action?: string;
   object?: string;
   outcome?: string;

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Code, Group, List, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
@@ -6,17 +8,18 @@ import { useTunnelsBy } from "../live/live";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
 import { QrSecret } from "../shared/QrSecret";
-import { counted } from "../shared/words";
+import { calledBy } from "../shared/PersonName";
 import type { Device } from "./queries";
 
 /** Replaces a lost authenticator. A code proves no more than access to the authenticator, so the person must be known. */
 export function DeviceAuthenticatorDialog({
-  device: { id, name, user },
+  device: { id, name, user: login, user_display_name },
   onClose,
 }: {
   device: Device;
   onClose: () => void;
 }) {
+  const user = calledBy(login, user_display_name);
   const queries = useQueryClient();
   const open = useTunnelsBy("device_id").get(id)?.length ?? 0;
   const replace = useMutation({
@@ -27,38 +30,49 @@ export function DeviceAuthenticatorDialog({
     onSuccess: () => queries.invalidateQueries({ queryKey: ["devices"] }),
   });
   return (
-    <Dialog opened onClose={onClose} title={`New authenticator for ${name} of ${user}`}>
+    <Dialog opened onClose={onClose} title={t`New authenticator for ${name} of ${user}`}>
       {replace.data === undefined ? (
         <Stack>
           <List size="sm" spacing={4}>
-            <List.Item>The old authenticator’s codes and recovery codes stop working</List.Item>
+            <List.Item>
+              <Trans>The old authenticator’s codes and recovery codes stop working</Trans>
+            </List.Item>
             <List.Item>
               {open === 0
-                ? "No open tunnels will be closed"
-                : `Of ${counted(open, "open tunnel")}, closes those that need a code`}
+                ? t`No open tunnels will be closed`
+                : plural(open, {
+                    one: "Of # open tunnel, closes those that need a code",
+                    other: "Of # open tunnels, closes those that need a code",
+                  })}
             </List.Item>
-            <List.Item>Show the new one to {user} alone, after you have checked their identity</List.Item>
+            <List.Item>
+              <Trans>Show the new one to {user} alone, after you have checked their identity</Trans>
+            </List.Item>
           </List>
           {replace.error && <ProblemNote error={replace.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
-              Cancel
+              <Trans>Cancel</Trans>
             </Button>
             <Button color="red" onClick={() => replace.mutate()} loading={replace.isPending}>
-              Replace it
+              <Trans>Replace it</Trans>
             </Button>
           </Group>
         </Stack>
       ) : (
         <Stack>
-          <QrSecret value={replace.data.totp_uri} title="QR code for an authenticator" />
-          <Text size="sm">Recovery codes; each works once:</Text>
+          <QrSecret value={replace.data.totp_uri} title={t`QR code for an authenticator`} />
+          <Text size="sm">
+            <Trans>Recovery codes; each works once:</Trans>
+          </Text>
           <Code block>{replace.data.recovery_codes.join("\n")}</Code>
           <Text size="sm" c="dimmed">
-            Both are shown only once.
+            <Trans>Both are shown only once.</Trans>
           </Text>
           <Group justify="flex-end">
-            <Button onClick={onClose}>Done</Button>
+            <Button onClick={onClose}>
+              <Trans>Done</Trans>
+            </Button>
           </Group>
         </Stack>
       )}

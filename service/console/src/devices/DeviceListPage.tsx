@@ -1,69 +1,153 @@
-import { ActionIcon, Badge, Button, Group, List, Menu, Stack, Text } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { IconDeviceLaptop, IconDots, IconHistory, IconQrcode } from "@tabler/icons-react";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { i18n } from "@lingui/core";
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { Badge, Button, Checkbox, CloseButton, Group, Select, Stack, Text } from "@mantine/core";
+import { IconDeviceLaptop } from "@tabler/icons-react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { api, body } from "../api/client";
-import { useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
-import { ConfirmDialog } from "../shared/ConfirmDialog";
+import { AnchorLink } from "../shared/links";
 import { LastDenied } from "../shared/LastDenied";
-import { TimeSince } from "../shared/TimeSince";
 import { ListPage } from "../shared/ListPage";
-import { notifyProblem } from "../shared/ProblemNote";
+import { PersonName } from "../shared/PersonName";
 import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
-import { closes, counted, moment } from "../shared/words";
+import { TimeSince } from "../shared/TimeSince";
+import { moment } from "../shared/words";
+import { Approve, More, useApproval, type Doing } from "./DeviceActions";
 import { DeviceAuthenticatorDialog } from "./DeviceAuthenticatorDialog";
-import { devicesQuery, type Device, type DeviceOrder } from "./queries";
-
-type Doing = "revoke" | "authenticator";
-
-const COLOURS = { pending: "yellow", approved: "culvert", revoked: "gray" };
+import { DeviceRevokeDialog } from "./DeviceRevokeDialog";
+import { SAID, StateBadge } from "./StateBadge";
+import { devicesQuery, STATES, type Device } from "./queries";
 
 export function DeviceListPage() {
   const filter = useSearch({ from: "/frame/devices" });
   const navigate = useNavigate({ from: "/devices" });
   const mayWrite = useMayWrite("devices");
   const [doing, setDoing] = useState<{ what: Doing; device: Device } | null>(null);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const done = () => setDoing(null);
-  const show = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
+  const show = (change: Partial<Record<keyof typeof filter, string | undefined>>) => {
+    setChosen(new Set());
+    void navigate({ search: merged(filter, change as typeof filter), replace: true });
+  };
+  // A choice makes sense among devices with which the same can be done.
+  const choosing = mayWrite && filter.state === "pending";
   return (
     <>
       <ListPage
-        title="Devices"
-        about="Enrolled computers, with the facts that they report."
-        search={{ q: filter.q, onSearch: (q) => show({ q }), places: "in its name or its person’s name" }}
+        title={t`Devices`}
+        about={t`Enrolled computers, with the facts that they report.`}
+        search={{
+          q: filter.q,
+          onSearch: (q) => show({ q }),
+          places: t`in its name or its person’s name`,
+          isFiltered: filter.state !== undefined || filter.user !== undefined,
+          onShowAll: () => void navigate({ search: {}, replace: true }),
+        }}
+        after={
+          <>
+            <Select
+              aria-label={t`State`}
+              placeholder={t`Any state`}
+              clearable
+              clearButtonProps={{ "aria-label": t`Any state` }}
+              w={210}
+              data={STATES.map((value) => ({ value, label: i18n._(SAID[value].label) }))}
+              value={filter.state ?? null}
+              onChange={(state) => show({ state: state ?? "" })}
+            />
+            {filter.user !== undefined && <Whose user={filter.user} onClear={() => show({ user: "" })} />}
+            {chosen.size > 0 && <ApproveChosen ids={chosen} onDone={() => setChosen(new Set())} />}
+          </>
+        }
         options={devicesQuery(filter)}
         keyOf={({ id }) => id}
-        sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort as DeviceOrder }) }}
-        columns={[...COLUMNS, doColumn(mayWrite, (what, device) => setDoing({ what, device }))]}
+        sorting={{ by: filter.sort, onSort: (sort) => show({ sort: sort }) }}
+        columns={[
+          ...(choosing ? [choiceColumn(chosen, setChosen)] : []),
+          ...columns(),
+          {
+            title: t`Actions`,
+            align: "right",
+            cell: (device) => (
+              <Group gap="xs" justify="flex-end" wrap="nowrap">
+                {mayWrite && device.state === "pending" && <Approve device={device} />}
+                <More device={device} mayWrite={mayWrite} onDo={(what) => setDoing({ what, device })} />
+              </Group>
+            ),
+          },
+        ]}
         empty={{
           icon: <IconDeviceLaptop />,
-          title: "No devices yet",
-          children: "Invite a person: the invitation link enrols a computer, which then appears here.",
+          title: t`No devices yet`,
+          children: t`Invite a person: the invitation link enrols a computer, which then appears here.`,
         }}
       />
-      {doing?.what === "revoke" && <Revoke device={doing.device} onClose={done} />}
+      {doing?.what === "revoke" && <DeviceRevokeDialog device={doing.device} onClose={done} />}
       {doing?.what === "authenticator" && <DeviceAuthenticatorDialog device={doing.device} onClose={done} />}
     </>
   );
 }
 
-const COLUMNS: Column<Device>[] = [
+function Whose({ user, onClear }: { user: string; onClear: () => void }) {
+  return (
+    <Badge
+      variant="default"
+      size="lg"
+      tt="none"
+      rightSection={<CloseButton size="xs" aria-label={t`Devices of any person`} onClick={onClear} />}
+    >
+      <Trans>of {user}</Trans>
+    </Badge>
+  );
+}
+
+function ApproveChosen({ ids, onDone }: { ids: ReadonlySet<string>; onDone: () => void }) {
+  const approve = useApproval(onDone);
+  return (
+    <Button loading={approve.isPending} onClick={() => approve.mutate([...ids])}>
+      {plural(ids.size, { one: "Approve # device", other: "Approve # devices" })}
+    </Button>
+  );
+}
+
+function choiceColumn(
+  chosen: ReadonlySet<string>,
+  onChoose: (chosen: ReadonlySet<string>) => void,
+): Column<Device> {
+  return {
+    title: t`Choose`,
+    cell: ({ id, name, user }) => (
+      <Checkbox
+        aria-label={t`Choose ${name} of ${user}`}
+        checked={chosen.has(id)}
+        onChange={({ currentTarget: { checked } }) => {
+          const rest = [...chosen].filter((one) => one !== id);
+          onChoose(new Set(checked ? [...rest, id] : rest));
+        }}
+      />
+    ),
+  };
+}
+
+const columns = (): Column<Device>[] => [
   {
-    title: "Device",
+    title: t`Device`,
     sort: "name",
-    cell: ({ name, user, posture, client_version }) => (
+    cell: ({ name, user, user_display_name, posture, client_version }) => (
       <Stack gap={0}>
         <Text size="sm" fw={550} className="name">
           {name}
         </Text>
+        <Text size="xs" className="name">
+          <AnchorLink to="/people/of/$name" params={{ name: user }} inherit>
+            <PersonName user={user} displayName={user_display_name} />
+          </AnchorLink>
+        </Text>
         <Text size="xs" c="dimmed" className="name">
           {[
-            user,
             [posture["os_id"] ?? posture["os"], posture["os_version"]].filter(Boolean).join(" "),
             client_version && `Culvert ${client_version}`,
           ]
@@ -74,22 +158,27 @@ const COLUMNS: Column<Device>[] = [
     ),
   },
   {
-    title: "State",
+    title: t`State`,
     cell: ({ state }) => (
-      <Badge variant="light" color={COLOURS[state]} tt="none">
-        {state}
-      </Badge>
+      <Stack gap={2} align="flex-start">
+        <StateBadge state={state} />
+        {state === "pending" && (
+          <Text size="xs" c="dimmed" maw={200}>
+            <Trans>Opens only what needs no approval</Trans>
+          </Text>
+        )}
+      </Stack>
     ),
   },
   {
-    title: "Last seen",
+    title: t`Last seen`,
     sort: "last_seen",
     from: "sm",
     cell: ({ online, last_seen_at, last_seen_address }) => (
       <Stack gap={0}>
         {online ? (
           <Text size="sm" c="var(--mantine-color-culvert-light-color)">
-            online
+            <Trans>online</Trans>
           </Text>
         ) : (
           <TimeSince at={last_seen_at} />
@@ -100,110 +189,13 @@ const COLUMNS: Column<Device>[] = [
       </Stack>
     ),
   },
-  { title: "Last denied", from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  { title: t`Last denied`, from: "md", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
   {
-    title: "Code",
-    from: "sm",
-    cell: ({ code_valid_until }) => (
-      <Text size="sm">{code_valid_until === null ? "none yet" : `until ${moment(code_valid_until)}`}</Text>
-    ),
+    title: t`Code`,
+    from: "md",
+    cell: ({ code_valid_until }) => {
+      const until = code_valid_until === null ? null : moment(code_valid_until);
+      return <Text size="sm">{until === null ? t`none yet` : t`until ${until}`}</Text>;
+    },
   },
 ];
-
-function doColumn(mayWrite: boolean, onDo: (what: Doing, device: Device) => void): Column<Device> {
-  return {
-    title: "Actions",
-    align: "right",
-    cell: (device) => (
-      <Group gap="xs" justify="flex-end">
-        {mayWrite && device.state === "pending" && <Approve device={device} />}
-        {mayWrite && device.state !== "revoked" && (
-          <Button
-            size="compact-sm"
-            variant="default"
-            aria-label={`Revoke ${device.name} of ${device.user}`}
-            onClick={() => onDo("revoke", device)}
-          >
-            Revoke
-          </Button>
-        )}
-        <More device={device} mayWrite={mayWrite} onDo={onDo} />
-      </Group>
-    ),
-  };
-}
-
-function More({
-  device,
-  mayWrite,
-  onDo,
-}: {
-  device: Device;
-  mayWrite: boolean;
-  onDo: (what: Doing, device: Device) => void;
-}) {
-  return (
-    <Menu position="bottom-end">
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" aria-label={`More about ${device.name} of ${device.user}`}>
-          <IconDots size={18} />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item
-          leftSection={<IconHistory size={16} />}
-          renderRoot={(props) => <Link {...props} to="/activity" search={{ actor: device.id }} />}
-        >
-          Its activity
-        </Menu.Item>
-        {mayWrite && device.state !== "revoked" && (
-          <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator", device)}>
-            Make a new authenticator
-          </Menu.Item>
-        )}
-      </Menu.Dropdown>
-    </Menu>
-  );
-}
-
-function Approve({ device: { id, name, user } }: { device: Device }) {
-  const queries = useQueryClient();
-  const approve = useMutation({
-    mutationFn: async () =>
-      api.POST("/api/v1/devices/{device_id}/approve", { params: { path: { device_id: id } } }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["devices"] }),
-    onError: notifyProblem,
-  });
-  return (
-    <Button
-      size="compact-sm"
-      aria-label={`Approve ${name} of ${user}`}
-      loading={approve.isPending}
-      onClick={() => approve.mutate()}
-    >
-      Approve
-    </Button>
-  );
-}
-
-function Revoke({ device: { id, name, user }, onClose }: { device: Device; onClose: () => void }) {
-  const queries = useQueryClient();
-  const open = useTunnelsBy("device_id").get(id)?.length ?? 0;
-  const revoke = useMutation({
-    mutationFn: async () =>
-      body(await api.POST("/api/v1/devices/{device_id}/revoke", { params: { path: { device_id: id } } })),
-    onSuccess: async ({ tunnels_closed }) => {
-      notifications.show({ message: `${name} is revoked, ${counted(tunnels_closed, "tunnel")} closed` });
-      await queries.invalidateQueries({ queryKey: ["devices"] });
-      onClose();
-    },
-  });
-  return (
-    <ConfirmDialog onClose={onClose} title={`Revoke ${name} of ${user}?`} act="Revoke" mutation={revoke}>
-      <List size="sm" spacing={4}>
-        <List.Item>{closes(open)}</List.Item>
-        <List.Item>The computer loses access until it enrols again with a new invitation</List.Item>
-      </List>
-    </ConfirmDialog>
-  );
-}

@@ -87,7 +87,7 @@ export function EnrolPage({
         <Title order={1} size="h2">
           {texts.title}
         </Title>
-        <Text>{texts.about(answer.user)}</Text>
+        <Text>{texts.about(answer.user_display_name ?? answer.user)}</Text>
         <Text c="dimmed" size="sm">
           {texts.validUntil(language.time(answer.expires_at))}
         </Text>

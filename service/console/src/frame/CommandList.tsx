@@ -65,6 +65,8 @@ async function find(asked: string) {
   };
 }
 
+const ofPerson = (user: string): string => t`of ${user}`;
+
 /** `onField` is called when the field has the focus. */
 export function CommandList({
   query,
@@ -131,21 +133,22 @@ export function CommandList({
     },
     {
       group: t`People`,
-      actions: people.map(({ name, email }) => ({
+      actions: people.map(({ name, display_name, email }) => ({
         id: `person/${name}`,
-        label: name,
+        label: display_name ?? name,
         description: email,
+        keywords: [name],
         leftSection: <IconUsers size={20} stroke={1.5} />,
-        onClick: () => void navigate({ to: "/people", search: { q: name } }),
+        onClick: () => void navigate({ to: "/people/of/$name", params: { name } }),
       })),
     },
     {
       group: t`Devices`,
-      actions: devices.map(({ id, name, user }) => ({
+      actions: devices.map(({ id, name, user: login, user_display_name }) => ({
         id: `device/${id}`,
         label: name,
-        description: t`of ${user}`,
-        keywords: [user],
+        description: ofPerson(user_display_name ?? login),
+        keywords: [login],
         leftSection: <IconDeviceLaptop size={20} stroke={1.5} />,
         onClick: () => void navigate({ to: "/devices", search: { q: name } }),
       })),

@@ -11,6 +11,7 @@ function tunnel(device: string, gateway: string, resource: string, minute = 0): 
     device_id: device,
     device,
     user: `user of ${device}`,
+    user_display_name: null,
     gateway,
     resource,
     fqdn: `${resource}.corp.example`,

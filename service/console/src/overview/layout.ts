@@ -56,9 +56,9 @@ export function layout(
   const drawn = newest.filter(hasRoom);
   const columns: Record<Column, Omit<Spot, "y" | "column">[]> = {
     device: byTitle(
-      [...devices.shown.values()].map(({ device_id, user, device }) => ({
+      [...devices.shown.values()].map(({ device_id, user, user_display_name, device }) => ({
         id: `device/${device_id}`,
-        title: user,
+        title: user_display_name ?? user,
         about: device,
         state: "online",
       })),

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconMailForward } from "@tabler/icons-react";
@@ -9,6 +11,7 @@ import { api } from "../api/client";
 import { useMayWrite } from "../session/session";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { ListPage } from "../shared/ListPage";
+import { calledBy, PersonName } from "../shared/PersonName";
 import { PageSwitch } from "../shared/PageSwitch";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
@@ -23,21 +26,21 @@ export function InvitationListPage() {
   return (
     <>
       <ListPage
-        title="Invitations"
-        about="Links that have been sent and not used yet."
+        title={t`Invitations`}
+        about={t`Links that have been sent and not used yet.`}
         before={<PageSwitch at="/invitations" pages={["/people", "/invitations"]} />}
         search={{
           q: filter.q,
           onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
-          places: "in the name of its person or sender",
+          places: t`in the name of its person or sender`,
         }}
         options={invitationsQuery(filter)}
         keyOf={({ id }) => String(id)}
-        columns={[...COLUMNS, ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
+        columns={[...columns(), ...(mayWithdraw ? [withdrawColumn(setWithdrawing)] : [])]}
         empty={{
           icon: <IconMailForward />,
-          title: "No open invitations",
-          children: "All invitations have been used, withdrawn or have expired.",
+          title: t`No open invitations`,
+          children: t`All invitations have been used, withdrawn or have expired.`,
         }}
       />
       {withdrawing && <Withdraw invitation={withdrawing} onClose={() => setWithdrawing(null)} />}
@@ -45,53 +48,58 @@ export function InvitationListPage() {
   );
 }
 
-const COLUMNS: Column<Invitation>[] = [
+const columns = (): Column<Invitation>[] => [
   {
-    title: "For",
-    cell: ({ user }) => (
+    title: t`For`,
+    cell: ({ user, user_display_name }) => (
       <Text size="sm" fw={550} className="name">
-        {user}
+        <PersonName user={user} displayName={user_display_name} />
       </Text>
     ),
   },
   {
-    title: "Sent by",
+    title: t`Sent by`,
     cell: ({ invited_by }) => (
       <Text size="sm" className="name">
-        {invited_by ?? "unknown"}
+        {invited_by ?? t`unknown`}
       </Text>
     ),
   },
-  { title: "Sent", from: "sm", cell: ({ created_at }) => <TimeSince at={created_at} /> },
+  { title: t`Sent`, from: "sm", cell: ({ created_at }) => <TimeSince at={created_at} /> },
   {
-    title: "Valid until",
+    title: t`Valid until`,
     cell: ({ expires_at }) => <Text size="sm">{moment(expires_at)}</Text>,
   },
 ];
 
 function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<Invitation> {
   return {
-    title: "Actions",
+    title: t`Actions`,
     align: "right",
-    cell: (invitation) => (
-      <Button
-        size="compact-sm"
-        variant="default"
-        aria-label={`Withdraw the invitation of ${invitation.user}`}
-        onClick={() => onWithdraw(invitation)}
-      >
-        Withdraw
-      </Button>
-    ),
+    cell: (invitation) => {
+      const { user } = invitation;
+      return (
+        <Button
+          size="compact-sm"
+          variant="default"
+          aria-label={t`Withdraw the invitation of ${user}`}
+          onClick={() => onWithdraw(invitation)}
+        >
+          <Trans>Withdraw</Trans>
+        </Button>
+      );
+    },
   };
 }
 
-function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitation; onClose: () => void }) {
+function Withdraw({ invitation, onClose }: { invitation: Invitation; onClose: () => void }) {
+  const { id } = invitation;
+  const user = calledBy(invitation.user, invitation.user_display_name);
   const queries = useQueryClient();
   const withdraw = useMutation({
     mutationFn: () => api.DELETE("/api/v1/invitations/{number}", { params: { path: { number: id } } }),
     onSuccess: async () => {
-      notifications.show({ message: `The invitation of ${user} is withdrawn` });
+      notifications.show({ message: t`The invitation of ${user} is withdrawn` });
       await queries.invalidateQueries({ queryKey: ["invitations"] });
       onClose();
     },
@@ -99,11 +107,13 @@ function Withdraw({ invitation: { id, user }, onClose }: { invitation: Invitatio
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={`Withdraw the invitation of ${user}?`}
-      act="Withdraw"
+      title={t`Withdraw the invitation of ${user}?`}
+      act={t`Withdraw`}
       mutation={withdraw}
     >
-      <Text size="sm">Its link no longer enrols a computer. A computer that has used it stays enrolled.</Text>
+      <Text size="sm">
+        <Trans>Its link no longer enrols a computer. A computer that has used it stays enrolled.</Trans>
+      </Text>
     </ConfirmDialog>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 
@@ -13,31 +15,34 @@ export function InviteDialog({ name, onClose }: { name: string; onClose: () => v
   const invite = useMutation({
     mutationFn: async () => body(await api.POST("/api/v1/invitations", { body: { user: name } })),
   });
+  const until = invite.data === undefined ? "" : moment(invite.data.expires_at);
   return (
-    <Dialog opened onClose={onClose} title={`Invite a computer of ${name}`}>
+    <Dialog opened onClose={onClose} title={t`Invite a computer of ${name}`}>
       {invite.data === undefined ? (
         <Stack>
           <Text size="sm">
-            The link opens a page that leads {name} through the enrolment of one computer. Give it to {name}{" "}
-            alone: a computer that uses it has their access.
+            <Trans>
+              The link opens a page that leads {name} through the enrolment of one computer. Give it to {name}{" "}
+              alone: a computer that uses it has their access.
+            </Trans>
           </Text>
           {invite.error && <ProblemNote error={invite.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
-              Later
+              <Trans>Later</Trans>
             </Button>
             <Button onClick={() => invite.mutate()} loading={invite.isPending}>
-              Make a link
+              <Trans>Make a link</Trans>
             </Button>
           </Group>
         </Stack>
       ) : (
         <Stack>
-          <QrSecret value={invite.data.link} title="QR code of the invitation" />
+          <QrSecret value={invite.data.link} title={t`QR code of the invitation`} />
           <SecretPanel
-            label="Invitation"
+            label={t`Invitation`}
             value={invite.data.link}
-            about={`Valid until ${moment(invite.data.expires_at)}.`}
+            about={t`Valid until ${until}.`}
             onClose={onClose}
           />
         </Stack>

@@ -1,10 +1,13 @@
+import { t } from "@lingui/core/macro";
 import { TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { api, body } from "../api/client";
 import { FormDialog } from "../shared/FormDialog";
+import { PersonFields, personOf } from "./PersonFields";
 
-const NEW = { name: "", email: "" };
+const LOGIN = "alice";
+const NEW = { display_name: "", email: "", name: "" };
 
 export function PersonCreateDialog({
   onClose,
@@ -15,32 +18,32 @@ export function PersonCreateDialog({
 }) {
   const queries = useQueryClient();
   const add = useMutation({
-    mutationFn: async (person: typeof NEW) => body(await api.POST("/api/v1/users", { body: person })),
+    mutationFn: async (person: typeof NEW) =>
+      body(await api.POST("/api/v1/users", { body: { ...personOf(person), name: person.name.trim() } })),
     onSuccess: async ({ name }) => {
       await queries.invalidateQueries({ queryKey: ["users"] });
       onAdded(name);
     },
   });
   return (
-    <FormDialog title="Add a person" act="Add and invite" initial={NEW} mutation={add} onClose={onClose}>
+    <FormDialog
+      title={t`Add a person`}
+      act={t`Add and invite`}
+      initial={NEW}
+      mutation={add}
+      onClose={onClose}
+    >
       {(form) => (
         <>
+          <PersonFields form={form} />
           <TextInput
-            label="Name"
-            description="Lower-case letters, digits, dots and hyphens; it cannot be changed later"
-            placeholder="alice"
+            label={t`Login name`}
+            description={t`Lower-case letters, digits, dots and hyphens; it stays for good`}
+            placeholder={LOGIN}
             required
             spellCheck={false}
             autoCapitalize="none"
-            data-autofocus
             {...form.getInputProps("name")}
-          />
-          <TextInput
-            label="E-mail address"
-            type="email"
-            placeholder="alice@corp.example"
-            required
-            {...form.getInputProps("email")}
           />
         </>
       )}

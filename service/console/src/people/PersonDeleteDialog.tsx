@@ -1,30 +1,87 @@
-import { List } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { List, Text } from "@mantine/core";
 
 import { api, body } from "../api/client";
-import { useTunnelsBy } from "../live/live";
-import { ConfirmDialog } from "../shared/ConfirmDialog";
-import { closes, counted } from "../shared/words";
+import { DeleteDialog } from "../shared/DeleteDialog";
+import { calledBy } from "../shared/PersonName";
+import { closes } from "../shared/words";
+import { personUseQuery, type Person } from "./queries";
+import { restored, whatIsLost } from "./restored";
 
-export function PersonDeleteDialog({ name, onClose }: { name: string; onClose: () => void }) {
-  const queries = useQueryClient();
-  const open = useTunnelsBy("user").get(name)?.length ?? 0;
-  const remove = useMutation({
-    mutationFn: async () => body(await api.DELETE("/api/v1/users/{name}", { params: { path: { name } } })),
-    onSuccess: async ({ tunnels_closed }) => {
-      notifications.show({ message: `${name} is deleted, ${counted(tunnels_closed, "tunnel")} closed` });
-      await queries.invalidateQueries({ queryKey: ["users"] });
-      onClose();
-    },
-  });
+/** The off-boarding in one act: all that a person has ends with it. */
+export function PersonDeleteDialog({
+  person,
+  onClose,
+  onDeleted,
+}: {
+  person: Person;
+  onClose: () => void;
+  onDeleted: () => Promise<void>;
+}) {
+  const { name } = person;
+  const shown = calledBy(name, person.display_name);
   return (
-    <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
-      <List size="sm" spacing={4}>
-        <List.Item>{closes(open)}</List.Item>
-        <List.Item>Revokes each of their devices</List.Item>
-        <List.Item>Deletes policies that apply to them alone</List.Item>
-      </List>
-    </ConfirmDialog>
+    <DeleteDialog
+      name={shown}
+      use={personUseQuery(name)}
+      rowKey={["users", "one", name]}
+      remove={async () => {
+        const lost = await whatIsLost(name);
+        const params = { path: { name } };
+        return { ...body(await api.DELETE("/api/v1/users/{name}", { params })), ...lost };
+      }}
+      restore={(lost) => restored(person, lost)}
+      restored={t`${shown} is there again; their computers have to be enrolled anew`}
+      onClose={onClose}
+      onDeleted={onDeleted}
+    >
+      {({ tunnels, devices, invitations, groups, policies_deleted: policies }) => (
+        <List size="sm" spacing={4}>
+          <List.Item>{closes(tunnels)}</List.Item>
+          <List.Item>
+            {devices.length === 0 ? (
+              <Trans>No computer is enrolled</Trans>
+            ) : (
+              <>
+                {plural(devices.length, { one: "Revokes # computer", other: "Revokes # computers" })}
+                <Names names={devices} />
+              </>
+            )}
+          </List.Item>
+          {invitations > 0 && (
+            <List.Item>
+              {plural(invitations, {
+                one: "Withdraws # open invitation",
+                other: "Withdraws # open invitations",
+              })}
+            </List.Item>
+          )}
+          {groups.length > 0 && (
+            <List.Item>
+              {plural(groups.length, { one: "Leaves # group", other: "Leaves # groups" })}
+              <Names names={groups} />
+            </List.Item>
+          )}
+          {policies.length > 0 && (
+            <List.Item>
+              {plural(policies.length, {
+                one: "Deletes # policy for this person alone",
+                other: "Deletes # policies for this person alone",
+              })}
+              <Names names={policies} />
+            </List.Item>
+          )}
+        </List>
+      )}
+    </DeleteDialog>
+  );
+}
+
+function Names({ names }: { names: readonly string[] }) {
+  return (
+    <Text span inherit c="dimmed" className="name">
+      : {names.join(", ")}
+    </Text>
   );
 }

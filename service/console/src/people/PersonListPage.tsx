@@ -1,21 +1,24 @@
-import { ActionIcon, Button, Menu, Stack, Text } from "@mantine/core";
-import { IconDots, IconMailForward, IconPlus, IconTrash, IconUsers } from "@tabler/icons-react";
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { Button, Stack, Text } from "@mantine/core";
+import { IconMailForward, IconPlus, IconUsers } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMayWrite } from "../session/session";
+import { AnchorLink } from "../shared/links";
 import { ListPage } from "../shared/ListPage";
 import { PageSwitch } from "../shared/PageSwitch";
 import { LastDenied } from "../shared/LastDenied";
+import { PersonName } from "../shared/PersonName";
 import { TimeSince } from "../shared/TimeSince";
 import type { Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { PersonCreateDialog } from "./PersonCreateDialog";
-import { PersonDeleteDialog } from "./PersonDeleteDialog";
 import { InviteDialog } from "./InviteDialog";
 import { peopleQuery, type Person } from "./queries";
 
-type Doing = { what: "add" } | { what: "invite" | "delete"; name: string } | null;
+type Doing = { what: "add" } | { what: "invite"; name: string } | null;
 
 export function PersonListPage() {
   const filter = useSearch({ from: "/frame/people" });
@@ -28,83 +31,73 @@ export function PersonListPage() {
   return (
     <>
       <ListPage
-        title="People"
-        about="People with access; they enrol computers with an invitation."
+        title={t`People`}
+        about={t`People with access; they enrol computers with an invitation.`}
         add={
           mayWrite && (
             <Button leftSection={<IconPlus size={16} />} onClick={() => setDoing({ what: "add" })}>
-              Add a person
+              <Trans>Add a person</Trans>
             </Button>
           )
         }
         before={<PageSwitch at="/people" pages={["/people", "/invitations"]} />}
-        search={{ q: filter.q, onSearch: (q) => show({ q }), places: "in their name or e-mail address" }}
+        search={{ q: filter.q, onSearch: (q) => show({ q }), places: t`in their name or e-mail address` }}
         options={peopleQuery(filter)}
         keyOf={({ name }) => name}
         sorting={{ by: filter.sort ?? "name", onSort: (sort) => show({ sort: sort as "name" | "-name" }) }}
-        columns={[...COLUMNS, ...(mayWrite && mayInvite ? [doColumn(setDoing)] : [])]}
+        columns={[...columns(), ...(mayInvite ? [inviteColumn(setDoing)] : [])]}
         empty={{
           icon: <IconUsers />,
-          title: "No people yet",
-          children: "Add a person, then send them an invitation: a link with which they enrol a computer.",
+          title: t`No people yet`,
+          children: t`Add a person, then send them an invitation: a link with which they enrol a computer.`,
         }}
       />
       {doing?.what === "add" && (
-        <PersonCreateDialog onClose={done} onAdded={(name) => setDoing({ what: "invite", name })} />
+        <PersonCreateDialog
+          onClose={done}
+          onAdded={(name) => setDoing(mayInvite ? { what: "invite", name } : null)}
+        />
       )}
       {doing?.what === "invite" && <InviteDialog name={doing.name} onClose={done} />}
-      {doing?.what === "delete" && <PersonDeleteDialog name={doing.name} onClose={done} />}
     </>
   );
 }
 
-const COLUMNS: Column<Person>[] = [
+const columns = (): Column<Person>[] => [
   {
-    title: "Name",
+    title: t`Name`,
     sort: "name",
-    cell: ({ name, email }) => (
+    cell: ({ name, display_name, email }) => (
       <Stack gap={0}>
-        <Text size="sm" fw={550} className="name">
-          {name}
-        </Text>
+        <AnchorLink to="/people/of/$name" params={{ name }} size="sm" fw={550} className="name">
+          <PersonName user={name} displayName={display_name} />
+        </AnchorLink>
         <Text size="xs" c="dimmed" className="name">
           {email}
         </Text>
       </Stack>
     ),
   },
-  { title: "Last seen", from: "sm", cell: ({ last_seen_at }) => <TimeSince at={last_seen_at} /> },
-  { title: "Last denied", from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
-  { title: "Devices", align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
+  { title: t`Last seen`, from: "sm", cell: ({ last_seen_at }) => <TimeSince at={last_seen_at} /> },
+  { title: t`Last denied`, from: "sm", cell: ({ last_denied }) => <LastDenied denied={last_denied} /> },
+  { title: t`Devices`, align: "right", cell: ({ devices }) => <Text size="sm">{devices}</Text> },
 ];
 
-function doColumn(setDoing: (doing: Doing) => void): Column<Person> {
+function inviteColumn(setDoing: (doing: Doing) => void): Column<Person> {
   return {
-    title: "Actions",
+    title: t`Actions`,
     align: "right",
+    from: "sm",
     cell: ({ name }) => (
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" aria-label={`Actions for ${name}`}>
-            <IconDots size={18} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item
-            leftSection={<IconMailForward size={16} />}
-            onClick={() => setDoing({ what: "invite", name })}
-          >
-            Invite a computer
-          </Menu.Item>
-          <Menu.Item
-            c="var(--mantine-color-error)"
-            leftSection={<IconTrash size={16} />}
-            onClick={() => setDoing({ what: "delete", name })}
-          >
-            Delete
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
+      <Button
+        size="compact-sm"
+        variant="default"
+        leftSection={<IconMailForward size={14} />}
+        aria-label={t`Invite a computer of ${name}`}
+        onClick={() => setDoing({ what: "invite", name })}
+      >
+        <Trans>Invite</Trans>
+      </Button>
     ),
   };
 }

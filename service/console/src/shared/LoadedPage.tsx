@@ -9,8 +9,12 @@ import { ProblemNote } from "./ProblemNote";
 import { Loading } from "./Loading";
 import { ButtonLink } from "./links";
 
-const TITLES: Record<"/groups" | "/policies" | "/resources" | "/site-tunnels", MessageDescriptor> = {
+const TITLES: Record<
+  "/groups" | "/people" | "/policies" | "/resources" | "/site-tunnels",
+  MessageDescriptor
+> = {
   "/groups": msg`Groups`,
+  "/people": msg`People`,
   "/policies": msg`Policies`,
   "/resources": msg`Resources`,
   "/site-tunnels": msg`Site tunnels`,

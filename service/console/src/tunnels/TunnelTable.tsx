@@ -26,7 +26,7 @@ export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; ra
           {tunnels.map((tunnel) => (
             <Table.Tr key={tunnel.id}>
               <Table.Td className="name">
-                {tunnel.user}{" "}
+                {tunnel.user_display_name ?? tunnel.user}{" "}
                 <Text span c="dimmed" inherit>
                   on {tunnel.device}
                 </Text>

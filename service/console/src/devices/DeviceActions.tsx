@@ -1,0 +1,103 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { ActionIcon, Button, Menu } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconDots, IconHistory, IconQrcode, IconShieldOff, IconTrash } from "@tabler/icons-react";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+
+import { api } from "../api/client";
+import { notifyProblem } from "../shared/ProblemNote";
+import type { Device } from "./queries";
+
+export type Doing = "revoke" | "authenticator";
+
+/** Approves devices, one after the other; the rest stays as it is when one is refused. */
+export function useApproval(onDone: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async (ids: readonly string[]) => {
+      for (const device_id of ids)
+        await api.POST("/api/v1/devices/{device_id}/approve", { params: { path: { device_id } } });
+    },
+    onSuccess: (_, ids) => {
+      if (ids.length > 1)
+        notifications.show({
+          message: plural(ids.length, { one: "# device is approved", other: "# devices are approved" }),
+        });
+      onDone();
+    },
+    onError: notifyProblem,
+    onSettled: () => queries.invalidateQueries({ queryKey: ["devices"] }),
+  });
+}
+
+export function Approve({ device: { id, name, user } }: { device: Device }) {
+  const approve = useApproval(() => undefined);
+  return (
+    <Button
+      size="compact-sm"
+      aria-label={t`Approve ${name} of ${user}`}
+      loading={approve.isPending}
+      onClick={() => approve.mutate([id])}
+    >
+      <Trans>Approve</Trans>
+    </Button>
+  );
+}
+
+/** The rarer acts; the revocation stands last, and apart from the approval. */
+export function More({
+  device: { id, name, user, state },
+  mayWrite,
+  onDo,
+}: {
+  device: Device;
+  mayWrite: boolean;
+  onDo: (what: Doing) => void;
+}) {
+  const queries = useQueryClient();
+  const withdraw = useMutation({
+    mutationFn: () =>
+      api.POST("/api/v1/devices/{device_id}/unapprove", { params: { path: { device_id: id } } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["devices"] }),
+    onError: notifyProblem,
+  });
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" aria-label={t`More about ${name} of ${user}`}>
+          <IconDots size={18} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item
+          leftSection={<IconHistory size={16} />}
+          renderRoot={(props) => <Link {...props} to="/activity" search={{ actor: id }} />}
+        >
+          <Trans>Its activity</Trans>
+        </Menu.Item>
+        {mayWrite && state !== "revoked" && (
+          <>
+            <Menu.Item leftSection={<IconQrcode size={16} />} onClick={() => onDo("authenticator")}>
+              <Trans>Make a new authenticator</Trans>
+            </Menu.Item>
+            {state === "approved" && (
+              <Menu.Item leftSection={<IconShieldOff size={16} />} onClick={() => withdraw.mutate()}>
+                <Trans>Withdraw the approval</Trans>
+              </Menu.Item>
+            )}
+            <Menu.Divider />
+            <Menu.Item
+              c="var(--mantine-color-error)"
+              leftSection={<IconTrash size={16} />}
+              onClick={() => onDo("revoke")}
+            >
+              <Trans>Revoke</Trans>
+            </Menu.Item>
+          </>
+        )}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

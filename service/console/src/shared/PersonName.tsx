@@ -1,0 +1,16 @@
+import { Text } from "@mantine/core";
+
+/** A person as people write the name; the login name stands beside it. */
+export function PersonName({ user, displayName }: { user: string; displayName: string | null }) {
+  if (displayName === null) return <bdi className="name">{user}</bdi>;
+  return (
+    <>
+      <bdi className="name">{displayName}</bdi>{" "}
+      <Text span inherit c="dimmed" fw={400} className="name">
+        ({user})
+      </Text>
+    </>
+  );
+}
+
+export const calledBy = (user: string, displayName: string | null): string => displayName ?? user;
