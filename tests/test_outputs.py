@@ -157,6 +157,8 @@ def test_every_command_speaks_in_every_character_set_and_forty_columns(
     if program in ("culvert", "culvert-controller"):  # argparse breaks no long word
         # An ellipsis that is spelt "..." makes its line longer.
         assert max(len(line) for line in lines if "..." not in line) <= 40
+    # In a pipe, no table fills its last column with blanks.
+    assert [line for line in lines if line != line.rstrip()] == []
     found, _ = run(program, mistakes(program), tmp_path, **surrounding)
     for call, code, err in found:
         assert code in (2, 4), (call, code, err)

@@ -14,6 +14,7 @@ import codecs
 import errno
 import io
 import os
+import re
 import select
 import sys
 from collections.abc import Generator
@@ -25,6 +26,8 @@ from culvert_proto.language import words as _
 
 EXIT_OUTPUT = 74
 """EX_IOERR of sysexits.h."""
+
+_TRAILING_BLANKS = re.compile(r"[ \t]+(?=\n)")
 
 _SPELLINGS = {
     "✓": "ok", "✗": "x", "●": "*", "→": "->", "═": "=", "─": "-", "…": "...", "—": "-", "–": "-", "·": "-", "█": "#",
@@ -90,6 +93,14 @@ def require_output() -> None:
         raise OutputError(error.errno or errno.EIO) from None
 
 
+class _Lines(io.TextIOWrapper):
+    """Writes no blanks at the ends of lines, with which tables fill their last column."""
+
+    def write(self, text: str, /) -> int:
+        super().write(_TRAILING_BLANKS.sub("", text))
+        return len(text)
+
+
 class _Raw(io.RawIOBase):
     """Writes to a descriptor; None stands for one that was closed before the program began."""
 
@@ -125,8 +136,10 @@ class _Raw(io.RawIOBase):
 def _check(stream: TextIO | None, descriptor: int, *, raises: bool) -> TextIO:
     raw = _Raw(None if stream is None else descriptor, raises=raises)
     encoding = "utf-8" if stream is None else stream.encoding
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding, "culvert_spelt", line_buffering=raw.isatty() or not raises
+    is_terminal = raw.isatty()
+    made = io.TextIOWrapper if is_terminal else _Lines
+    return made(
+        io.BufferedWriter(raw), encoding, "culvert_spelt", line_buffering=is_terminal or not raises
     )
 
 
