@@ -14,6 +14,7 @@ from urllib.parse import quote
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import make_readable
 from culvert_proto.language import LANGUAGES, SOURCE, Words, speaking
+from culvert_proto.plain_text import make_all_plain
 
 CODE_PATH = "/.culvert/code"
 
@@ -59,7 +60,7 @@ def render(denial: Denial, language: str) -> bytes:
 
 def _render(denial: Denial, language: str) -> str:
     # In the page's language, not the daemon's.
-    error = CulvertError.from_proto(denial.error.to_proto())
+    error = CulvertError.from_proto(make_all_plain(denial.error.to_proto()))
     name = make_readable(denial.fqdn)
     asks = error.reason in NEEDS_CODE and bool(denial.token)
     owner = str(error.fields.get("owner", ""))

@@ -76,6 +76,21 @@ def test_english_stays_as_typer_has_it() -> None:
     assert "Missing argument 'name'." in text
 
 
+def test_no_text_of_others_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    status = local_pb2.Status(
+        state=local_pb2.STATE_READY,
+        user="ali\u202eec",
+        device_name="\x1b]0;title\x07",
+        controller="https://x",
+    )
+    status.warnings.add(message="\x1b[2J", remedy="\u2066")
+    words.say_status(status)
+    words.say_error("\x9b2J", "\u202e")
+    said = "".join(capsys.readouterr())
+    assert not set("\x1b\x07\x9b\u202e\u2066") & set(said)
+    assert "ali\ufffdec" in said
+
+
 @pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 40), (True, 200)])
 def test_no_cell_of_a_table_is_cut(monkeypatch: pytest.MonkeyPatch, terminal: bool, columns: int) -> None:
     text = io.StringIO()

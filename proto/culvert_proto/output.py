@@ -138,9 +138,7 @@ def _check(stream: TextIO | None, descriptor: int, *, raises: bool) -> TextIO:
     encoding = "utf-8" if stream is None else stream.encoding
     is_terminal = raw.isatty()
     made = io.TextIOWrapper if is_terminal else _Lines
-    return made(
-        io.BufferedWriter(raw), encoding, "culvert_spelt", line_buffering=is_terminal or not raises
-    )
+    return made(io.BufferedWriter(raw), encoding, "culvert_spelt", line_buffering=is_terminal or not raises)
 
 
 def _read_any_bytes() -> None:

@@ -42,7 +42,7 @@ from culvert_tray.preferences import Preferences, with_favourite, with_notices, 
 from culvert_tray.preferences_file import preferences_path, read_preferences, write_preferences
 from culvert_tray.signals import connect
 from culvert_tray.single import NAME, SHOW, First
-from culvert_tray.style import install_style
+from culvert_tray.style import install_style, without_markup
 from culvert_tray.translation import install, tr
 from culvert_tray.tray_menu import TrayMenu
 from culvert_tray.view import Down, View, list_awaiting, starting, status_of
@@ -133,7 +133,8 @@ class Tray(QObject):
         icon = QIcon(str(icon_kind(self._view, now).path))
         self._icon.setIcon(icon)
         self._window.setWindowIcon(icon)
-        self._icon.setToolTip(f"Culvert: {next(e.text for e in menu if isinstance(e, menus.Heading))}")
+        heading = next(e.text for e in menu if isinstance(e, menus.Heading))
+        self._icon.setToolTip(without_markup(f"Culvert: {heading}"))
         self._menu.render_menu(menu)
         self._draw_window()
         for key, dialog in self._dialogs.items():

@@ -17,6 +17,7 @@ import grpc.aio
 from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
 from culvert_proto.backoff import Backoff
 from culvert_proto.grpc_errors import DAEMON, from_rpc_error
+from culvert_proto.plain_text import make_all_plain
 from PyQt6.QtCore import QObject, pyqtSignal
 
 from culvert_tray.signals import connect
@@ -121,7 +122,7 @@ class Daemon(QObject):
             try:
                 for response in self._stub.WatchStatus(local_pb2.WatchStatusRequest()):
                     attempt = 0
-                    self.viewed.emit(response.status)
+                    self.viewed.emit(make_all_plain(response.status))
             except grpc.RpcError as error:
                 refusal = _refusal(error)
                 view = (
@@ -144,7 +145,7 @@ class Daemon(QObject):
                 self.happened.emit(None)
                 for response in self._stub.WatchActivity(local_pb2.WatchActivityRequest(follow=True)):
                     attempt = 0
-                    self.happened.emit(response.activity)
+                    self.happened.emit(make_all_plain(response.activity))
             except grpc.RpcError:
                 # Only repeat: the other stream reports faults of the daemon, and other users are refused here.
                 attempt += 1
@@ -155,7 +156,7 @@ class Daemon(QObject):
 
 def _outcome(finished: grpc.Future[Any]) -> Answer | Refusal:
     try:
-        return finished.result()
+        return make_all_plain(finished.result())
     except grpc.RpcError as error:
         return _refusal(error)
 
@@ -166,4 +167,5 @@ def _refusal(error: grpc.RpcError) -> Refusal:
     has_details = any(key == _DETAILS_KEY for key, _ in call.trailing_metadata() or ())
     if call.code() is grpc.StatusCode.UNAVAILABLE and not has_details:
         return not_running()
-    return from_rpc_error(call, peer=DAEMON)
+    refusal = from_rpc_error(call, peer=DAEMON)
+    return CulvertError.from_proto(make_all_plain(refusal.to_proto()))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from culvert_proto.plain_text import make_plain
 from PyQt6.QtCore import QObject, QProcess
 
 from culvert_tray.commands import Enrol, EnterCode, Resume
@@ -88,10 +89,10 @@ def verdicts_in(text: str) -> tuple[Verdict, ...]:
         found: list[dict[str, Any]] = json.loads(text)
         return tuple(
             Verdict(
-                str(it["title"]),
+                make_plain(str(it["title"])),
                 it["good"] is True,
-                str(it["what"]),
-                str(it["remedy"]),
+                make_plain(str(it["what"])),
+                make_plain(str(it["remedy"])),
                 str(it.get("hop", "")),
                 str(it.get("organisation", "")),
             )

@@ -18,7 +18,7 @@ from PyQt6.QtGui import QColor, QContextMenuEvent, QFontMetrics, QKeyEvent, QMou
 from PyQt6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from culvert_tray.rows import Row
-from culvert_tray.style import BODY, HEADING, NOTE, Tone, colours, font
+from culvert_tray.style import BODY, HEADING, NOTE, Tone, colours, font, without_markup
 
 _ROW_HEIGHT, _MARGIN, _GAP = 56, 10, 12
 _TILE, _BUTTON_HEIGHT, _MORE = 36, 30, 30
@@ -44,7 +44,7 @@ class _Rows(QAbstractListModel):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return row.spoken
         if role == Qt.ItemDataRole.ToolTipRole:
-            return row.spoken
+            return without_markup(row.spoken)
         return None
 
     def replace(self, rows: tuple[Row, ...]) -> None:

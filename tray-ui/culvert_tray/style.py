@@ -101,6 +101,11 @@ def install_style(app: QApplication) -> None:
     connect(hints.colorSchemeChanged, follow)
 
 
+def without_markup(text: str) -> str:
+    """The text for a place where Qt takes what looks like HTML for HTML."""
+    return text.replace("<", "‹")
+
+
 def font(pixels: float, *, strong: bool = False) -> QFont:
     found = QFont(_FAMILY if _FAMILY in QFontDatabase.families() else QFont().family())
     found.setPixelSize(round(pixels))

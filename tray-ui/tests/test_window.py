@@ -112,6 +112,22 @@ def test_the_last_opening_is_measured_at_a_click(
     bare.screenshot(SCREENS / "window-opening.png")
 
 
+def test_a_name_neither_turns_the_text_around_nor_becomes_markup(
+    bare: Desktop, canned: CannedDaemon, start_tray: Start
+) -> None:
+    status = statuses.connected(now=time.time())
+    status.user = "ali\u202eec"
+    status.tunnels[0].gateway = "<h1>gw\u2066</h1>"
+    canned.show(status)
+    start_tray(bare, "--window")
+    _window(bare)
+    bare.key("alt+2")
+    _wait_for(bare, "ali\ufffdec")
+    _wait_for(bare, "<h1>gw\ufffd</h1>")
+    assert not any({"\u202e", "\u2066"} & set(node.name) for node in _nodes(bare))
+    bare.screenshot(SCREENS / "window-strange-names.png")
+
+
 def test_activity_is_live_and_a_notice_that_is_off_stays_off(
     bare: Desktop, canned: CannedDaemon, start_tray: Start
 ) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.phrases import duration
+from culvert_proto.plain_text import make_plain
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.opening import Opening, last_opening
 from culvert_proto.screens.opening import Verdict as HopVerdict
@@ -20,8 +22,16 @@ from culvert_client.cli.diagnosis import name_datapath
 from culvert_client.cli.language import _
 from culvert_client.cli.verdict import Verdict
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _PlainConsole(Console):
+    """Prints texts of others without characters that would command the terminal or turn the text around."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        super().print(*(make_plain(it) if isinstance(it, str) else it for it in objects), **settings)
+
+
+out = _PlainConsole(highlight=False, soft_wrap=True)
+err = _PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_NOT_ENROLLED: (_("Not enrolled"), "yellow"),
