@@ -43,6 +43,8 @@ class NameService:
         self._fault: CulvertError | None = None
         self._listens = False
         self._trying: asyncio.Task[None] | None = None
+        self.is_restored = True
+        """False if `close` could not undo the changes of the system's settings."""
 
     @property
     def warnings(self) -> Sequence[CulvertError]:
@@ -66,7 +68,11 @@ class NameService:
             self._trying.cancel()
             await asyncio.wait([self._trying])
         if self._system_dns is not None:
-            await self._system_dns.stop()
+            try:
+                await self._system_dns.stop()
+            except OSError as error:
+                log.error("the system's DNS could not be put back: %s", error)
+                self.is_restored = False
         await self._source.close()
 
     async def _try_again(self) -> None:

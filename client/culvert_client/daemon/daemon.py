@@ -89,8 +89,8 @@ class Daemon:
     def organisations(self) -> dict[int, Organisation]:
         return self.router.organisations
 
-    async def run(self, stopped: asyncio.Event) -> None:
-        """Run until `stopped` is set. Raises OSError if the local socket is taken."""
+    async def run(self, stopped: asyncio.Event) -> bool:
+        """Run until `stopped` is set. Whether names are as before. Raises OSError if the local socket is taken."""
         self._front.claim()
         self.datapath.start()
         for organisation in self.router.all():
@@ -133,6 +133,7 @@ class Daemon:
             )
         finally:
             await self._close()
+        return self._names.is_restored
 
     async def _close(self) -> None:
         await self._names.close()

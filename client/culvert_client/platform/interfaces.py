@@ -161,7 +161,9 @@ class SystemDns(Protocol):
         """
         ...
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """Raises OSError; NameServices.clean_up can then try again."""
+        ...
 
 
 class NameServices(Protocol):

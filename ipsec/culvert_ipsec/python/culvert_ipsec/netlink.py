@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple, Self
 
-from pyroute2.netlink import (
+from culvert_ipsec.netlink_messages import (
     NLM_F_ACK,
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,

@@ -7,10 +7,9 @@ import socket
 import struct
 from collections.abc import Callable
 
-from pyroute2.netlink import rtnl
-
 from culvert_ipsec.link_plan import MAIN_TABLE
 from culvert_ipsec.netlink import Message, messages, open_socket
+from culvert_ipsec.netlink_messages import rtnl
 
 # linux/rtnetlink.h: links, IPv4 and IPv6 routes, IPv4 and IPv6 rules (RTNLGRP_*, as bits).
 _GROUPS = 1 << 0 | 1 << 6 | 1 << 10 | 1 << 7 | 1 << 18

@@ -17,14 +17,19 @@ from ipaddress import (
 )
 from typing import Any, cast
 
-from pyroute2.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, nlmsg, rtnl
-from pyroute2.netlink.rtnl.fibmsg import fibmsg
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
-
 from culvert_ipsec.link_plan import Address, Network
 from culvert_ipsec.netlink import HEADER_LENGTH, NetlinkSocket
+from culvert_ipsec.netlink_messages import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    fibmsg,
+    ifaddrmsg,
+    ifinfmsg,
+    nlmsg,
+    rtmsg,
+    rtnl,
+)
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 # linux/rtnetlink.h: RT_TABLE_*, RTN_*, RT_SCOPE_*.

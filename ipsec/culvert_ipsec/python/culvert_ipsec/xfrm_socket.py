@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Self
 
-from pyroute2.netlink import NETLINK_XFRM, NLM_F_CREATE, NLM_F_EXCL
-
 from culvert_ipsec import xfrm_wire as wire
 from culvert_ipsec.netlink import NetlinkSocket, messages, open_socket
+from culvert_ipsec.netlink_messages import NETLINK_XFRM, NLM_F_CREATE, NLM_F_EXCL
 from culvert_ipsec.xfrm_values import (
     Address,
     Direction,

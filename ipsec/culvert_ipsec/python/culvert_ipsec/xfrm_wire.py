@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from culvert_proto.contract import FIRST_SPI
 from culvert_proto.sa import Limits
-from pyroute2.netlink import nlmsg
 
 from culvert_ipsec.netlink import HEADER_LENGTH
+from culvert_ipsec.netlink_messages import nlmsg
 from culvert_ipsec.xfrm_values import (
     Address,
     Algorithms,

@@ -265,15 +265,12 @@ class SystemDns:
             self._link = None
 
     async def stop(self) -> None:
-        """Restore the settings. Those that could not be restored are still noted on disk, for `clean_up`."""
+        """Restore the settings. Raises OSError; what it could not restore is still noted on disk, for `clean_up`."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
         self._close_link()
-        try:
-            await clean_up(self._state_dir, self._root)
-        except OSError as error:
-            _log.error("the system's DNS could not be put back: %s", error)
+        await clean_up(self._state_dir, self._root)
 
 
 async def clean_up(state_dir: Path, root: Path = Path("/")) -> None:
