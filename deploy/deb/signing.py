@@ -24,6 +24,7 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from urllib.parse import unquote
 
 # A key that ends leaves every laptop without updates on that day, so there has to be time for a successor.
@@ -121,8 +122,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def signing(chosen: argparse.Namespace, failure: str) -> Generator[Signer]:
     """The signer of `add_options`' options. What is raised inside ends the program, with `failure` before the reason."""
-    # The secret key is removed also at SIGTERM.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{failure}: SIGTERM has ended it"))
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(f"{failure}: SIGTERM has ended it")
+
+    # The secret key is removed also then.
+    signal.signal(signal.SIGTERM, end)
     try:
         with Signer.of(chosen.key, chosen.successor) as signer:
             yield signer
