@@ -28,7 +28,7 @@ from culvert_db.identity import (
 )
 from culvert_db.migrate import MigrationError, newest_revision, upgrade, upgrade_apart
 from culvert_db.network import Gateway, GatewayEnrolment, Resource, ResourceGateway
-from culvert_db.outage import READ_ONLY, is_held, refusal, sqlstate, why_away
+from culvert_db.outage import READ_ONLY, describe, is_held, refusal, remedy, sqlstate, why_away
 from culvert_db.ownership import (
     ControllerName,
     GatewayConnection,
@@ -143,6 +143,7 @@ __all__ = [
     "check",
     "clock",
     "create_engine",
+    "describe",
     "direct",
     "doubted",
     "from_json",
@@ -152,6 +153,7 @@ __all__ = [
     "notify",
     "parse_url",
     "refusal",
+    "remedy",
     "sqlstate",
     "upgrade",
     "upgrade_apart",

@@ -33,7 +33,9 @@ async def check(engine: AsyncEngine) -> None:
         raw = await connection.get_raw_connection()
         driver = cast("_DriverConnection", raw.driver_connection)
         if (release := driver.get_server_version()[0]) < _RELEASE:
-            raise UnfitDatabaseError(f"Postgres {release} is too old. Remedy: Postgres {_RELEASE} or newer")
+            raise UnfitDatabaseError(
+                f"Postgres {release} is too old. Remedy: use Postgres {_RELEASE} or newer"
+            )
         encoding = driver.get_settings().server_encoding
         if encoding != "UTF8":
             raise UnfitDatabaseError(

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from culvert_db.engine import create_engine
-from culvert_db.outage import sqlstate
+from culvert_db.outage import describe, sqlstate
 
 _log = logging.getLogger(__name__)
 
@@ -157,3 +157,5 @@ def main() -> None:
         asyncio.run(run())
     except MigrationError as error:
         sys.exit(str(error))
+    except DBAPIError as error:
+        sys.exit(describe(error) or str(error))

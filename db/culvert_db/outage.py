@@ -25,6 +25,12 @@ _AWAY = {
     "58030": "its disk fails",
 }
 
+_REMEDIES = {
+    READ_ONLY: "a standby takes no writes: name the primary, or all servers as HOST1:5432,HOST2:5432 in the URL; or turn "
+    "default_transaction_read_only off",
+    "53100": "make room on the database's disk",
+}
+
 
 def sqlstate(error: BaseException | None) -> str:
     """The SQLSTATE of the driver's error, also inside of SQLAlchemy's; empty without one."""
@@ -61,3 +67,21 @@ def why_away(error: BaseException | None) -> str | None:
             return "the connection broke"
         error = getattr(error, "orig", None) or error.__cause__
     return None
+
+
+def remedy(error: BaseException | None) -> str:
+    """The remedy of an outage, if there is one alone; otherwise empty."""
+    while error is not None:
+        if found := _REMEDIES.get(sqlstate(error)):
+            return found
+        error = getattr(error, "orig", None) or error.__cause__
+    return ""
+
+
+def describe(error: BaseException | None) -> str:
+    """The outage, the server's own words, and the remedy; empty for other errors."""
+    # Without DETAIL and HINT.
+    own = (refusal(error) or "").partition("\n")[0]
+    words = dict.fromkeys(filter(None, (why_away(error), own)))
+    ending = f". Remedy: {found}" if (found := remedy(error)) else ""
+    return ": ".join(words) + ending

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from culvert_db import MigrationError, log, refusal, sqlstate
+from culvert_db import MigrationError, describe, log, refusal, sqlstate
 from culvert_db.start_failure import PostgresFailedError
 from culvert_proto.output import check_output
 from culvert_proto.private_memory import keep_memory_private
@@ -465,4 +465,5 @@ def _errors() -> Generator[None]:
             raise
         sys.exit(f"culvert-controller: database_url: the server answers: {refusal(error)}")
     except DatabaseDownError as error:
-        sys.exit(f"culvert-controller: {error} ({error.__cause__})")
+        cause = describe(error.__cause__) or error.__cause__
+        sys.exit(f"culvert-controller: the database does not take a change: {cause}")

@@ -25,6 +25,7 @@ from culvert_service.operation import doctor
 from culvert_service.operation.rest_client import readiness
 from culvert_service.setup import answers, examination
 from culvert_service.setup.answers import AnswerError, Answers
+from postgres_servers import RELEASES, pair
 from sqlalchemy import text
 
 from .test_cli import PROGRAM
@@ -363,6 +364,39 @@ async def test_only_an_empty_database_or_this_culverts_own_is_used(
             text=True,
         )
         assert (done.returncode, "belongs to another Culvert" in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.slow
+async def test_a_standby_is_refused_and_its_primary_is_found(host: Host, tmp_path: Path) -> None:
+    async with pair(tmp_path, RELEASES[0]) as (primary, standby):
+        code, said = await host.set_up("--database", standby.url())
+        assert (code, "it is read-only" in said, "name the primary" in said) == (1, True, True), said
+        assert host.is_untouched
+        both = f"postgresql://culvert@127.0.0.1:{standby.port},127.0.0.1:{primary.port}/postgres"
+        code, said = await host.set_up("--database", both)
+        assert code == 0, said
+
+
+# `setup` on a disk that has room at first, and is full from the first table on. What it leaves there is shown.
+_FILLED = """
+mount -t tmpfs -o size=2100m tmpfs ROOT/var
+fill() { fallocate -l "$(df --output=avail -B1 ROOT/var | tail -n 1)" "ROOT/var/filler.$1"; }
+(until [ -e ROOT/STATE/postgres/data/base ]; do sleep 0.02; done; for n in $(seq 100); do fill $n; done) 2>/dev/null &
+code=0; "$@" || code=$?
+wait; rm ROOT/var/filler.*; echo "left: $(ls -A ROOT/var)"; exit $code
+"""
+
+
+@pytest.mark.slow
+async def test_a_disk_that_fills_up_in_the_middle_is_named(host: Host) -> None:
+    (host.root / "var").mkdir()
+    script = _FILLED.replace("ROOT", str(host.root)).replace("STATE", STATE)
+    code, said = await host.set_up(before=("unshare", "--mount", "sh", "-c", script, "sh"))
+    assert (code, "No space left on device" in said, "as it was before" in said) == (1, True, True), said
+    assert re.search(r"Remedy: make room|Make room", said), said
+    assert "left: \n" in said, said
+    assert "Traceback" not in said
+    assert 'File "/' not in said
 
 
 # Refuses one table of a migration, after the tables before it are made.

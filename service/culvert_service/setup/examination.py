@@ -11,7 +11,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from culvert_db import UnfitDatabaseError, UntrustedDatabaseError, check, installation, refusal, why_away
+from culvert_db import (
+    UnfitDatabaseError,
+    UntrustedDatabaseError,
+    check,
+    installation,
+    refusal,
+    remedy,
+    why_away,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from culvert_service.config import ConfigurationError
@@ -77,7 +85,13 @@ async def database(url: str, state_dir: Path) -> tuple[Finding, installation.Con
     except UnfitDatabaseError as error:
         return Finding("database", *_split(str(error))), None
     except (SQLAlchemyError, OSError, TimeoutError) as error:
-        return Finding("database", _why(error), "Check the URL, pg_hba.conf, and that Postgres runs."), None
+        known = remedy(error)
+        what_to_do = (
+            f"{known[0].upper()}{known[1:]}."
+            if known
+            else "Check the URL, pg_hba.conf, and that Postgres runs."
+        )
+        return Finding("database", _why(error), what_to_do), None
     finally:
         await engine.dispose()
     wrong = _unfit(found, state_dir)
