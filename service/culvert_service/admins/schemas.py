@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from culvert_db import Role
-from culvert_proto import plain_text
+from culvert_proto import typed_text
 from culvert_proto.contract import PASSKEY_NAME_MAX, TOKEN_DAYS_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
@@ -138,7 +138,7 @@ class PasskeyIn(_In):
     """`credential` is the JSON of what navigator.credentials.create gave."""
 
     name: Annotated[
-        str, Field(pattern=rf"^[^\x00-\x1f\x7f]{{1,{PASSKEY_NAME_MAX}}}$"), AfterValidator(plain_text.check)
+        str, Field(pattern=rf"^[^\x00-\x1f\x7f]{{1,{PASSKEY_NAME_MAX}}}$"), AfterValidator(typed_text.check)
     ]
     credential: dict[str, Any]
 

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
-from culvert_proto import dns_name, plain_text
+from culvert_proto import dns_name, typed_text
 from culvert_proto.contract import EMAIL_MAX
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
@@ -16,13 +16,13 @@ from culvert_service.audit.schemas import DeniedOut
 UserName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 DISPLAY_NAME_MAX = 100
 DisplayName = Annotated[
-    str, Field(min_length=1, max_length=DISPLAY_NAME_MAX), AfterValidator(plain_text.check)
+    str, Field(min_length=1, max_length=DISPLAY_NAME_MAX), AfterValidator(typed_text.check)
 ]
 
 
 def _device_name(name: str) -> str:
     """The computer's own name, which its person cannot correct here."""
-    if plain := plain_text.strip(name):
+    if plain := typed_text.strip(name):
         return plain
     raise ValueError("must have a character that can be seen")
 

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from culvert_proto import plain_text
+from culvert_proto import typed_text
 from culvert_proto.contract import NAME_PATTERN, POLICY_NAME_MAX
 from culvert_proto.dns_name import make_readable
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, model_validator
@@ -26,7 +26,7 @@ PolicyName = Annotated[
 
 def _plain(name: str) -> str:
     """The name as it is: a change of its spaces would be a new name."""
-    plain_text.check(name)
+    typed_text.check(name)
     return name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
-from culvert_proto.plain_text import strip
+from culvert_proto.typed_text import strip
 
 revision = "0047"
 down_revision = "0046"
