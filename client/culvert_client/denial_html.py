@@ -14,7 +14,7 @@ from urllib.parse import quote
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import make_readable
 from culvert_proto.language import LANGUAGES, SOURCE, Words, speaking
-from culvert_proto.plain_text import make_all_plain
+from culvert_proto.shown_text import make_all_plain
 
 CODE_PATH = "/.culvert/code"
 

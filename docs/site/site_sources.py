@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from site_contents import ROOT, SiteError
@@ -17,6 +17,11 @@ _BLOCK = re.compile(r"^(?:[-*] |\d+\. |\|)")
 _PICTURE = (".svg", ".png")
 # `<!-- screen: NAME: description -->`: a picture that a test has made. A forge shows nothing there.
 _SCREEN = re.compile(r"^<!-- screen: (?P<name>[\w-]+): (?P<text>.*?) -->$")
+
+
+# A forge draws it. The site's pages run no code, so that there it is a table.
+_DIAGRAM = "```mermaid"
+_ARROW = re.compile(r"^\s*(?P<source>\w+) --> (?P<target>\w+): (?P<events>.+)$")
 
 
 class Sources:
@@ -40,7 +45,14 @@ class Sources:
 
     def _lines(self, source: str, text: str) -> Iterator[str]:
         before, fenced = "", False
+        diagram: list[str] | None = None
         for number, line in enumerate(text.splitlines(), 1):
+            if diagram is not None or line.strip() == _DIAGRAM:
+                diagram = [*(diagram or []), line]
+                if line.strip() == "```":
+                    yield from _transitions(diagram)
+                    diagram = None
+                continue
             if _FENCE.match(line):
                 fenced = not fenced
             elif not fenced:
@@ -95,3 +107,12 @@ class Sources:
         (self._folder / "images").mkdir(exist_ok=True)
         shutil.copyfile(file, self._folder / place)
         return place
+
+
+def _transitions(diagram: Sequence[str]) -> Iterator[str]:
+    """A Mermaid state diagram as a table of its arrows, in the diagram's order."""
+    yield from ("", "| state | event | next state |", "|---|---|---|")
+    for line in diagram:
+        if found := _ARROW.match(line):
+            yield f"| {found['source']} | {found['events']} | {found['target']} |"
+    yield ""

@@ -1,55 +1,42 @@
-"""Texts of others without characters that change how the text around them is shown. Pure.
+"""Texts that a person types freely and others read: one line, in any script, in the order in which it is written.
 
-A name may hold U+202E, after which a screen writes from the right: "photo\u202egpj.exe" is read as "photoexe.jpg". In a
-terminal, ESC begins a command. Each such character is shown as U+FFFD, so that a person sees that something was there.
+A bidirectional control character (Unicode Standard Annex 9, section 2) can show "exe.gnp" as "png.exe", in a list of
+devices as well as in a terminal. A text in Hebrew or Arabic does not need one.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TypeVar, cast
+import unicodedata
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import Message
-
-# Controls but for tab and line feed; marks, embeddings, overrides and isolates of direction (UAX 9); separators of lines
-# and paragraphs; characters without a width that split or join words; tags.
-_STRANGE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-
-AnyMessage = TypeVar("AnyMessage", bound=Message)
+# UAX 9: embeddings, overrides, isolates; the three marks have the types of letters.
+_BIDI_TYPES = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
+_BIDI_MARKS = frozenset("\u061c\u200e\u200f")
+# Controls, separators of lines and paragraphs, and halves of UTF-16 pairs.
+_NOT_IN_A_LINE = frozenset(("Cc", "Zl", "Zp", "Cs"))
 
 
-def make_plain(text: str) -> str:
-    return text if text.isascii() and text.isprintable() else _STRANGE.sub("\ufffd", text)
+def check(text: str) -> str:
+    """The text in Unicode's composed form (NFC), with single spaces. Raises ValueError with words for a form."""
+    if any(unicodedata.category(one) in _NOT_IN_A_LINE for one in text):
+        raise ValueError("must be one line without control characters")
+    if any(map(_turns_text, text)):
+        raise ValueError("has an invisible character that turns the direction of text: type the name again")
+    plain = unicodedata.normalize("NFC", " ".join(text.split()))
+    if not any(map(_is_seen, plain)):
+        raise ValueError("must have a character that can be seen")
+    return plain
 
 
-def make_all_plain(message: AnyMessage) -> AnyMessage:
-    """The message, with each text in it made plain in place."""
-    for field, value in message.ListFields():
-        if _is_map(field):
-            _clean_map(field, value)
-        elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            for one in value if field.is_repeated else [value]:
-                make_all_plain(one)
-        elif field.type == FieldDescriptor.TYPE_STRING:
-            if field.is_repeated:
-                value[:] = [make_plain(it) for it in value]
-            else:
-                setattr(message, field.name, make_plain(value))
-    return message
+def strip(text: str) -> str:
+    """The text without the characters that `check` refuses, for a name that no person can correct. May be empty."""
+    kept = (one for one in text if unicodedata.category(one) not in _NOT_IN_A_LINE and not _turns_text(one))
+    plain = unicodedata.normalize("NFC", " ".join("".join(kept).split()))
+    return plain if any(map(_is_seen, plain)) else ""
 
 
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
+def _turns_text(one: str) -> bool:
+    return one in _BIDI_MARKS or unicodedata.bidirectional(one) in _BIDI_TYPES
 
 
-def _clean_map(field: FieldDescriptor, value: object) -> None:
-    entry = cast("Descriptor", field.message_type).fields_by_name["value"]
-    entries = cast("dict[str, object]", value)
-    for key, one in list(entries.items()):
-        if isinstance(one, Message):
-            make_all_plain(one)
-        elif entry.type == FieldDescriptor.TYPE_STRING:
-            entries[key] = make_plain(str(one))
+def _is_seen(one: str) -> bool:
+    return not unicodedata.category(one).startswith(("C", "Z"))

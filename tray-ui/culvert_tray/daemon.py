@@ -17,7 +17,7 @@ import grpc.aio
 from culvert_proto import CulvertError, local_pb2, local_pb2_grpc
 from culvert_proto.backoff import Backoff
 from culvert_proto.grpc_errors import DAEMON, from_rpc_error
-from culvert_proto.plain_text import make_all_plain
+from culvert_proto.shown_text import make_all_plain
 from PyQt6.QtCore import QObject, pyqtSignal
 
 from culvert_tray.signals import connect

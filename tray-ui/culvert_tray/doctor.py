@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from culvert_proto.plain_text import make_plain
+from culvert_proto.shown_text import make_plain
 from PyQt6.QtCore import QObject, QProcess
 
 from culvert_tray.commands import Enrol, EnterCode, Resume

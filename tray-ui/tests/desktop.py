@@ -105,6 +105,12 @@ class Desktop:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.run("import", "-window", "root", str(path))
 
+    def picture(self, path: Path, margin: int = 16) -> None:
+        """A screenshot without the empty desktop around what is shown. `margin` in pixels."""
+        self.screenshot(path)
+        border = ("-bordercolor", "white", "-border", str(margin))
+        self.run("mogrify", "-trim", "+repage", *border, str(path))
+
     def key(self, *keys: str) -> None:
         for key in keys:
             self.run("xdotool", "key", key)

@@ -191,7 +191,7 @@ def test_a_tunnel_is_closed_with_the_keyboard(
     open_menu(desktop)
     shown = menu(status, time.time())
     _choose(desktop, shown, "wiki.corp.example")
-    desktop.screenshot(SCREENS / "tray-tunnel.png")
+    desktop.picture(SCREENS / "tray-tunnel.png")
     desktop.key("Escape", "Escape")
     open_menu(desktop)
     _choose(desktop, shown, "wiki.corp.example", "Close")

@@ -9,12 +9,12 @@ from typing import Any
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.dns_name import make_readable
 from culvert_proto.phrases import duration
-from culvert_proto.plain_text import make_plain
 from culvert_proto.screens.activity import describe
 from culvert_proto.screens.opening import Opening, last_opening
 from culvert_proto.screens.opening import Verdict as HopVerdict
 from culvert_proto.screens.organisations import is_enrolled, split_status
 from culvert_proto.screens.units import clock, drops, health, round_trip, size
+from culvert_proto.shown_text import make_plain
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 

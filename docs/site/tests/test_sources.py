@@ -98,3 +98,12 @@ def test_every_page_of_the_documents_is_in_the_contents() -> None:
     named = {page.source for section in read_contents() for page in section.pages}
     pages = {str(it.relative_to(ROOT)) for it in (ROOT / "docs").glob("*.md")}
     assert pages - named == {"docs/index.md"}
+
+
+def test_a_state_diagram_is_a_table_where_no_code_may_draw_it(tmp_path: Path) -> None:
+    sources = Sources(tmp_path / "pages", {"client/README.md": "parts/client.md"}, tmp_path)
+    sources.add("client/README.md")
+    page = (tmp_path / "pages/parts/client.md").read_text()
+    assert "mermaid" not in page
+    assert "\n| Closed | Demand | Opening |\n" in page
+    assert "\n## Run it\n" in page
