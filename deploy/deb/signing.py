@@ -33,6 +33,8 @@ _SHORTEST_LIFE = datetime.timedelta(days=365)
 _RSA, _DSA = "1", "17"
 _SHORTEST_RSA = 3072
 _DAY = 86_400
+# In memory, where a key outlives no restart. The agent's socket is in it, and its path has at most 107 bytes (unix(7)).
+_MEMORY = "/dev/shm"  # noqa: S108
 _THROWAWAY = "Throwaway key of a build of Culvert, not of a release"
 
 
@@ -55,7 +57,10 @@ class Signer:
 
         Raises LookupError for a file without a usable key.
         """
-        with tempfile.TemporaryDirectory(prefix="culvert-signing-") as folder, ExitStack() as stack:
+        with (
+            tempfile.TemporaryDirectory(prefix="culvert-signing-", dir=_MEMORY) as folder,
+            ExitStack() as stack,
+        ):
             home = Path(folder)
             # Debian 13 refuses a key that SHA-1 binds to its name.
             (home / "gpg.conf").write_text("weak-digest SHA1\n")

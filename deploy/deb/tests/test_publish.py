@@ -256,9 +256,12 @@ with Signer.of(None) as signer:
 """
 
 
-def test_no_agent_outlives_a_program_that_is_killed() -> None:
+def test_no_agent_outlives_a_program_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED]
-    settings = os.environ | {"PYTHONPATH": str(ROOT / "deploy/deb")}
+    # A folder whose path is too long for a socket's.
+    long = tmp_path / ("x" * 108)
+    long.mkdir()
+    settings = os.environ | {"PYTHONPATH": str(ROOT / "deploy/deb"), "TMPDIR": str(long)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=settings, text=True) as program:
         assert program.stdout is not None
         home = program.stdout.readline().strip()
