@@ -35,7 +35,7 @@ HTTPS, HTTP = 443, 80
 _TCP = 6
 # Our tunables, in seconds.
 CONNECT_PATIENCE = 3.0
-PAGE_PATIENCE = 10.0
+PAGE_PATIENCE = 8.0
 # Our tunables: addresses and ports to try, and bytes of an answer to read.
 _ADDRESSES, _PORTS, _FIRST_BYTES = 2, 4, 512
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})\b")

@@ -184,6 +184,15 @@ async def test_a_host_that_was_not_refused_sees_nothing(site: Site, host: str) -
     assert page == ""
 
 
+async def test_a_name_is_the_same_with_a_final_dot_and_in_capitals(site: Site) -> None:
+    for name in (f"{WIKI}.", WIKI.upper()):
+        assert (await site.get("/", name))[0] == 403
+    dotted = f"{WIKI}."
+    status, _, _ = await site.post(f"code={CODE}&token={await site.token()}&to=%2F", name=dotted)
+    assert status == 303
+    assert site.lab.controller.profile.code_valid_until != 0
+
+
 async def test_no_other_site_may_frame_read_or_keep_the_page(site: Site) -> None:
     _, head, page = await site.get()
     assert "default-src 'none'" in head

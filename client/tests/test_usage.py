@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from culvert_client.cli import words
@@ -89,6 +90,15 @@ def test_no_text_of_others_commands_the_terminal(capsys: pytest.CaptureFixture[s
     said = "".join(capsys.readouterr())
     assert not set("\x1b\x07\x9b\u202e\u2066") & set(said)
     assert "ali\ufffdec" in said
+
+
+@pytest.mark.parametrize(("minutes", "asked"), [(29, True), (45, False)])
+def test_a_code_that_ends_soon_names_the_command_for_the_next(
+    capsys: pytest.CaptureFixture[str], minutes: int, asked: bool
+) -> None:
+    valid = round(time.time()) + 60 * minutes + 30
+    words.say_status(local_pb2.Status(state=local_pb2.STATE_READY, user="alice", code_valid_until=valid))
+    assert ("culvert code" in capsys.readouterr().out) is asked
 
 
 @pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 40), (True, 200)])

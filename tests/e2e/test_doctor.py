@@ -30,6 +30,20 @@ async def test_every_hop_is_well_with_and_without_a_tunnel(office: Office) -> No
     assert f"{parts.GATEWAY} 1500" in examined.stdout
 
 
+async def test_each_hop_to_a_page_is_timed_through_the_tunnel(office: Office) -> None:
+    assert (await office.fetch()).code == 0
+    ended = await office.culvert("why", "wiki.corp.example", "--json")
+    assert ended.code == 0, ended.stderr
+    [timed] = json.loads(ended.stdout)["hop_times"]
+    hops = {it["kind"].removeprefix("HOP_KIND_"): it for it in timed["hops"]}
+    assert hops.keys() == {"NAME_SERVER", "GATEWAY", "SERVER", "PAGE"}
+    assert {it["result"] for it in hops.values()} == {"HOP_RESULT_ANSWERED"}
+    assert hops["PAGE"]["http_status"] == 200
+    shown = (await office.culvert("why", "wiki.corp.example")).stdout
+    assert "Nothing is slow: the page began after" in shown
+    assert "not measured" not in shown
+
+
 async def _hops(office: Office) -> set[str]:
     """All of them are well."""
     ended = await office.culvert("doctor", "--json")

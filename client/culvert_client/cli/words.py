@@ -45,6 +45,8 @@ _STATES: dict[local_pb2.State.ValueType, tuple[str, str]] = {
     local_pb2.STATE_PATH_NARROW: (_("Only small packets reach the gateway"), "red"),
     local_pb2.STATE_BLOCKED: (_("Blocked: no tunnel can be opened"), "red"),
 }
+# Seconds before the end of a code from which the next one is asked for; the tray's, too.
+_CODE_AHEAD = 30 * 60
 # 0: the daemon gives other users no reason.
 _UNREACHED = frozenset({0, Reason.CONTROLLER_UNREACHABLE})
 _ACTIVITY_COLOURS = {
@@ -239,6 +241,8 @@ def _code(status: local_pb2.Status) -> str:
     left = status.code_valid_until - int(time.time())
     if left <= 0:
         return _("no valid code")
+    if left <= _CODE_AHEAD:
+        return _("code valid for {time}; the next one: culvert code").format(time=duration(left))
     return _("code valid for {time}").format(time=duration(left))
 
 
