@@ -4,22 +4,42 @@ import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
 // The folders whose texts all stand in the catalogue.
-const TRANSLATED = ["api", "devices", "frame", "locale", "people", "session", "shared"];
+const TRANSLATED = [
+  "access",
+  "activity",
+  "api",
+  "devices",
+  "dns",
+  "frame",
+  "groups",
+  "locale",
+  "people",
+  "policies",
+  "resources",
+  "session",
+  "settings",
+  "shared",
+  "sites",
+  "tunnels",
+  "wizard",
+];
 // Attributes and properties that a person reads.
 const READ =
-  "label|title|placeholder|description|about|alt|act|add|places|submit|nothingFound|nothingFoundMessage|forWhat|restored|never|message|how|aria-label|aria-description|detail|remedy";
+  "label|title|description|about|alt|act|add|places|submit|nothingFound|nothingFoundMessage|forWhat|restored|never|message|aria-label|aria-description|detail|remedy";
 // A word, other than the product's name; and two words, which code rarely has.
-const WORD = "/^(?!\\s*Culvert\\s*$).*\\p{L}{2}/su";
-const WORDS = "/^(?!1px).*\\p{L}{2}[\\p{L},.]* \\p{L}/su";
-const TEXT = `:matches(Literal[value=${WORD}], TemplateLiteral)`;
+const WORD = "/^(?!\\s*(Culvert|[A-Z0-9-]+)\\s*$).*\\p{L}{2}/su";
+const WORDS = "/^(?!1px|culvert-).*\\p{L}{2}[\\p{L},.]* \\p{L}/su";
+const TEXT = `:matches(Literal[value=${WORD}], TemplateLiteral:has(> TemplateElement[value.raw=${WORD}]))`;
 const CHOSEN = `:matches(${TEXT}, ConditionalExpression > ${TEXT}, LogicalExpression > ${TEXT})`;
 const UNTRANSLATED = [
   `JSXText[value=${WORD}]:not(JSXElement[openingElement.name.name="Trans"] JSXText)`,
   `JSXAttribute[name.name=/^(${READ})$/] > ${TEXT}`,
   `JSXAttribute[name.name=/^(${READ})$/] > JSXExpressionContainer > ${CHOSEN}`,
+  // An example, such as corp.example, is the same in each language.
+  "JSXAttribute[name.name=placeholder] Literal[value=/^\\p{Lu}|\\p{L} /u]",
   `JSXElement > JSXExpressionContainer > ${CHOSEN}`,
-  `Property[key.name=/^(${READ})$/] > ${TEXT}`,
-  `:matches(Literal[value=${WORDS}], TemplateLiteral:has(TemplateElement[value.raw=${WORDS}])):not(TaggedTemplateExpression *, CallExpression[callee.name=/^(plural|select)$/] *, NewExpression *)`,
+  `Property[key.name=/^(${READ})$/] > ${TEXT}:not(CallExpression[callee.name=msg] *)`,
+  `:matches(Literal[value=${WORDS}], TemplateLiteral:has(> TemplateElement[value.raw=${WORDS}])):not(TaggedTemplateExpression *, CallExpression[callee.name=/^(plural|select)$/] *, NewExpression *, JSXAttribute[name.name=className] *)`,
 ];
 
 export default tseslint.config(

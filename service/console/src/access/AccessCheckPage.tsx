@@ -1,3 +1,6 @@
+import { i18n, type MessageDescriptor } from "@lingui/core";
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Alert, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconCheck, IconX } from "@tabler/icons-react";
@@ -11,6 +14,18 @@ import { Loading } from "../shared/Loading";
 import { moment } from "../shared/words";
 
 type Trace = Schemas["TraceOut"];
+
+const CHECKS: Record<Trace["steps"][number]["check"], MessageDescriptor> = {
+  device: msg`Device`,
+  name: msg`Name`,
+  policy: msg`Policy`,
+  code: msg`Code`,
+  source: msg`Address`,
+  posture: msg`Facts`,
+  hours: msg`Hours`,
+  approval: msg`Approval`,
+  gateway: msg`Gateway`,
+};
 
 /** "Why can't Alice reach git?": the controller walks the same code that decides. */
 export function AccessCheckPage() {
@@ -28,8 +43,8 @@ export function AccessCheckPage() {
   return (
     <Stack maw={820}>
       <PageHead
-        title="Access check"
-        about="Whether each of a person’s devices may open a name now, and why."
+        title={t`Access check`}
+        about={t`Whether each of a person’s devices may open a name now, and why.`}
       />
       <form
         onSubmit={form.onSubmit((values) => {
@@ -39,14 +54,14 @@ export function AccessCheckPage() {
       >
         <Group align="flex-end">
           <TextInput
-            label="Person"
+            label={t`Person`}
             placeholder="alice"
             required
             spellCheck={false}
             {...form.getInputProps("user")}
           />
           <TextInput
-            label="Name"
+            label={t`Name`}
             placeholder="git.corp.example"
             required
             spellCheck={false}
@@ -55,15 +70,15 @@ export function AccessCheckPage() {
             {...form.getInputProps("name")}
           />
           <Button type="submit" loading={traces.isFetching}>
-            Check
+            <Trans>Check</Trans>
           </Button>
         </Group>
       </form>
-      {traces.isLoading && <Loading forWhat="the answer" />}
+      {traces.isLoading && <Loading forWhat={t`the answer`} />}
       {traces.isError && <ProblemNote error={traces.error} />}
       {traces.data?.length === 0 && (
-        <Alert variant="light" color="yellow" title="This person has no device">
-          Invite them to enrol a computer first.
+        <Alert variant="light" color="yellow" title={t`This person has no device`}>
+          <Trans>Invite them to enrol a computer first.</Trans>
         </Alert>
       )}
       {traces.data?.map((trace) => (
@@ -75,17 +90,18 @@ export function AccessCheckPage() {
 
 function Answer({ trace }: { trace: Trace }) {
   const permits = trace.verdict === "permit";
+  const gateways = trace.gateways.join(", ");
   return (
-    <Paper withBorder p="lg" component="section" aria-label={`Answer to ${trace.device}`}>
+    <Paper withBorder p="lg" component="section" aria-label={t`Answer to ${trace.device}`}>
       <Group wrap="nowrap" align="flex-start" mb="md">
         <Mark holds={permits} size="lg" />
         <Stack gap={2}>
           <Text fw={600} className="name">
-            {trace.device}: {permits ? `yes, through ${trace.gateways.join(", then ")}` : trace.message}
+            {trace.device}: {permits ? t`yes, through ${gateways}` : trace.message}
           </Text>
           <Text size="sm" c="dimmed">
             {permits
-              ? trace.permitted_until !== null && `until ${moment(trace.permitted_until)}`
+              ? trace.permitted_until !== null && t`until ${moment(trace.permitted_until)}`
               : trace.remedy}
           </Text>
         </Stack>
@@ -96,7 +112,7 @@ function Answer({ trace }: { trace: Trace }) {
             <Mark holds={step.holds} size="xs" />
             <Text size="sm" className="name" miw={0}>
               <Text span inherit fw={550}>
-                {step.check}
+                {i18n._(CHECKS[step.check])}
               </Text>{" "}
               {step.subject}
               {step.message !== null && (
@@ -120,7 +136,7 @@ function Mark({ holds, size }: { holds: boolean; size: string }) {
       radius="xl"
       color={holds ? "culvert" : "red"}
       role="img"
-      aria-label={holds ? "holds" : "does not hold"}
+      aria-label={holds ? t`holds` : t`does not hold`}
     >
       {holds ? <IconCheck size="70%" /> : <IconX size="70%" />}
     </ThemeIcon>

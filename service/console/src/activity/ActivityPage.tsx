@@ -1,3 +1,5 @@
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
@@ -5,6 +7,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { DNS_NAME_MAX } from "../api/contract";
+import { say, type Text as Label } from "../locale/language";
 import { EmptyList } from "../shared/EmptyList";
 import { TimeSince } from "../shared/TimeSince";
 import { PageHead } from "../shared/PageHead";
@@ -16,11 +19,19 @@ import { asked, linesQuery, type Filter, type Line } from "./queries";
 
 const PAUSE_MS = 250;
 const TEXTS = [
-  ["actor", "Actor"],
-  ["action", "Action, e.g. tunnel.open"],
-  ["object", "Object, e.g. resource/wiki"],
-  ["reason", "Reason, e.g. NO_POLICY"],
+  ["actor", msg`Actor`],
+  ["action", msg`Action, e.g. tunnel.open`],
+  ["object", msg`Object, e.g. resource/wiki`],
+  ["reason", msg`Reason, e.g. NO_POLICY`],
 ] as const;
+
+const KINDS: Record<Line["actor_kind"], Label> = {
+  admin: msg`administrator`,
+  token: msg`API token`,
+  device: msg`device`,
+  invitation: msg`invitation`,
+  system: msg`system`,
+};
 
 export function ActivityPage() {
   const filter = useSearch({ from: "/frame/activity" });
@@ -32,8 +43,8 @@ export function ActivityPage() {
   return (
     <>
       <PageHead
-        title="Activity"
-        about="All actions and refusals, with reasons. Each line is chained to the line before."
+        title={t`Activity`}
+        about={t`All actions and refusals, with reasons. Each line is chained to the line before.`}
       >
         <Button
           component="a"
@@ -42,7 +53,7 @@ export function ActivityPage() {
           href={`/api/v1/audit/export?${new URLSearchParams(asked(filter)).toString()}`}
           download="culvert-audit.jsonl"
         >
-          Export
+          <Trans>Export</Trans>
         </Button>
       </PageHead>
       <ChainVerification />
@@ -50,8 +61,8 @@ export function ActivityPage() {
         {TEXTS.map(([field, label]) => (
           <TextInput
             key={field}
-            aria-label={label}
-            placeholder={label}
+            aria-label={say(label)}
+            placeholder={say(label)}
             maxLength={DNS_NAME_MAX}
             w={{ base: "100%", xs: 215 }}
             value={typed[field] ?? ""}
@@ -62,18 +73,21 @@ export function ActivityPage() {
           />
         ))}
         <Select
-          aria-label="Outcome"
-          placeholder="Any outcome"
+          aria-label={t`Outcome`}
+          placeholder={t`Any outcome`}
           clearable
-          clearButtonProps={{ "aria-label": "Any outcome" }}
+          clearButtonProps={{ "aria-label": t`Any outcome` }}
           w={{ base: "100%", xs: 150 }}
-          data={["done", "denied"]}
+          data={[
+            { value: "done", label: t`done` },
+            { value: "denied", label: t`denied` },
+          ]}
           value={filter.outcome ?? null}
           onChange={(outcome) => show({ outcome: outcome ?? "" })}
         />
       </Group>
       <RowList
-        label="Activity"
+        label={t`Activity`}
         options={linesQuery(filter)}
         keyOf={({ chain, seq }) => `${chain}/${seq}`}
         columns={COLUMNS}
@@ -81,7 +95,7 @@ export function ActivityPage() {
           Object.keys(filter).length > 0 ? (
             <EmptyList
               icon={<IconSearchOff />}
-              title="No matching lines"
+              title={t`No matching lines`}
               action={
                 <Button
                   variant="default"
@@ -90,15 +104,15 @@ export function ActivityPage() {
                     void navigate({ search: {}, replace: true });
                   }}
                 >
-                  Show all
+                  <Trans>Show all</Trans>
                 </Button>
               }
             >
-              Names, actions and objects must match in full.
+              <Trans>Names, actions and objects must match in full.</Trans>
             </EmptyList>
           ) : (
-            <EmptyList icon={<IconHistory />} title="Nothing has happened yet">
-              Actions of administrators, devices and the controller appear here live.
+            <EmptyList icon={<IconHistory />} title={t`Nothing has happened yet`}>
+              <Trans>Actions of administrators, devices and the controller appear here live.</Trans>
             </EmptyList>
           )
         }
@@ -109,7 +123,7 @@ export function ActivityPage() {
 
 const COLUMNS: Column<Line>[] = [
   {
-    title: "Action",
+    title: msg`Action`,
     cell: ({ action, outcome, why, ...line }) => (
       <Stack gap={0}>
         <Group gap="xs" wrap="nowrap">
@@ -118,7 +132,7 @@ const COLUMNS: Column<Line>[] = [
           </Text>
           {outcome === "denied" && (
             <Badge size="sm" color="red" variant="light" tt="none">
-              denied
+              <Trans>denied</Trans>
             </Badge>
           )}
         </Group>
@@ -130,17 +144,17 @@ const COLUMNS: Column<Line>[] = [
     ),
   },
   {
-    title: "Actor",
+    title: msg`Actor`,
     cell: ({ actor_kind, source, ...line }) => (
       <Stack gap={0}>
         <Text size="sm" className="name">
           {actorOf(line)}
         </Text>
         <Text size="xs" c="dimmed">
-          {[actor_kind, source].filter(Boolean).join(", ")}
+          {[say(KINDS[actor_kind]), source].filter(Boolean).join(", ")}
         </Text>
       </Stack>
     ),
   },
-  { title: "Time", from: "sm", cell: ({ at }) => <TimeSince at={at} /> },
+  { title: msg`Time`, from: "sm", cell: ({ at }) => <TimeSince at={at} /> },
 ];

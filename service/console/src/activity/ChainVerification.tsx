@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Group, Text, Tooltip } from "@mantine/core";
 import { IconLink, IconLinkOff } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -5,7 +7,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
-import { age, counted, day } from "../shared/words";
+import { ago, day } from "../shared/words";
 
 /** The verification of the log's chains. A long log takes a while, so it is verified on request. */
 export function ChainVerification() {
@@ -22,19 +24,19 @@ export function ChainVerification() {
   if (chains.isError) return <ProblemNote error={chains.error} />;
   const { broken, lines, ends } = chains.data ?? { broken: null, lines: 0, ends: [] };
   return (
-    <Group gap="sm" mb="md" role="status" aria-label="The log's chains">
+    <Group gap="sm" mb="md" role="status" aria-label={t`The log's chains`}>
       {chains.data === undefined ? (
         <Badge size="lg" variant="light" color="gray" tt="none">
-          being verified…
+          <Trans>being verified…</Trans>
         </Badge>
       ) : broken === null ? (
         <Tooltip
-          label={ends.map(({ chain, seq }) => `chain ${chain}: ${seq}`).join(", ")}
+          label={ends.map(({ chain, seq }) => t`chain ${chain}: ${seq}`).join(", ")}
           multiline
           maw={320}
         >
           <Badge size="lg" variant="light" color="culvert" tt="none" leftSection={<IconLink size={14} />}>
-            verified: {counted(lines, "line")} unchanged
+            {plural(lines, { one: "verified: # line unchanged", other: "verified: # lines unchanged" })}
           </Badge>
         </Tooltip>
       ) : (
@@ -47,18 +49,21 @@ export function ChainVerification() {
           leftSection={<IconLinkOff size={14} />}
           styles={{ label: { whiteSpace: "normal" } }}
         >
-          broken at chain {broken.chain}, line {broken.seq}: {broken.why}
+          <Trans>
+            broken at chain {broken.chain}, line {broken.seq}: {broken.why}
+          </Trans>
         </Badge>
       )}
       {chains.data !== undefined && (
         <Text size="sm" c="dimmed">
-          {age(chains.dataUpdatedAt, now)} ago
+          {ago(chains.dataUpdatedAt, now)}
         </Text>
       )}
       {retention.data?.kept_since != null && (
         <Text size="sm" c="dimmed">
-          kept since {day(retention.data.kept_since)}
-          {retention.data.keep_days !== null && `, for ${counted(retention.data.keep_days, "day")}`}
+          {t`kept since ${day(retention.data.kept_since)}`}
+          {retention.data.keep_days !== null &&
+            `, ${plural(retention.data.keep_days, { one: "for # day", other: "for # days" })}`}
         </Text>
       )}
       <Button
@@ -67,7 +72,7 @@ export function ChainVerification() {
         onClick={() => void chains.refetch()}
         loading={chains.isFetching}
       >
-        Verify again
+        <Trans>Verify again</Trans>
       </Button>
     </Group>
   );

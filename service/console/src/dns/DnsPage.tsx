@@ -1,3 +1,5 @@
+import { msg, plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Group, Paper, SegmentedControl, Select, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconPlus, IconSearchOff, IconWorldWww } from "@tabler/icons-react";
@@ -6,6 +8,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api } from "../api/client";
+import { say, sayOptions, type Text as Label } from "../locale/language";
 import { useDns, type Zone } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { EmptyList } from "../shared/EmptyList";
@@ -15,14 +18,16 @@ import { PageHead } from "../shared/PageHead";
 import { notifyProblem } from "../shared/ProblemNote";
 import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
-import { counted } from "../shared/words";
 import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
-import { chosen, COLOURS, STATES } from "./records";
+import { chosen, COLOURS, STATES, STATE_NAMES } from "./records";
 import { RecordValues } from "./RecordValues";
 
 const SHOWN_MAX = 200;
-const SHOWN_STATES = [{ value: "", label: "all" }, ...STATES.map((value) => ({ value, label: value }))];
+const SHOWN_STATES: { value: string; label: Label }[] = [
+  { value: "", label: msg`all` },
+  ...STATES.map((value) => ({ value, label: STATE_NAMES[value] })),
+];
 
 export function DnsPage() {
   const filter = useSearch({ from: "/frame/dns" });
@@ -30,25 +35,30 @@ export function DnsPage() {
   const { rows } = useDns();
   const mayWrite = useMayWrite("dns");
   const [adding, setAdding] = useState(false);
-  if (rows === null) return <Loading forWhat="zones" />;
+  if (rows === null) return <Loading forWhat={t`zones`} />;
   const { zones, records } = chosen(rows, filter);
   const add = mayWrite && (
     <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
-      Add a zone
+      <Trans>Add a zone</Trans>
     </Button>
   );
   const show = (change: typeof filter) =>
     void navigate({ search: (before) => merged(before, change), replace: true });
   return (
     <>
-      <PageHead title="DNS" about="Records that Culvert publishes, and their state at the name servers.">
+      <PageHead
+        title={t`DNS`}
+        about={t`Records that Culvert publishes, and their state at the name servers.`}
+      >
         {zones.length > 0 && add}
       </PageHead>
       {adding && <ZoneCreateDialog onClose={() => setAdding(false)} />}
       {zones.length === 0 && (
-        <EmptyList icon={<IconWorldWww />} title="No zone yet" action={add}>
-          A zone is where resources’ names are published: a name server, an origin such as corp.example, and
-          the name of a TSIG key.
+        <EmptyList icon={<IconWorldWww />} title={t`No zone yet`} action={add}>
+          <Trans>
+            A zone is where resources’ names are published: a name server, an origin such as corp.example, and
+            the name of a TSIG key.
+          </Trans>
         </EmptyList>
       )}
       <Stack gap="sm" mb="lg">
@@ -59,19 +69,19 @@ export function DnsPage() {
       {zones.length > 0 && (
         <>
           <Group mb="md">
-            <SearchField label="Search records" value={filter.q ?? ""} onSearch={(q) => show({ q })} />
+            <SearchField label={t`Search records`} value={filter.q ?? ""} onSearch={(q) => show({ q })} />
             <SegmentedControl
-              aria-label="State"
+              aria-label={t`State`}
               visibleFrom="sm"
-              data={SHOWN_STATES}
+              data={sayOptions(SHOWN_STATES)}
               value={filter.state ?? ""}
               onChange={(state) => show({ state })}
             />
             <Select
-              aria-label="State"
+              aria-label={t`State`}
               hiddenFrom="sm"
               allowDeselect={false}
-              data={SHOWN_STATES}
+              data={sayOptions(SHOWN_STATES)}
               value={filter.state ?? ""}
               onChange={(state) => show({ state: state ?? "" })}
             />
@@ -79,18 +89,24 @@ export function DnsPage() {
           {records.length === 0 ? (
             <EmptyList
               icon={<IconSearchOff />}
-              title={filter.q || filter.state ? "No matching records" : "No records yet"}
+              title={filter.q || filter.state ? t`No matching records` : t`No records yet`}
             >
-              Records show here as resources are published.
+              <Trans>Records show here as resources are published.</Trans>
             </EmptyList>
           ) : (
             <Table.ScrollContainer minWidth={340}>
-              <Table aria-label="Records" verticalSpacing="xs">
+              <Table aria-label={t`Records`} verticalSpacing="xs">
                 <Table.Thead>
                   <Table.Tr>
-                    <Table.Th w="34%">Name</Table.Th>
-                    <Table.Th>State</Table.Th>
-                    <Table.Th visibleFrom="sm">Changed</Table.Th>
+                    <Table.Th w="34%">
+                      <Trans>Name</Trans>
+                    </Table.Th>
+                    <Table.Th>
+                      <Trans>State</Trans>
+                    </Table.Th>
+                    <Table.Th visibleFrom="sm">
+                      <Trans>Changed</Trans>
+                    </Table.Th>
                   </Table.Tr>
                 </Table.Thead>
                 <Table.Tbody>
@@ -100,14 +116,14 @@ export function DnsPage() {
                         <Text size="sm" className="name">
                           {record.display_name}{" "}
                           <Text span inherit c="dimmed">
-                            {record.type} {record.zone === "" ? "in no zone" : `in ${record.zone}`}
+                            {record.type} {record.zone === "" ? t`in no zone` : t`in ${record.zone}`}
                           </Text>
                         </Text>
                         <Encoded name={record.name} display_name={record.display_name} />
                       </Table.Td>
                       <Table.Td>
                         <Badge variant="light" color={COLOURS[record.state]} tt="none">
-                          {record.state}
+                          {say(STATE_NAMES[record.state])}
                         </Badge>
                         {record.message !== null && (
                           <Text size="xs" c="dimmed" className="name">
@@ -127,7 +143,7 @@ export function DnsPage() {
           )}
           {records.length > SHOWN_MAX && (
             <Text size="sm" c="dimmed">
-              and {records.length - SHOWN_MAX} more: search for them
+              {plural(records.length - SHOWN_MAX, { other: "and # more: search for them" })}
             </Text>
           )}
         </>
@@ -152,11 +168,12 @@ function ZoneCard({ zone }: { zone: Zone }) {
   const check = useMutation({
     mutationFn: async () =>
       api.POST("/api/v1/dns/zones/{name}/check", { params: { path: { name: zone.name } } }),
-    onSuccess: () => notifications.show({ message: `${zone.display_name} is being checked` }),
+    onSuccess: () => notifications.show({ message: t`${zone.display_name} is being checked` }),
     onError: notifyProblem,
   });
+  const behind = Math.ceil(zone.lag_seconds);
   return (
-    <Paper withBorder p="md" component="section" aria-label={`Zone ${zone.name}`}>
+    <Paper withBorder p="md" component="section" aria-label={t`Zone ${zone.name}`}>
       <Group justify="space-between" align="flex-start">
         <Stack gap={2} miw={0} maw={760}>
           <Group gap="xs">
@@ -164,16 +181,19 @@ function ZoneCard({ zone }: { zone: Zone }) {
               {zone.display_name}
             </Text>
             <Badge variant="light" color={COLOURS[zone.state]} tt="none">
-              {zone.state}
+              {say(STATE_NAMES[zone.state])}
             </Badge>
           </Group>
           <Encoded name={zone.origin} display_name={zone.display_name} />
           <Text size="sm" c="dimmed" component="div">
-            at <span className="mono">{zone.server}</span>
-            {zone.serial !== null && `, serial ${zone.serial}`}, checked: <TimeSince at={zone.checked_at} />
-            {zone.lag_seconds > 0 &&
-              `, ${counted(Math.ceil(zone.lag_seconds), "second")} behind the controller’s records`}
-            {zone.keeper === null && ", no DNS updater serves this zone"}
+            <span className="mono">{zone.server}</span>
+            {zone.serial !== null && `, ${t`serial ${zone.serial}`}`},{" "}
+            <Trans>
+              checked: <TimeSince at={zone.checked_at} />
+            </Trans>
+            {behind > 0 &&
+              `, ${plural(behind, { one: "# second behind the controller’s records", other: "# seconds behind the controller’s records" })}`}
+            {zone.keeper === null && `, ${t`no DNS updater serves this zone`}`}
           </Text>
           {zone.message !== null && (
             <Text size="sm">
@@ -183,7 +203,7 @@ function ZoneCard({ zone }: { zone: Zone }) {
         </Stack>
         {mayWrite && (
           <Button variant="default" onClick={() => check.mutate()} loading={check.isPending}>
-            Check and retry now
+            <Trans>Check and retry now</Trans>
           </Button>
         )}
       </Group>

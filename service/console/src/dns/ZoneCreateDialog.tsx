@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { NumberInput, SimpleGrid, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
@@ -13,54 +14,61 @@ export function ZoneCreateDialog({ onClose }: { onClose: () => void }) {
   const add = useMutation({
     mutationFn: async (zone: typeof NEW) => body(await api.POST("/api/v1/dns/zones", { body: zone })),
     onSuccess: ({ origin }) => {
-      notifications.show({ message: `${origin} is added; its records follow` });
+      notifications.show({ message: t`${origin} is added; its records follow` });
       onClose();
     },
   });
   return (
-    <FormDialog title="Add a zone" act="Add it" initial={NEW} mutation={add} onClose={onClose} size="lg">
+    <FormDialog
+      title={t`Add a zone`}
+      act={t`Add it`}
+      initial={NEW}
+      mutation={add}
+      onClose={onClose}
+      size="lg"
+    >
       {(form) => (
         <SimpleGrid cols={{ base: 1, xs: 2 }}>
           <TextInput
-            label="Zone"
-            description="Devices open tunnels for its names"
+            label={t`Zone`}
+            description={t`Devices open tunnels for its names`}
             placeholder="corp.example"
             required
             data-autofocus
             {...fieldOf(form, "origin")}
           />
           <TextInput
-            label="Short name"
-            description="For lists and the API; it cannot be changed later"
+            label={t`Short name`}
+            description={t`For lists and the API; it cannot be changed later`}
             placeholder="corp"
             required
             {...fieldOf(form, "name")}
           />
-          <TextInput label="Name server" placeholder="192.0.2.53" required {...fieldOf(form, "server")} />
-          <NumberInput label="Port" min={1} max={65535} required {...form.getInputProps("port")} />
+          <TextInput label={t`Name server`} placeholder="192.0.2.53" required {...fieldOf(form, "server")} />
+          <NumberInput label={t`Port`} min={1} max={65535} required {...form.getInputProps("port")} />
           <TextInput
-            label="TSIG key"
-            description="A file of dns-updater’s key directory, without .key"
+            label={t`TSIG key`}
+            description={t`A file of dns-updater’s key directory, without .key`}
             placeholder="culvert"
             required
             {...fieldOf(form, "key")}
           />
           <NumberInput
-            label="Time to live"
-            description="Seconds"
+            label={t`Time to live`}
+            description={t`Seconds`}
             min={0}
             max={DNS_TTL_MAX}
             required
             {...form.getInputProps("ttl")}
           />
           <TextInput
-            label="View"
-            description="If the server has several views of this zone"
+            label={t`View`}
+            description={t`If the server has several views of this zone`}
             {...fieldOf(form, "view")}
           />
           <TextInput
-            label="Instance"
-            description="Marks our records, if several Culvert installations share the zone"
+            label={t`Instance`}
+            description={t`Marks our records, if several Culvert installations share the zone`}
             required
             {...fieldOf(form, "instance")}
           />

@@ -1,8 +1,20 @@
 /** Zones and records of the live view's rows. Pure. */
+import { msg } from "@lingui/core/macro";
+
+import type { Text } from "../locale/language";
 import type { DnsRow, Published, Zone } from "../live/live";
 import type { Rows } from "../live/rows";
 
 export const STATES = ["live", "pending", "refused", "foreign", "occluded", "unreachable"] as const;
+/** The states' names. */
+export const STATE_NAMES: Record<Zone["state"], Text> = {
+  live: msg`live`,
+  pending: msg`pending`,
+  refused: msg`refused`,
+  foreign: msg`foreign`,
+  occluded: msg`occluded`,
+  unreachable: msg`unreachable`,
+};
 export const COLOURS: Record<Zone["state"], string> = {
   live: "culvert",
   pending: "yellow",

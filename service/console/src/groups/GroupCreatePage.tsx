@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
@@ -16,14 +17,17 @@ export function GroupCreatePage() {
   const queries = useQueryClient();
   return (
     <Stack maw={760}>
-      <PageHead title="Add a group" about="People who reach the same resources, by the group’s policies." />
+      <PageHead
+        title={t`Add a group`}
+        about={t`People who reach the same resources, by the group’s policies.`}
+      />
       <CreateForm
-        label="Group"
+        label={t`Group`}
         created={NEW}
         create={async (form) => body(await api.POST("/api/v1/groups", { body: groupOf(form) }))}
         onCreated={async ({ name }) => {
           await queries.invalidateQueries({ queryKey: ["groups"] });
-          notifications.show({ message: `The group ${name} is created` });
+          notifications.show({ message: t`The group ${name} is created` });
           await navigate({ to: "/groups" });
         }}
         list="/groups"

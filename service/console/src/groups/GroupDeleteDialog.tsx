@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { List, Text } from "@mantine/core";
 
 import { api, body } from "../api/client";
@@ -36,10 +37,12 @@ export function GroupDeleteDialog({
         <EffectList effect={effect}>
           {effect.policies_deleted.length > 0 && (
             <List.Item>
-              Deletes its policies:{" "}
-              <Text span inherit className="name">
-                {effect.policies_deleted.join(", ")}
-              </Text>
+              <Trans>
+                Deletes its policies:{" "}
+                <Text span inherit className="name">
+                  {effect.policies_deleted.join(", ")}
+                </Text>
+              </Trans>
             </List.Item>
           )}
         </EffectList>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Stack, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
@@ -8,8 +9,8 @@ export function GroupFields({ form }: { form: UseFormReturnType<GroupForm> }) {
   return (
     <Stack gap="lg">
       <TextInput
-        label="Name"
-        description="Lower-case letters, digits and hyphens"
+        label={t`Name`}
+        description={t`Lower-case letters, digits and hyphens`}
         placeholder="writers"
         required
         spellCheck={false}
@@ -18,8 +19,8 @@ export function GroupFields({ form }: { form: UseFormReturnType<GroupForm> }) {
       />
       <NamesField
         area="users"
-        label="Members"
-        placeholder={form.values.members.length > 0 ? "" : "Nobody yet"}
+        label={t`Members`}
+        placeholder={form.values.members.length > 0 ? "" : t`Nobody yet`}
         {...form.getInputProps("members")}
       />
     </Stack>

@@ -1,3 +1,5 @@
+import { msg, plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Text } from "@mantine/core";
 import { IconPlus, IconUsersGroup } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -17,12 +19,12 @@ export function GroupListPage() {
   const mayWrite = useMayWrite("groups");
   return (
     <ListPage
-      title="Groups"
-      about="People who reach the same resources."
+      title={t`Groups`}
+      about={t`People who reach the same resources.`}
       add={
         mayWrite && (
           <ButtonLink to="/groups/new" leftSection={<IconPlus size={16} />}>
-            Add a group
+            <Trans>Add a group</Trans>
           </ButtonLink>
         )
       }
@@ -30,15 +32,15 @@ export function GroupListPage() {
       search={{
         q: filter.q,
         onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
-        places: "in its name or members",
+        places: t`in its name or members`,
       }}
       options={groupsQuery(filter)}
       keyOf={({ name }) => name}
       columns={COLUMNS}
       empty={{
         icon: <IconUsersGroup />,
-        title: "No groups yet",
-        children: "Policies of a group apply to all its members, also to later ones.",
+        title: t`No groups yet`,
+        children: t`Policies of a group apply to all its members, also to later ones.`,
       }}
     />
   );
@@ -46,7 +48,7 @@ export function GroupListPage() {
 
 const COLUMNS: Column<GroupSummary>[] = [
   {
-    title: "Group",
+    title: msg`Group`,
     cell: ({ name }) => (
       <AnchorLink to="/groups/of/$name" params={{ name }} fw={550} size="sm">
         {name}
@@ -54,11 +56,11 @@ const COLUMNS: Column<GroupSummary>[] = [
     ),
   },
   {
-    title: "Members",
+    title: msg`Members`,
     cell: ({ members: { count, first } }) => (
       <Text size="sm" className="name">
-        {count === 0 ? "nobody" : first.slice(0, NAMED).join(", ")}
-        {count > NAMED && ` and ${(count - NAMED).toLocaleString("en")} more`}
+        {count === 0 ? t`nobody` : first.slice(0, NAMED).join(", ")}
+        {count > NAMED && " " + plural(count - NAMED, { other: "and # more" })}
       </Text>
     ),
   },

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { List, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
@@ -47,11 +48,11 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
   const [deleting, { open, close }] = useDisclosure();
   return (
     <Stack gap="xl">
-      <PageHead title={name} about="A group of people.">
+      <PageHead title={name} about={t`A group of people.`}>
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
       <EditForm
-        label="Group"
+        label={t`Group`}
         what={name}
         found={found}
         edited={EDITED}
@@ -67,7 +68,7 @@ function GroupEditor({ found }: { found: Tagged<Group> }) {
         again={() => void queries.refetchQueries(groupQuery(name))}
         onSaved={(saved) => {
           queries.setQueryData(groupQuery(saved.row.name).queryKey, saved);
-          notifications.show({ message: `${saved.row.name} is saved` });
+          notifications.show({ message: t`${saved.row.name} is saved` });
           if (saved.row.name !== name)
             void navigate({ to: "/groups/of/$name", params: { name: saved.row.name }, replace: true });
         }}
@@ -96,7 +97,7 @@ function GroupEffect({ values, before }: { values: GroupForm; before: Group }) {
         <EffectList effect={effect.data} />
       ) : (
         <Text size="sm" c="dimmed">
-          {effect.isError ? "No preview: correct the fields above first." : "…"}
+          {effect.isError ? t`No preview: correct the fields above first.` : "…"}
         </Text>
       )}
     </EffectBox>
@@ -110,11 +111,11 @@ function ItsPolicies({ name }: { name: string }) {
   });
   if (!found.data) return null;
   return (
-    <section aria-label="Its policies">
+    <section aria-label={t`Its policies`}>
       <Text fw={600} mb="xs">
         {found.data.length === 0
-          ? "No policy applies to this group yet"
-          : "Policies, and the resources that they permit"}
+          ? t`No policy applies to this group yet`
+          : t`Policies, and the resources that they permit`}
       </Text>
       <List size="sm" spacing={4}>
         {found.data.map((policy) => (

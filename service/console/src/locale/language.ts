@@ -2,7 +2,7 @@
  * The person's language. English stands in the code; German is the catalogue de.po, which is loaded only where it is spoken.
  * public/first.js chooses the language before anything is drawn, and writes it into the page's `lang`.
  */
-import { i18n, type Messages } from "@lingui/core";
+import { i18n, type MessageDescriptor, type Messages } from "@lingui/core";
 import { compileMessage } from "@lingui/message-utils/compileMessage";
 
 import { again } from "../shared/view";
@@ -34,6 +34,16 @@ async function german(): Promise<Messages> {
 }
 
 export const language = (): Language => (i18n.locale === "de" ? "de" : "en");
+
+/** A text that stands outside of functions is a descriptor (`msg`), and is said where it is shown. */
+export type Text = MessageDescriptor | string;
+
+export const say = (text: Text): string => (typeof text === "string" ? text : i18n._(text));
+
+/** Options whose labels are texts of the catalogue. */
+export const sayOptions = <Value extends string>(
+  options: readonly { value: Value; label: Text }[],
+): { value: Value; label: string }[] => options.map(({ value, label }) => ({ value, label: say(label) }));
 
 /** The tags for `Intl`. */
 export const locales = (): string[] => [i18n.locales ?? i18n.locale].flat();

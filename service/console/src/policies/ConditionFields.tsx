@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import {
   Checkbox,
   Chip,
@@ -12,6 +14,7 @@ import {
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
+import { say } from "../locale/language";
 import { CODE_AGE_MAX } from "../api/contract";
 import { FormRows } from "../shared/FormRows";
 import { DAYS, WORKDAY, type PolicyForm } from "./form";
@@ -21,17 +24,19 @@ const ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone")];
 
 export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
   return (
-    <Paper withBorder p="md" role="group" aria-label="Conditions">
+    <Paper withBorder p="md" role="group" aria-label={t`Conditions`}>
       <Stack gap="md">
         <div>
-          <Text fw={600}>Conditions</Text>
+          <Text fw={600}>
+            <Trans>Conditions</Trans>
+          </Text>
           <Text size="xs" c="dimmed">
-            All conditions must be met. Empty fields are not checked.
+            <Trans>All conditions must be met. Empty fields are not checked.</Trans>
           </Text>
         </div>
         <NumberInput
-          label="Code at most this old"
-          description="Minutes since the last code; 0 accepts any code that is still valid"
+          label={t`Code at most this old`}
+          description={t`Minutes since the last code; 0 accepts any code that is still valid`}
           min={0}
           max={CODE_AGE_MAX / 60}
           clampBehavior="none"
@@ -41,14 +46,14 @@ export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> 
           onChange={(minutes) => form.setFieldValue("code_minutes", Number(minutes))}
         />
         <Checkbox
-          label="Only from a device that an administrator has approved"
+          label={t`Only from a device that an administrator has approved`}
           {...form.getInputProps("device_approved", { type: "checkbox" })}
         />
         <Hours form={form} />
         <TagsInput
-          label="Only from these addresses"
-          description="Prefixes of the device's public address, such as 203.0.113.0/24; Enter adds each"
-          placeholder={form.values.sources.length > 0 ? "" : "Anywhere"}
+          label={t`Only from these addresses`}
+          description={t`Prefixes of the device's public address, such as 203.0.113.0/24; Enter adds each`}
+          placeholder={form.values.sources.length > 0 ? "" : t`Anywhere`}
           splitChars={[",", " "]}
           {...form.getInputProps("sources")}
         />
@@ -61,22 +66,22 @@ export function ConditionFields({ form }: { form: UseFormReturnType<PolicyForm> 
 function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
   const { windows, zone } = form.values;
   return (
-    <Stack gap={6} role="group" aria-label="Hours">
+    <Stack gap={6} role="group" aria-label={t`Hours`}>
       <Text size="sm" fw={500}>
-        Only at these hours
+        <Trans>Only at these hours</Trans>
       </Text>
       <FormRows
         form={form}
         path="windows"
         rows={windows}
-        one="hours"
+        one={t`hours`}
         align="center"
         blank={WORKDAY}
-        add={windows.length === 0 ? "Set hours" : "Other hours too"}
+        add={windows.length === 0 ? t`Set hours` : t`Other hours too`}
         beside={
           windows.length > 0 && (
             <Select
-              aria-label="Time zone"
+              aria-label={t`Time zone`}
               searchable
               limit={50}
               allowDeselect={false}
@@ -94,10 +99,10 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
               value={window.days}
               onChange={(days) => form.setFieldValue(`windows.${at}.days`, days)}
             >
-              <Group gap={4} role="group" aria-label={`Days ${at + 1}`}>
+              <Group gap={4} role="group" aria-label={t`Days ${at + 1}`}>
                 {DAYS.map(({ value, label }) => (
                   <Chip key={value} value={value} size="xs" variant="light">
-                    {label}
+                    {say(label)}
                   </Chip>
                 ))}
               </Group>
@@ -106,15 +111,17 @@ function Hours({ form }: { form: UseFormReturnType<PolicyForm> }) {
               <TextInput
                 type="time"
                 required
-                aria-label={`From ${at + 1}`}
+                aria-label={t`From ${at + 1}`}
                 w={140}
                 {...form.getInputProps(`windows.${at}.opens`)}
               />
-              <Text size="sm">to</Text>
+              <Text size="sm">
+                <Trans>to</Trans>
+              </Text>
               <TextInput
                 type="time"
                 required
-                aria-label={`To ${at + 1}`}
+                aria-label={t`To ${at + 1}`}
                 w={140}
                 {...form.getInputProps(`windows.${at}.closes`)}
               />

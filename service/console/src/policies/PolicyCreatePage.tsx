@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
@@ -23,16 +24,16 @@ export function PolicyCreatePage() {
   return (
     <Stack maw={760}>
       <PageHead
-        title="Add a policy"
-        about="Permits people to reach resources while its conditions are met."
+        title={t`Add a policy`}
+        about={t`Permits people to reach resources while its conditions are met.`}
       />
       <CreateForm
-        label="Policy"
+        label={t`Policy`}
         created={NEW}
         create={async (form) => body(await api.POST("/api/v1/policies", { body: policyOf(form) }))}
         onCreated={async ({ name }) => {
           await queries.invalidateQueries({ queryKey: ["policies"] });
-          notifications.show({ message: `${name} is in force` });
+          notifications.show({ message: t`${name} is in force` });
           await navigate({ to: "/policies" });
         }}
         list="/policies"

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Text } from "@mantine/core";
 
 import { EffectBox, EffectList } from "../shared/Effect";
@@ -18,8 +19,8 @@ export function PolicyEffect({ values, before }: { values: PolicyForm; before?: 
       ) : (
         <Text size="sm" c="dimmed">
           {effect.isError && asked !== null
-            ? "No preview: correct the fields above first."
-            : "Choose people and resources to see the effect."}
+            ? t`No preview: correct the fields above first.`
+            : t`Choose people and resources to see the effect.`}
         </Text>
       )}
     </EffectBox>

@@ -1,14 +1,17 @@
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Group, SegmentedControl, Stack, Switch, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
+import { sayOptions } from "../locale/language";
 import { POLICY_NAME_MAX } from "../api/contract";
 import { NameField, NamesField } from "../shared/NamesField";
 import { ConditionFields } from "./ConditionFields";
 import type { PolicyForm } from "./form";
 
 const WHOSE = [
-  { value: "group", label: "A group" },
-  { value: "user", label: "One person" },
+  { value: "group", label: msg`A group` },
+  { value: "user", label: msg`One person` },
 ];
 
 export function PolicyFields({ form }: { form: UseFormReturnType<PolicyForm> }) {
@@ -16,29 +19,29 @@ export function PolicyFields({ form }: { form: UseFormReturnType<PolicyForm> }) 
   return (
     <Stack gap="lg">
       <TextInput
-        label="Name"
-        description="A name for lists and for the log"
-        placeholder="Writers reach the wiki"
+        label={t`Name`}
+        description={t`A name for lists and for the log`}
+        placeholder={t`Writers reach the wiki`}
         required
         maxLength={POLICY_NAME_MAX}
         {...form.getInputProps("name")}
       />
-      <Stack gap={6} role="group" aria-label="Who">
+      <Stack gap={6} role="group" aria-label={t`Who`}>
         <Text size="sm" fw={500}>
-          Who
+          <Trans>Who</Trans>
         </Text>
         <Group align="flex-start">
           <SegmentedControl
-            aria-label="The policy applies to"
-            data={WHOSE}
+            aria-label={t`The policy applies to`}
+            data={sayOptions(WHOSE)}
             value={whose}
             onChange={(value) => form.setValues({ whose: value === "user" ? "user" : "group", who: "" })}
           />
           <NameField
             key={whose}
             area={whose === "group" ? "groups" : "users"}
-            aria-label={whose === "group" ? "Group" : "Person"}
-            placeholder={whose === "group" ? "Choose a group" : "Choose a person"}
+            aria-label={whose === "group" ? t`Group` : t`Person`}
+            placeholder={whose === "group" ? t`Choose a group` : t`Choose a person`}
             flex={1}
             miw={200}
             {...form.getInputProps("who")}
@@ -49,15 +52,15 @@ export function PolicyFields({ form }: { form: UseFormReturnType<PolicyForm> }) 
       </Stack>
       <NamesField
         area="resources"
-        label="May reach"
-        placeholder={form.values.resources.length > 0 ? "" : "At least one resource"}
+        label={t`May reach`}
+        placeholder={form.values.resources.length > 0 ? "" : t`At least one resource`}
         withAsterisk
         {...form.getInputProps("resources")}
       />
       <ConditionFields form={form} />
       <Switch
-        label="In force"
-        description="A policy that is switched off permits nothing and is kept"
+        label={t`In force`}
+        description={t`A policy that is switched off permits nothing and is kept`}
         {...form.getInputProps("enabled", { type: "checkbox" })}
       />
     </Stack>

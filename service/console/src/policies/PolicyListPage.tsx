@@ -1,3 +1,5 @@
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Text } from "@mantine/core";
 import { IconKey, IconPlus } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -16,12 +18,12 @@ export function PolicyListPage() {
   const mayWrite = useMayWrite("policies");
   return (
     <ListPage
-      title="Policies"
-      about="Each policy permits people to reach resources under conditions."
+      title={t`Policies`}
+      about={t`Each policy permits people to reach resources under conditions.`}
       add={
         mayWrite && (
           <ButtonLink to="/policies/new" leftSection={<IconPlus size={16} />}>
-            Add a policy
+            <Trans>Add a policy</Trans>
           </ButtonLink>
         )
       }
@@ -29,16 +31,15 @@ export function PolicyListPage() {
       search={{
         q: filter.q,
         onSearch: (q) => void navigate({ search: q === "" ? {} : { q }, replace: true }),
-        places: "in its name, people or resources",
+        places: t`in its name, people or resources`,
       }}
       options={policiesQuery(filter)}
       keyOf={({ name }) => name}
       columns={COLUMNS}
       empty={{
         icon: <IconKey />,
-        title: "No policies yet",
-        children:
-          "Without a policy, no resource can be reached. A policy permits a group or a person to reach resources.",
+        title: t`No policies yet`,
+        children: t`Without a policy, no resource can be reached. A policy permits a group or a person to reach resources.`,
       }}
     />
   );
@@ -46,7 +47,7 @@ export function PolicyListPage() {
 
 const COLUMNS: Column<Policy>[] = [
   {
-    title: "Policy",
+    title: msg`Policy`,
     cell: ({ name, enabled }) => (
       <Group gap="xs">
         <AnchorLink to="/policies/of/$name" params={{ name }} fw={550} size="sm" className="name">
@@ -54,25 +55,25 @@ const COLUMNS: Column<Policy>[] = [
         </AnchorLink>
         {!enabled && (
           <Badge size="sm" color="gray" variant="light" tt="none">
-            off
+            <Trans>off</Trans>
           </Badge>
         )}
       </Group>
     ),
   },
   {
-    title: "Group or person",
+    title: msg`Group or person`,
     cell: ({ group, user }) => (
       <Text size="sm" className="name">
         {group ?? user}
         <Text span inherit c="dimmed">
-          {group == null ? " (person)" : " (group)"}
+          {group == null ? " " + t`(person)` : " " + t`(group)`}
         </Text>
       </Text>
     ),
   },
   {
-    title: "Resources",
+    title: msg`Resources`,
     cell: ({ resources }) => (
       <Text size="sm" className="name" lineClamp={2}>
         {resources.join(", ")}
@@ -80,11 +81,11 @@ const COLUMNS: Column<Policy>[] = [
     ),
   },
   {
-    title: "Conditions",
+    title: msg`Conditions`,
     from: "sm",
     cell: ({ conditions }) => (
       <Text size="sm" c="dimmed" className="name" lineClamp={2}>
-        {inWords(conditions).join("; ") || "always"}
+        {inWords(conditions).join("; ") || t`always`}
       </Text>
     ),
   },

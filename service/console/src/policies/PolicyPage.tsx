@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
@@ -44,7 +45,7 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
     <Stack>
       <PageHead title={name}>{mayWrite && <DeleteButton onClick={open} />}</PageHead>
       <EditForm
-        label="Policy"
+        label={t`Policy`}
         what={name}
         found={found}
         edited={EDITED}
@@ -60,7 +61,7 @@ function PolicyEditor({ found }: { found: Tagged<Policy> }) {
         again={() => void queries.refetchQueries(policyQuery(name))}
         onSaved={(saved) => {
           queries.setQueryData(policyQuery(saved.row.name).queryKey, saved);
-          notifications.show({ message: `${saved.row.name} is saved` });
+          notifications.show({ message: t`${saved.row.name} is saved` });
           if (saved.row.name !== name)
             void navigate({ to: "/policies/of/$name", params: { name: saved.row.name }, replace: true });
         }}

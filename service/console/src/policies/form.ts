@@ -1,18 +1,21 @@
 /** A policy as its form has it, and back. Pure. */
-import { span } from "../shared/words";
+import { msg, t } from "@lingui/core/macro";
+
+import { say, type Text } from "../locale/language";
+import { either, span } from "../shared/words";
 import type { Conditions, Policy, PolicyIn } from "./queries";
 
 export type Day = NonNullable<Conditions["hours"]>["windows"][number]["days"][number];
 export type Requirement = NonNullable<Conditions["posture"]>[number];
 
-export const DAYS: readonly { value: Day; label: string }[] = [
-  { value: "mon", label: "Mon" },
-  { value: "tue", label: "Tue" },
-  { value: "wed", label: "Wed" },
-  { value: "thu", label: "Thu" },
-  { value: "fri", label: "Fri" },
-  { value: "sat", label: "Sat" },
-  { value: "sun", label: "Sun" },
+export const DAYS: readonly { value: Day; label: Text }[] = [
+  { value: "mon", label: msg`Mon` },
+  { value: "tue", label: msg`Tue` },
+  { value: "wed", label: msg`Wed` },
+  { value: "thu", label: msg`Thu` },
+  { value: "fri", label: msg`Fri` },
+  { value: "sat", label: msg`Sat` },
+  { value: "sun", label: msg`Sun` },
 ];
 
 export interface WindowForm {
@@ -125,12 +128,12 @@ export const isWhole = (form: PolicyForm): boolean =>
 
 /** Checks that need no controller. */
 export const VALIDATE = {
-  who: (who: string) => (who === "" ? "Choose one" : null),
-  resources: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
+  who: (who: string) => (who === "" ? t`Choose one` : null),
+  resources: (names: string[]) => (names.length === 0 ? t`Choose at least one` : null),
   posture: {
     values: (values: string[], { posture }: PolicyForm, path: string) =>
       posture[Number(path.split(".")[1])]?.how === "one_of" && values.length === 0
-        ? "Enter at least one value; press Enter after each"
+        ? t`Enter at least one value; press Enter after each`
         : null,
   },
 };
@@ -164,18 +167,18 @@ export const fieldsOf = (form: PolicyForm): string[] => [...Object.keys(form), .
 export function inWords(conditions: Conditions = {}): string[] {
   const { code_max_age_seconds: age, hours, device_approved, sources = [], posture = [] } = conditions;
   return [
-    ...(age != null ? [`code at most ${span(age)} old`] : []),
-    ...(device_approved ? ["approved device"] : []),
+    ...(age != null ? [t`code at most ${span(age)} old`] : []),
+    ...(device_approved ? [t`approved device`] : []),
     ...(hours?.windows ?? []).map(
       ({ days, opens, closes }) => `${spans(days)} ${opens}–${closes} (${hours?.zone ?? ""})`,
     ),
-    ...(sources.length > 0 ? [`from ${sources.join(", ")}`] : []),
+    ...(sources.length > 0 ? [t`from ${sources.join(", ")}`] : []),
     ...posture.map(required),
   ];
 }
 
 export const required = ({ fact, one_of = [], at_least }: Requirement): string =>
-  at_least == null ? `${fact} ${one_of.join(" or ")}` : `${fact} ${at_least} or later`;
+  at_least == null ? `${fact} ${either(one_of)}` : t`${fact} ${at_least} or later`;
 
 /** "Mon–Fri, Sun": three days or more in a row are a span. */
 export function spans(days: readonly Day[]): string {
@@ -183,8 +186,8 @@ export function spans(days: readonly Day[]): string {
   let last = -2;
   DAYS.forEach(({ value, label }, at) => {
     if (!days.includes(value)) return;
-    if (at === last + 1) runs.at(-1)?.push(label);
-    else runs.push([label]);
+    if (at === last + 1) runs.at(-1)?.push(say(label));
+    else runs.push([say(label)]);
     last = at;
   });
   return runs.map((run) => (run.length > 2 ? `${run[0]}–${run.at(-1)}` : run.join(", "))).join(", ");

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Alert, Button, Group, List, Paper, Stack, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
@@ -9,6 +11,7 @@ import { useState } from "react";
 import { api, body, type Schemas } from "../api/client";
 import { byField, problemOf } from "../api/problem";
 import { PageHead } from "../shared/PageHead";
+import { both } from "../shared/words";
 import { ProblemNote } from "../shared/ProblemNote";
 import { ResourceFields } from "./ResourceFields";
 import { fieldsOf, NEW, resourceOf, suggestedName, VALIDATE } from "./form";
@@ -36,14 +39,14 @@ export function ResourceCreatePage() {
     onError,
     onSuccess: async ({ name, display_name }) => {
       await queries.invalidateQueries({ queryKey: ["resources"] });
-      notifications.show({ message: `${display_name} is published` });
+      notifications.show({ message: t`${display_name} is published` });
       await navigate({ to: "/resources/of/$name", params: { name } });
     },
   });
   const failed = create.error ?? preview.error;
   return (
     <Stack maw={760}>
-      <PageHead title="Add a resource" />
+      <PageHead title={t`Add a resource`} />
       <form onSubmit={form.onSubmit(() => (preview.data ? create.mutate() : preview.mutate()))}>
         <Stack gap="lg">
           <ResourceFields
@@ -59,10 +62,10 @@ export function ResourceCreatePage() {
           {preview.data && <Effect fqdn={form.values.fqdn} effect={preview.data} />}
           <Group>
             <Button type="submit" loading={preview.isPending || create.isPending}>
-              {preview.data ? "Publish it" : "Preview"}
+              {preview.data ? t`Publish it` : t`Preview`}
             </Button>
             <ButtonLink variant="default" to="/resources">
-              Cancel
+              <Trans>Cancel</Trans>
             </ButtonLink>
           </Group>
         </Stack>
@@ -73,31 +76,38 @@ export function ResourceCreatePage() {
 
 function Effect({ fqdn, effect: { records, people } }: { fqdn: string; effect: Schemas["PreviewOut"] }) {
   return (
-    <Paper withBorder p="md" role="region" aria-label="Effect of this change" aria-live="polite">
+    <Paper withBorder p="md" role="region" aria-label={t`Effect of this change`} aria-live="polite">
       <Group gap="xs" mb="xs">
         <IconEye size={18} />
-        <Text fw={600}>Effect of this change</Text>
+        <Text fw={600}>
+          <Trans>Effect of this change</Trans>
+        </Text>
       </Group>
       <List size="sm" spacing={4}>
         {records.map(({ zone, origin, types }) => (
           <List.Item key={zone}>
-            Publish {types.join(" and ")} for{" "}
-            <Text span className="name" fw={550} inherit>
-              {fqdn}
-            </Text>{" "}
-            in {origin}
+            <Trans>
+              Publish {both(types)} for{" "}
+              <Text span className="name" fw={550} inherit>
+                {fqdn}
+              </Text>{" "}
+              in {origin}
+            </Trans>
           </List.Item>
         ))}
         <List.Item>
           {people.length === 0
-            ? "No person gets access yet: choose people here, or add a policy"
-            : `${people.length === 1 ? "1 person gets" : `${people.length} people get`} access: ${people.join(", ")}`}
+            ? t`No person gets access yet: choose people here, or add a policy`
+            : plural(people.length, { one: "# person gets access", other: "# people get access" }) +
+              `: ${people.join(", ")}`}
         </List.Item>
       </List>
       {records.length === 0 && (
         <Alert mt="sm" color="yellow" variant="light">
-          Culvert publishes no record: this name is in none of its zones. Devices still find it if your own
-          DNS answers for it.
+          <Trans>
+            Culvert publishes no record: this name is in none of its zones. Devices still find it if your own
+            DNS answers for it.
+          </Trans>
         </Alert>
       )}
     </Paper>

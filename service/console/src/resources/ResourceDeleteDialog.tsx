@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Alert, List, Stack, Text } from "@mantine/core";
 
 import { api, body, type Schemas } from "../api/client";
 import { allPolicies } from "../policies/queries";
 import { DeleteDialog } from "../shared/DeleteDialog";
 import { AnchorLink } from "../shared/links";
-import { closes, counted } from "../shared/words";
+import { closes } from "../shared/words";
 import { resourceUseQuery, type Resource } from "./queries";
 import { restored } from "./restored";
 
@@ -30,26 +32,33 @@ export function ResourceDeleteDialog({
         return { ...body(await api.DELETE("/api/v1/resources/{name}", { params })), policies };
       }}
       restore={({ policies }) => restored(resource, policies)}
-      restored={`${shown} is published again`}
+      restored={t`${shown} is published again`}
       mayDelete={(effect) => effect?.site_tunnels.length === 0}
       {...rest}
     >
       {(effect) => (
         <Stack>
           <List size="sm" spacing={4}>
-            <List.Item>Withdraws its records from DNS</List.Item>
+            <List.Item>
+              <Trans>Withdraws its records from DNS</Trans>
+            </List.Item>
             <List.Item>{closes(effect.tunnels)}</List.Item>
             <List.Item>
               {effect.people === 0
-                ? "No person can reach it now"
-                : `${counted(effect.people, "person", "people")} cannot reach it any more`}
+                ? t`No person can reach it now`
+                : plural(effect.people, {
+                    one: "# person cannot reach it any more",
+                    other: "# people cannot reach it any more",
+                  })}
             </List.Item>
             {effect.policies_deleted.length > 0 && (
               <List.Item>
-                Deletes policies without other resources:{" "}
-                <Text span className="name" inherit>
-                  {effect.policies_deleted.join(", ")}
-                </Text>
+                <Trans>
+                  Deletes policies without other resources:{" "}
+                  <Text span className="name" inherit>
+                    {effect.policies_deleted.join(", ")}
+                  </Text>
+                </Trans>
               </List.Item>
             )}
           </List>
@@ -62,8 +71,8 @@ export function ResourceDeleteDialog({
 
 function Carriers({ names }: { names: Effect["site_tunnels"] }) {
   return (
-    <Alert color="yellow" variant="light" title="The resource cannot be deleted now">
-      {names.length === 1 ? "A site tunnel carries it: " : "Site tunnels carry it: "}
+    <Alert color="yellow" variant="light" title={t`The resource cannot be deleted now`}>
+      {plural(names.length, { one: "A site tunnel carries it:", other: "Site tunnels carry it:" })}{" "}
       {names.map((name, at) => (
         <Text span inherit key={name}>
           {at > 0 && ", "}
@@ -79,7 +88,7 @@ function Carriers({ names }: { names: Effect["site_tunnels"] }) {
           </AnchorLink>
         </Text>
       ))}
-      . Remove it from there first.
+      . <Trans>Remove it from there first.</Trans>
     </Alert>
   );
 }

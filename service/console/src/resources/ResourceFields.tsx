@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Accordion, Group, MultiSelect, NumberInput, Select, Stack, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
@@ -25,8 +27,8 @@ export function ResourceFields({
     <Stack gap="lg">
       <Group grow align="flex-start" preventGrowOverflow={false} wrap="wrap">
         <TextInput
-          label="Name that people open"
-          description="Fully qualified; *.dev.corp.example covers every name below"
+          label={t`Name that people open`}
+          description={t`Fully qualified; *.dev.corp.example covers every name below`}
           placeholder="wiki.corp.example"
           required
           spellCheck={false}
@@ -40,8 +42,8 @@ export function ResourceFields({
         />
         {isNew && (
           <TextInput
-            label="Short name"
-            description="For lists and policies; it cannot be changed later"
+            label={t`Short name`}
+            description={t`For lists and policies; it cannot be changed later`}
             placeholder="wiki"
             required
             spellCheck={false}
@@ -51,37 +53,37 @@ export function ResourceFields({
           />
         )}
       </Group>
-      <Stack gap={6} role="group" aria-label="Permitted addresses">
+      <Stack gap={6} role="group" aria-label={t`Permitted addresses`}>
         <Text size="sm" fw={500}>
-          Permitted addresses
+          <Trans>Permitted addresses</Trans>
         </Text>
         <Text size="xs" c="dimmed">
-          Addresses on the gateways’ LAN. The tunnel carries only these.
+          <Trans>Addresses on the gateways’ LAN. The tunnel carries only these.</Trans>
         </Text>
         <TargetRows form={form} path="targets" rows={form.values.targets} atLeast={1} />
       </Stack>
       <MultiSelect
-        label="Gateways"
-        description="The first gateway that is online is used"
-        placeholder={form.values.gateways.length > 0 ? "" : "At least one"}
+        label={t`Gateways`}
+        description={t`The first gateway that is online is used`}
+        placeholder={form.values.gateways.length > 0 ? "" : t`At least one`}
         data={[...new Set([...(gateways?.keys() ?? []), ...form.values.gateways])]}
         searchable
         withAsterisk
         {...form.getInputProps("gateways")}
       />
       <MultiSelect
-        label="People"
-        description="Each gets a policy; use Policies for groups and conditions"
-        placeholder={form.values.users.length > 0 ? "" : "Nobody yet"}
+        label={t`People`}
+        description={t`Each gets a policy; use Policies for groups and conditions`}
+        placeholder={form.values.users.length > 0 ? "" : t`Nobody yet`}
         data={[...new Set([...people, ...form.values.users])]}
         searchable
         limit={50}
-        nothingFoundMessage="No person of that name"
+        nothingFoundMessage={t`No person of that name`}
         {...form.getInputProps("users")}
       />
       <TextInput
-        label="Owner"
-        description="Contact for people without access"
+        label={t`Owner`}
+        description={t`Contact for people without access`}
         placeholder="bob@corp.example"
         required
         {...form.getInputProps("owner")}
@@ -89,13 +91,15 @@ export function ResourceFields({
       <Accordion variant="contained" chevronPosition="left">
         <Accordion.Item value="more">
           <Accordion.Control>
-            <Text size="sm">Encryption and idle time</Text>
+            <Text size="sm">
+              <Trans>Encryption and idle time</Trans>
+            </Text>
           </Accordion.Control>
           <Accordion.Panel>
             <Group grow align="flex-start">
               <Select
-                label="Suite"
-                placeholder="Each gateway’s default"
+                label={t`Suite`}
+                placeholder={t`Each gateway’s default`}
                 clearable
                 data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
                 error={form.errors["suite"]}
@@ -103,8 +107,8 @@ export function ResourceFields({
                 onChange={(suite) => form.setFieldValue("suite", suite ?? "")}
               />
               <NumberInput
-                label="Idle time"
-                description="Seconds without a packet before a tunnel is closed"
+                label={t`Idle time`}
+                description={t`Seconds without a packet before a tunnel is closed`}
                 min={1}
                 max={IDLE_MAX}
                 {...form.getInputProps("idle_seconds")}

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Select, Stack, Text } from "@mantine/core";
 import { IconPlus, IconWorld } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -21,32 +23,32 @@ export function ResourceListPage() {
   const search = (change: typeof filter) => void navigate({ search: merged(filter, change), replace: true });
   return (
     <ListPage
-      title="Resources"
-      about="Names that people can open, and the addresses behind them."
+      title={t`Resources`}
+      about={t`Names that people can open, and the addresses behind them.`}
       add={
         mayWrite && (
           <ButtonLink to="/resources/new" leftSection={<IconPlus size={16} />}>
-            Add a resource
+            <Trans>Add a resource</Trans>
           </ButtonLink>
         )
       }
       search={{
         q: filter.q,
         onSearch: (q) => search({ q }),
-        places: "in its name, address or owner",
+        places: t`in its name, address or owner`,
         isFiltered: filter.gateway !== undefined,
         onShowAll: () => search({ q: "", gateway: "" }),
       }}
       after={
         <Select
-          aria-label="Filter by gateway"
-          placeholder="All gateways"
+          aria-label={t`Filter by gateway`}
+          placeholder={t`All gateways`}
           clearable
           w={{ base: "100%", xs: 200 }}
           data={[...(gateways?.keys() ?? [])]}
           value={filter.gateway ?? null}
           onChange={(gateway) => search({ gateway: gateway ?? "" })}
-          clearButtonProps={{ "aria-label": "Every gateway" }}
+          clearButtonProps={{ "aria-label": t`Every gateway` }}
         />
       }
       options={resourcesQuery(filter)}
@@ -55,9 +57,8 @@ export function ResourceListPage() {
       sorting={{ by: filter.sort ?? "fqdn", onSort: (sort) => search({ sort: sort as ResourceOrder }) }}
       empty={{
         icon: <IconWorld />,
-        title: "No resources yet",
-        children:
-          "A resource is an internal name, such as wiki.corp.example. People with access open the name; the tunnel opens by itself.",
+        title: t`No resources yet`,
+        children: t`A resource is an internal name, such as wiki.corp.example. People with access open the name; the tunnel opens by itself.`,
       }}
     />
   );
@@ -69,7 +70,7 @@ function columns(
 ): Column<Resource>[] {
   return [
     {
-      title: "Name",
+      title: t`Name`,
       sort: "fqdn",
       cell: ({ name, display_name, targets }) => (
         <Stack gap={0}>
@@ -78,13 +79,13 @@ function columns(
           </AnchorLink>
           <Text size="xs" c="dimmed" className="mono">
             {targets.slice(0, 2).map(shown).join(" · ")}
-            {targets.length > 2 && ` and ${targets.length - 2} more`}
+            {targets.length > 2 && " " + plural(targets.length - 2, { other: "and # more" })}
           </Text>
         </Stack>
       ),
     },
     {
-      title: "Gateways",
+      title: t`Gateways`,
       from: "sm",
       cell: ({ gateways: names }) => (
         <Group gap={6}>
@@ -105,7 +106,7 @@ function columns(
       ),
     },
     {
-      title: "Owner",
+      title: t`Owner`,
       from: "sm",
       sort: "owner",
       cell: ({ owner }) => (
@@ -115,7 +116,7 @@ function columns(
       ),
     },
     {
-      title: "Tunnels",
+      title: t`Tunnels`,
       align: "right",
       cell: ({ name }) => <Text size="sm">{tunnels.get(name)?.length ?? 0}</Text>,
     },

@@ -1,3 +1,4 @@
+import { plural, t } from "@lingui/core/macro";
 import { Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
@@ -12,7 +13,6 @@ import { EditForm, type Edited } from "../shared/EditForm";
 import { encoded } from "../shared/encoded";
 import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
-import { counted } from "../shared/words";
 import { ResourceDeleteDialog } from "./ResourceDeleteDialog";
 import { ResourceFields } from "./ResourceFields";
 import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
@@ -48,18 +48,24 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
     <Stack gap="xl">
       <PageHead
         title={display_name}
-        about={`Known as ${name} in policies and lists${inDns === null ? "" : `, as ${inDns} in the DNS`}.`}
+        about={
+          inDns === null
+            ? t`Known as ${name} in policies and lists.`
+            : t`Known as ${name} in policies and lists, as ${inDns} in the DNS.`
+        }
       >
         {mayWrite && <DeleteButton onClick={open} />}
       </PageHead>
-      <section aria-label="Open tunnels">
+      <section aria-label={t`Open tunnels`}>
         <Text fw={600} mb="xs">
-          {tunnels.length === 0 ? "No tunnel is open" : counted(tunnels.length, "open tunnel")}
+          {tunnels.length === 0
+            ? t`No tunnel is open`
+            : plural(tunnels.length, { one: "# open tunnel", other: "# open tunnels" })}
         </Text>
         {tunnels.length > 0 && <TunnelTable tunnels={tunnels} />}
       </section>
       <EditForm
-        label="Resource"
+        label={t`Resource`}
         what={display_name}
         found={found}
         edited={EDITED}
@@ -75,7 +81,7 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
         again={() => void queries.refetchQueries(resourceQuery(name))}
         onSaved={(saved) => {
           queries.setQueryData(resourceQuery(name).queryKey, saved);
-          notifications.show({ message: `${saved.row.display_name} is saved` });
+          notifications.show({ message: t`${saved.row.display_name} is saved` });
         }}
       >
         {(form) => <ResourceFields form={form} />}

@@ -1,10 +1,12 @@
+import { msg, t } from "@lingui/core/macro";
 import { Select, TextInput } from "@mantine/core";
 
+import { sayOptions } from "../locale/language";
 import { FormRows, type Holder } from "../shared/FormRows";
 import { NO_TARGET, type TargetRow } from "./target";
 
 const PROTOCOLS = [
-  { value: "any", label: "Everything" },
+  { value: "any", label: msg`Everything` },
   { value: "tcp", label: "TCP" },
   { value: "udp", label: "UDP" },
   { value: "icmp", label: "ICMP" },
@@ -30,15 +32,15 @@ export function TargetRows({
       path={path}
       rows={rows}
       {...(atLeast !== undefined && { atLeast })}
-      one="address"
+      one={t`address`}
       of={of}
       blank={NO_TARGET}
-      add={rows.length > 0 ? "Another address" : "Add an address"}
+      add={rows.length > 0 ? t`Another address` : t`Add an address`}
     >
       {(target, at) => (
         <>
           <TextInput
-            aria-label={`Address or prefix ${at + 1}${of}`}
+            aria-label={t`Address or prefix ${at + 1}` + of}
             placeholder="10.20.0.10"
             required
             flex={2}
@@ -46,16 +48,16 @@ export function TargetRows({
             {...form.getInputProps(`${path}.${at}.prefix`)}
           />
           <Select
-            aria-label={`Protocol ${at + 1}${of}`}
-            data={PROTOCOLS}
+            aria-label={t`Protocol ${at + 1}` + of}
+            data={sayOptions(PROTOCOLS)}
             allowDeselect={false}
             w={132}
             {...form.getInputProps(`${path}.${at}.protocol`)}
           />
           {(target.protocol === "tcp" || target.protocol === "udp") && (
             <TextInput
-              aria-label={`Ports ${at + 1}${of}`}
-              placeholder="All ports; or 443, 8000-8100"
+              aria-label={t`Ports ${at + 1}` + of}
+              placeholder={t`All ports; or 443, 8000-8100`}
               flex={1}
               miw={160}
               {...form.getInputProps(`${path}.${at}.ports`)}

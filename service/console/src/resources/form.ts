@@ -1,4 +1,5 @@
 /** A resource as its form has it, and back. Pure. */
+import { t } from "@lingui/core/macro";
 import { DNS_LABEL_MAX } from "../api/contract";
 import type { Resource, ResourceIn } from "./queries";
 import { NO_TARGET, placesOf, rowOf, targetOf, type TargetRow } from "./target";
@@ -27,7 +28,7 @@ export const NEW: ResourceForm = {
 
 /** Checks that need no controller. */
 export const VALIDATE = {
-  gateways: (names: string[]) => (names.length === 0 ? "Choose at least one" : null),
+  gateways: (names: string[]) => (names.length === 0 ? t`Choose at least one` : null),
 };
 
 export function formOf(resource: Resource): ResourceForm {

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { ActionIcon, Badge, Button, Group, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
@@ -28,48 +30,48 @@ export function AccountTab() {
   if (!session) return null;
   return (
     <Stack>
-      <SettingsCard
-        title={session.name}
-        about={`You are ${session.role === "owner" ? "an owner" : `an ${session.role}`} of this controller.`}
-      />
+      <SettingsCard title={session.name} about={t`Your role at this controller: ${session.role}.`} />
       {session.has_password && (
         <>
           <SettingsCard
-            title="Password"
-            about="A new password ends your other sessions, recovery codes and open invitations, and removes the passkeys that you do not keep."
+            title={t`Password`}
+            about={t`A new password ends your other sessions, recovery codes and open invitations, and removes the passkeys that you do not keep.`}
             action={
               <Group gap="xs">
                 <Button variant="default" onClick={() => setDoing("password")}>
-                  Change password
+                  <Trans>Change password</Trans>
                 </Button>
                 {credentials && credentials.passkeys.length + credentials.identities.length > 0 && (
                   <Button variant="subtle" color="gray" onClick={() => setDoing("without-password")}>
-                    Remove password
+                    <Trans>Remove password</Trans>
                   </Button>
                 )}
               </Group>
             }
           />
           <SettingsCard
-            title="Authenticator"
-            about="The app that shows your codes. A new authenticator replaces the old one, and has the effects of a new password."
+            title={t`Authenticator`}
+            about={t`The app that shows your codes. A new authenticator replaces the old one, and has the effects of a new password.`}
             action={
               <Button variant="default" onClick={() => setDoing("authenticator")}>
-                Set up a new authenticator
+                <Trans>Set up a new authenticator</Trans>
               </Button>
             }
           />
           <SettingsCard
-            title="Recovery codes"
-            about={`A recovery code replaces a code once, for example after the authenticator is lost. ${left(credentials?.recovery_codes)}`}
+            title={t`Recovery codes`}
+            about={[
+              t`A recovery code replaces a code once, for example after the authenticator is lost.`,
+              left(credentials?.recovery_codes),
+            ].join(" ")}
             action={
               <Group gap="xs">
                 <Button variant="default" onClick={() => setDoing("codes")}>
-                  Make new codes
+                  <Trans>Make new codes</Trans>
                 </Button>
                 {credentials && credentials.recovery_codes > 0 && (
                   <Button variant="subtle" color="gray" onClick={() => setDoing("without-codes")}>
-                    Remove codes
+                    <Trans>Remove codes</Trans>
                   </Button>
                 )}
               </Group>
@@ -92,8 +94,8 @@ export function AccountTab() {
 
 const left = (codes: number | undefined): string => {
   if (codes === undefined) return "";
-  if (codes === 0) return "You have none.";
-  return codes === 1 ? "One is left." : `${codes} are left.`;
+  if (codes === 0) return t`You have none.`;
+  return plural(codes, { one: "One is left.", other: "# are left." });
 };
 
 function WithoutPassword({ onClose }: { onClose: () => void }) {
@@ -107,10 +109,12 @@ function WithoutPassword({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title="Remove your password?" act="Remove" mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Remove your password?`} act={t`Remove`} mutation={remove}>
       <Text size="sm">
-        This also removes the authenticator and the recovery codes. You then sign in with a passkey or at the
-        provider; if you lose those, only an owner can invite you again.
+        <Trans>
+          This also removes the authenticator and the recovery codes. You then sign in with a passkey or at
+          the provider; if you lose those, only an owner can invite you again.
+        </Trans>
       </Text>
     </ConfirmDialog>
   );
@@ -126,8 +130,10 @@ function WithoutCodes({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title="Remove your recovery codes?" act="Remove" mutation={remove}>
-      <Text size="sm">Without them and without a passkey, a lost authenticator locks you out.</Text>
+    <ConfirmDialog onClose={onClose} title={t`Remove your recovery codes?`} act={t`Remove`} mutation={remove}>
+      <Text size="sm">
+        <Trans>Without them and without a passkey, a lost authenticator locks you out.</Trans>
+      </Text>
     </ConfirmDialog>
   );
 }
@@ -144,11 +150,11 @@ function AtProvider() {
   if (found.length === 0) return null;
   return (
     <SettingsCard
-      title="At your provider"
-      about="A person who signs in there under this name is signed in here."
+      title={t`At your provider`}
+      about={t`A person who signs in there under this name is signed in here.`}
     >
       {remove.error && <ProblemNote error={remove.error} />}
-      <Table aria-label="At your provider">
+      <Table aria-label={t`At your provider`}>
         <Table.Tbody>
           {found.map(({ id, issuer, subject, created_at }) => (
             <Table.Tr key={id}>
@@ -167,7 +173,7 @@ function AtProvider() {
                 <ActionIcon
                   variant="subtle"
                   color="gray"
-                  aria-label={`Remove ${subject}`}
+                  aria-label={t`Remove ${subject}`}
                   loading={remove.isPending}
                   onClick={() => remove.mutate(id)}
                 >
@@ -189,23 +195,23 @@ function MadeByYou() {
   const rows = [
     ...found.tokens.map(({ id, name, scopes, expires_at }) => ({
       id,
-      what: `API token ${name}`,
+      what: t`API token ${name}`,
       about: scopes.join(", "),
       expires_at,
     })),
     ...found.invitations.map(({ id, role, expires_at }) => ({
       id,
-      what: "Invitation of an administrator",
+      what: t`Invitation of an administrator`,
       about: role,
       expires_at,
     })),
   ];
   return (
     <SettingsCard
-      title="Made by you"
-      about="API tokens stay valid when you change your password. Revoke tokens that you do not know under “API tokens”."
+      title={t`Made by you`}
+      about={t`API tokens stay valid when you change your password. Revoke tokens that you do not know under “API tokens”.`}
     >
-      <Table aria-label="Made by you">
+      <Table aria-label={t`Made by you`}>
         <Table.Tbody>
           {rows.map(({ id, what, about, expires_at }) => (
             <Table.Tr key={id}>
@@ -219,7 +225,7 @@ function MadeByYou() {
               </Table.Td>
               <Table.Td ta="right">
                 <Text size="sm" c="dimmed">
-                  until {day(expires_at)}
+                  <Trans>until {day(expires_at)}</Trans>
                 </Text>
               </Table.Td>
             </Table.Tr>
@@ -238,13 +244,13 @@ function Sessions() {
       api.DELETE("/api/v1/session/sessions/{session_id}", { params: { path: { session_id: id } } }),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["account"] });
-      notifications.show({ message: "That session is signed out" });
+      notifications.show({ message: t`That session is signed out` });
     },
   });
   return (
-    <SettingsCard title="Sessions" about="Your sign-ins; each ends after eight hours.">
+    <SettingsCard title={t`Sessions`} about={t`Your sign-ins; each ends after eight hours.`}>
       {(found.error ?? end.error) && <ProblemNote error={found.error ?? end.error} />}
-      <Table aria-label="Sessions">
+      <Table aria-label={t`Sessions`}>
         <Table.Tbody>
           {found.data?.sessions.map(({ id, current, source, user_agent, ...times }, at) => (
             <Table.Tr key={id}>
@@ -255,23 +261,23 @@ function Sessions() {
                   </Text>
                   {current && (
                     <Badge size="sm" variant="light" tt="none">
-                      this one
+                      <Trans>this one</Trans>
                     </Badge>
                   )}
                 </Group>
                 <Text size="xs" c="dimmed">
-                  from {source ?? "an unknown address"}
+                  {source === null ? t`from an unknown address` : t`from ${source}`}
                 </Text>
               </Table.Td>
               <Table.Td>
                 <Group gap={4}>
                   <Text size="sm" c="dimmed">
-                    used
+                    <Trans>used</Trans>
                   </Text>
                   <TimeSince at={times.last_used_at} />
                 </Group>
                 <Text size="xs" c="dimmed">
-                  until {timeOfDay(times.expires_at)}
+                  <Trans>until {timeOfDay(times.expires_at)}</Trans>
                 </Text>
               </Table.Td>
               <Table.Td ta="right">
@@ -279,7 +285,7 @@ function Sessions() {
                   <ActionIcon
                     variant="subtle"
                     color="gray"
-                    aria-label={`Sign out session ${at + 1}`}
+                    aria-label={t`Sign out session ${at + 1}`}
                     loading={end.isPending}
                     onClick={() => end.mutate(id)}
                   >

@@ -1,7 +1,10 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Group, Radio, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { say } from "../locale/language";
 import { api, body } from "../api/client";
 import { Dialog } from "../shared/Dialog";
 import { ProblemNote } from "../shared/ProblemNote";
@@ -17,31 +20,33 @@ export function AdministratorInviteDialog({ onClose }: { onClose: () => void }) 
     onSuccess: () => queries.invalidateQueries({ queryKey: invitationsQuery.queryKey }),
   });
   return (
-    <Dialog opened onClose={onClose} title="Invite an administrator">
+    <Dialog opened onClose={onClose} title={t`Invite an administrator`}>
       {invite.data ? (
         <SecretPanel
-          label="Invitation"
+          label={t`Invitation`}
           value={`${window.location.origin}/console/setup#token=${invite.data.token}`}
-          about={`Makes one account, ${role}, until ${moment(invite.data.expires_at)}.`}
+          about={t`Makes one account, ${role}, until ${moment(invite.data.expires_at)}.`}
           onClose={onClose}
         />
       ) : (
         <Stack>
-          <Radio.Group label="As" value={role} onChange={(value) => setRole(value)}>
+          <Radio.Group label={t`As`} value={role} onChange={(value) => setRole(value)}>
             <Stack gap="xs" mt="xs">
               {ROLES.map(({ value, label, about }) => (
-                <Radio key={value} value={value} label={label} description={about} />
+                <Radio key={value} value={value} label={say(label)} description={say(about)} />
               ))}
             </Stack>
           </Radio.Group>
-          <Text size="sm">Give the link to that person alone: its first user gets the account.</Text>
+          <Text size="sm">
+            <Trans>Give the link to that person alone: its first user gets the account.</Trans>
+          </Text>
           {invite.error && <ProblemNote error={invite.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
-              Cancel
+              <Trans>Cancel</Trans>
             </Button>
             <Button onClick={() => invite.mutate()} loading={invite.isPending}>
-              Make a link
+              <Trans>Make a link</Trans>
             </Button>
           </Group>
         </Stack>

@@ -1,8 +1,11 @@
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Checkbox, Select, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { say, sayOptions } from "../locale/language";
 import { api, tagged } from "../api/client";
 import { ProblemError } from "../api/problem";
 import { sessionQuery, useMayWrite } from "../session/session";
@@ -35,18 +38,26 @@ export function AdministratorsTab() {
   return (
     <Stack>
       <SettingsCard
-        title="Administrators"
-        about={ROLES.map(({ label, about }) => `${label}: ${about}.`).join(" ")}
+        title={t`Administrators`}
+        about={ROLES.map(({ label, about }) => `${say(label)}: ${say(about)}.`).join(" ")}
         action={
-          mayWrite && <Button onClick={() => setDoing({ what: "invite" })}>Invite an administrator</Button>
+          mayWrite && (
+            <Button onClick={() => setDoing({ what: "invite" })}>
+              <Trans>Invite an administrator</Trans>
+            </Button>
+          )
         }
       >
         <RowList
-          label="Administrators"
+          label={t`Administrators`}
           options={adminsQuery}
           keyOf={({ name }) => name}
           columns={[...COLUMNS, roleColumn(mayWrite, setDoing), ...(mayWrite ? [endColumn(setDoing)] : [])]}
-          empty={<Text size="sm">Nobody has an account yet; the controller’s own token administers it.</Text>}
+          empty={
+            <Text size="sm">
+              <Trans>Nobody has an account yet; the controller’s own token administers it.</Trans>
+            </Text>
+          }
         />
       </SettingsCard>
       <OpenInvitations />
@@ -59,27 +70,27 @@ export function AdministratorsTab() {
 
 const COLUMNS: Column<Administrator>[] = [
   {
-    title: "Name",
+    title: msg`Name`,
     cell: ({ name }) => (
       <Text size="sm" fw={550} className="name">
         {name}
       </Text>
     ),
   },
-  { title: "First sign-in", from: "sm", cell: ({ confirmed_at }) => <TimeSince at={confirmed_at} /> },
+  { title: msg`First sign-in`, from: "sm", cell: ({ confirmed_at }) => <TimeSince at={confirmed_at} /> },
 ];
 
 function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column<Administrator> {
   return {
-    title: "Role",
+    title: t`Role`,
     cell: (of) =>
       mayWrite ? (
         <Select
           size="xs"
           w={120}
-          aria-label={`Role of ${of.name}`}
+          aria-label={t`Role of ${of.name}`}
           allowDeselect={false}
-          data={[...ROLES]}
+          data={sayOptions(ROLES)}
           value={of.role}
           onChange={(role) => role !== null && role !== of.role && setDoing({ what: "role", of, role })}
         />
@@ -91,17 +102,17 @@ function roleColumn(mayWrite: boolean, setDoing: (doing: Doing) => void): Column
 
 function endColumn(setDoing: (doing: Doing) => void): Column<Administrator> {
   return {
-    title: "Actions",
+    title: t`Actions`,
     align: "right",
     cell: (of) => (
       <Button
         size="compact-sm"
         variant="subtle"
         color="red"
-        aria-label={`Delete ${of.name}`}
+        aria-label={t`Delete ${of.name}`}
         onClick={() => setDoing({ what: "delete", of })}
       >
-        Delete
+        <Trans>Delete</Trans>
       </Button>
     ),
   };
@@ -130,7 +141,7 @@ function ChangeRole({
     },
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ["admins"] });
-      notifications.show({ message: `${name} is an ${role} now` });
+      notifications.show({ message: t`The role of ${name} is ${role} now` });
       onClose();
     },
     onError: (error) => {
@@ -150,17 +161,19 @@ function ChangeRole({
         onClose={onClose}
       />
     );
+  const rights = ROLES.filter(({ value }) => value === role).map(({ about }) => say(about));
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={`Make ${name} an ${role}?`}
-      act="Change the role"
+      title={t`Give ${name} the role ${role}?`}
+      act={t`Change the role`}
       mutation={change}
     >
       {found.error && <ProblemNote error={found.error} />}
       <Text size="sm">
-        From {before} to {role}: {ROLES.find(({ value }) => value === role)?.about}. It applies from their
-        next request.
+        <Trans>
+          From {before} to {role}: {rights}. It applies from their next request.
+        </Trans>
       </Text>
       {before === "owner" && <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />}
     </ConfirmDialog>
@@ -182,14 +195,16 @@ function KeepTokens({
   return (
     <Stack gap="xs">
       <Text size="sm">
-        These API tokens that {of} made end too:{" "}
-        <Text span fw={550} className="name">
-          {tokens.map(({ name }) => name).join(", ")}
-        </Text>
+        <Trans>
+          These API tokens that {of} made end too:{" "}
+          <Text span fw={550} className="name">
+            {tokens.map(({ name }) => name).join(", ")}
+          </Text>
+        </Trans>
       </Text>
       <Checkbox
-        label="Keep them"
-        description="For programs that need them until they have new ones"
+        label={t`Keep them`}
+        description={t`For programs that need them until they have new ones`}
         checked={keeps}
         onChange={(event) => onChange(event.currentTarget.checked)}
       />
@@ -208,9 +223,9 @@ function OpenInvitations() {
   });
   if (found.length === 0) return null;
   return (
-    <SettingsCard title="Open invitations" about="A person with the link makes the account.">
+    <SettingsCard title={t`Open invitations`} about={t`A person with the link makes the account.`}>
       {withdraw.error && <ProblemNote error={withdraw.error} />}
-      <Table aria-label="Open invitations">
+      <Table aria-label={t`Open invitations`}>
         <Table.Tbody>
           {found.map(({ id, role, created_by, expires_at }, at) => (
             <Table.Tr key={id}>
@@ -219,12 +234,12 @@ function OpenInvitations() {
                   {role}
                 </Text>
                 <Text size="xs" c="dimmed" className="name">
-                  by {created_by ?? "culvert-controller init"}
+                  <Trans>by {created_by ?? "culvert-controller init"}</Trans>
                 </Text>
               </Table.Td>
               <Table.Td>
                 <Text size="sm" c="dimmed">
-                  until {moment(expires_at)}
+                  <Trans>until {moment(expires_at)}</Trans>
                 </Text>
               </Table.Td>
               <Table.Td ta="right">
@@ -233,11 +248,11 @@ function OpenInvitations() {
                     size="compact-sm"
                     variant="subtle"
                     color="red"
-                    aria-label={`Withdraw invitation ${at + 1}`}
+                    aria-label={t`Withdraw invitation ${at + 1}`}
                     loading={withdraw.isPending}
                     onClick={() => withdraw.mutate(id)}
                   >
-                    Withdraw
+                    <Trans>Withdraw</Trans>
                   </Button>
                 )}
               </Table.Td>
@@ -257,18 +272,20 @@ function DeleteAdministrator({ of: { name }, onClose }: { of: Administrator; onC
     mutationFn: () =>
       api.DELETE("/api/v1/admins/{name}", { params: { path: { name }, query: { keep_tokens: keeps } } }),
     onSuccess: async () => {
-      notifications.show({ message: `${name} is no longer an administrator` });
+      notifications.show({ message: t`${name} is no longer an administrator` });
       if (session?.name === name) queries.setQueryData(sessionQuery.queryKey, null);
       await queries.invalidateQueries({ queryKey: ["admins"] });
       onClose();
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete`} mutation={remove}>
       <Text size="sm">
-        {session?.name === name ? "That is you. " : ""}
-        Ends their sessions, their passkeys and the invitations that they made. This cannot be undone, but
-        they can be invited again.
+        {session?.name === name && <Trans>That is you.</Trans>}{" "}
+        <Trans>
+          Ends their sessions, their passkeys and the invitations that they made. This cannot be undone, but
+          they can be invited again.
+        </Trans>
       </Text>
       <KeepTokens of={name} keeps={keeps} onChange={setKeeps} />
     </ConfirmDialog>

@@ -1,6 +1,10 @@
+import type { MessageDescriptor } from "@lingui/core";
+import { msg, plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
+import { say } from "../locale/language";
 import type { Schemas } from "../api/client";
 import { ProblemError } from "../api/problem";
 import { TimeSince } from "../shared/TimeSince";
@@ -14,39 +18,45 @@ type Certificate = Schemas["CertificateOut"];
 
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 30;
-const KINDS: Record<Certificate["kind"], string> = {
+const KINDS: Record<Certificate["kind"], MessageDescriptor | string> = {
   ca: "CA",
-  "earlier-ca": "earlier CA, trusted for a while",
-  server: "this controller, to browsers and devices",
-  client: "this controller, to its gateways",
+  "earlier-ca": msg`earlier CA, trusted for a while`,
+  server: msg`this controller, to browsers and devices`,
+  client: msg`this controller, to its gateways`,
 };
 
 export function ControllerTab() {
   const found = useQuery(controllerQuery);
-  if (found.isPending) return <Loading forWhat="the controller" />;
+  if (found.isPending) return <Loading forWhat={t`the controller`} />;
   if (found.isError) return <ProblemNote error={found.error} />;
   const it = found.data;
   const facts: [string, React.ReactNode][] = [
-    ["Name", it.name],
-    ["Version", it.version],
-    ["Started", <TimeSince key="at" at={it.started_at} />],
-    ["Address", it.rest_url],
-    ["Address for devices", it.agent_address],
-    ["Database", it.database === "embedded" ? "embedded Postgres" : "external Postgres"],
-    ["Managed zones", it.managed_zones.join(", ") || "none"],
-    ["Protected prefixes", it.protected_prefixes.join(", ") || "none"],
-    ["Approval of devices", it.device_approval ? "required by every policy" : "if a policy requires it"],
+    [t`Name`, it.name],
+    [t`Version`, it.version],
+    [t`Started`, <TimeSince key="at" at={it.started_at} />],
+    [t`Address`, it.rest_url],
+    [t`Address for devices`, it.agent_address],
+    [t`Database`, it.database === "embedded" ? t`embedded Postgres` : t`external Postgres`],
+    [t`Managed zones`, it.managed_zones.join(", ") || t`none`],
+    [t`Protected prefixes`, it.protected_prefixes.join(", ") || t`none`],
+    [t`Approval of devices`, it.device_approval ? t`required by every policy` : t`if a policy requires it`],
     [
-      "Expired certificates",
+      t`Expired certificates`,
       it.late_renewal_days > 0
-        ? `can be renewed with a code for ${String(it.late_renewal_days)} days`
-        : "cannot be renewed: the device enrols again",
+        ? plural(it.late_renewal_days, {
+            one: "can be renewed with a code for # day",
+            other: "can be renewed with a code for # days",
+          })
+        : t`cannot be renewed: the device enrols again`,
     ],
   ];
   return (
     <Stack>
-      <SettingsCard title="This controller" about="From the settings file on the controller’s computer.">
-        <Table aria-label="This controller" layout="fixed">
+      <SettingsCard
+        title={t`This controller`}
+        about={t`From the settings file on the controller’s computer.`}
+      >
+        <Table aria-label={t`This controller`} layout="fixed">
           <Table.Tbody>
             {facts.map(([label, value]) => (
               <Table.Tr key={label}>
@@ -60,11 +70,11 @@ export function ControllerTab() {
         </Table>
       </SettingsCard>
       <SettingsCard
-        title="OpenID Connect"
+        title={t`OpenID Connect`}
         about={
           it.oidc_issuer === null
-            ? "No provider is configured (oidc_issuer): administrators sign in with a password and a code, or a passkey."
-            : "Administrators can sign in, and people can get an invitation, at this provider:"
+            ? t`No provider is configured (oidc_issuer): administrators sign in with a password and a code, or a passkey.`
+            : t`Administrators can sign in, and people can get an invitation, at this provider:`
         }
       >
         {it.oidc_issuer !== null && (
@@ -75,15 +85,15 @@ export function ControllerTab() {
         {it.oidc_fault !== null && <ProblemNote error={new ProblemError(it.oidc_fault, null)} />}
       </SettingsCard>
       <SettingsCard
-        title="Certificates"
-        about="The controller renews its own when a third of their lifetime is left. To replace a CA, run culvert-controller rotate-device-ca, rotate-infrastructure-ca or rotate-gateway-ca."
+        title={t`Certificates`}
+        about={t`The controller renews its own when a third of their lifetime is left. To replace a CA, run culvert-controller rotate-device-ca, rotate-infrastructure-ca or rotate-gateway-ca.`}
       >
         {it.public_certificate_fault !== null && (
           <Text size="sm" c="red" role="status">
-            {`Certificate of the public name: ${it.public_certificate_fault}`}
+            {t`Certificate of the public name: ${it.public_certificate_fault}`}
           </Text>
         )}
-        <Table aria-label="Certificates">
+        <Table aria-label={t`Certificates`}>
           <Table.Tbody>
             {it.certificates.map((one) => (
               <Table.Tr key={one.fingerprint}>
@@ -92,7 +102,7 @@ export function ControllerTab() {
                     {one.name}
                   </Text>
                   <Text size="xs" c="dimmed">
-                    {KINDS[one.kind]}
+                    {say(KINDS[one.kind])}
                   </Text>
                 </Table.Td>
                 <Table.Td>
@@ -117,9 +127,11 @@ function Ends({ at, now }: { at: string; now: string }) {
   const days = Math.floor((Date.parse(at) - Date.parse(now)) / DAY_MS);
   return (
     <Group gap="xs">
-      <Text size="sm">until {day(at)}</Text>
+      <Text size="sm">
+        <Trans>until {day(at)}</Trans>
+      </Text>
       <Badge size="sm" variant="light" color={days < SOON_DAYS ? "red" : "culvert"} tt="none">
-        {days.toLocaleString("en")} days
+        {plural(days, { one: "# day", other: "# days" })}
       </Badge>
     </Group>
   );

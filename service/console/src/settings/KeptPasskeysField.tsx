@@ -1,8 +1,9 @@
+import { t } from "@lingui/core/macro";
 import { Checkbox, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { useNow } from "../shared/useNow";
-import { age } from "../shared/words";
+import { ago } from "../shared/words";
 import { credentialsQuery } from "./queries";
 
 /**
@@ -21,8 +22,8 @@ export function KeptPasskeysField({
   if (passkeys.length === 0) return null;
   return (
     <Checkbox.Group
-      label="Passkeys to keep"
-      description="Tick the passkeys that you know. All others are removed."
+      label={t`Passkeys to keep`}
+      description={t`Tick the passkeys that you know. All others are removed.`}
       value={kept}
       onChange={onChange}
     >
@@ -36,9 +37,10 @@ export function KeptPasskeysField({
                 {name}
               </Text>
             }
-            description={`added ${age(Date.parse(created_at), now)} ago, ${
-              last_used_at === null ? "never used" : `used ${age(Date.parse(last_used_at), now)} ago`
-            }`}
+            description={[
+              t`added ${ago(Date.parse(created_at), now)}`,
+              last_used_at === null ? t`never used` : t`used ${ago(Date.parse(last_used_at), now)}`,
+            ].join(", ")}
           />
         ))}
       </Stack>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
@@ -20,8 +21,8 @@ export function OwnAuthenticatorDialog({ onClose }: { onClose: () => void }) {
   if (begin.data) return <QrCodeStep begun={begin.data} onClose={onClose} />;
   return (
     <FormDialog
-      title="A new authenticator"
-      act="Continue"
+      title={t`A new authenticator`}
+      act={t`Continue`}
       initial={NO_PROOF}
       mutation={begin}
       onClose={onClose}
@@ -43,24 +44,24 @@ function QrCodeStep({ begun, onClose }: { begun: Schemas["NewAuthenticatorOut"];
     onSuccess: async (session) => {
       setCsrfToken(session.csrf_token);
       queries.setQueryData(sessionQuery.queryKey, session);
-      notifications.show({ message: "The new authenticator’s codes are valid now" });
+      notifications.show({ message: t`The new authenticator’s codes are valid now` });
       await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();
     },
   });
   return (
     <FormDialog
-      title="Scan this with the new authenticator"
-      act="Use this authenticator"
+      title={t`Scan this with the new authenticator`}
+      act={t`Use this authenticator`}
       initial={NO_CODE}
       mutation={confirm}
       onClose={onClose}
     >
       {(form) => (
         <>
-          <QrSecret value={begun.totp_uri} title="QR code for an authenticator" typed />
+          <QrSecret value={begun.totp_uri} title={t`QR code for an authenticator`} typed />
           <TextInput
-            label="A code that it shows"
+            label={t`A code that it shows`}
             autoComplete="one-time-code"
             required
             {...form.getInputProps("code")}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { ActionIcon, Button, Group, Stack, Table, Text, TextInput } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
@@ -21,23 +23,23 @@ export function PasskeysCard() {
   const found = useQuery(credentialsQuery);
   return (
     <SettingsCard
-      title="Passkeys"
+      title={t`Passkeys`}
       about={
         canUsePasskeys()
-          ? "A passkey of this computer, of a phone or of a security key signs you in without password and code."
-          : "Passkeys need the console to be opened by its name; this page was opened by an IP address."
+          ? t`A passkey of this computer, of a phone or of a security key signs you in without password and code.`
+          : t`Passkeys need the console to be opened by its name; this page was opened by an IP address.`
       }
       action={
         canUsePasskeys() && (
           <Button variant="default" onClick={() => setAdding(true)}>
-            Add a passkey
+            <Trans>Add a passkey</Trans>
           </Button>
         )
       }
     >
       {found.error && <ProblemNote error={found.error} />}
       {found.data && found.data.passkeys.length > 0 && (
-        <Table aria-label="Passkeys">
+        <Table aria-label={t`Passkeys`}>
           <Table.Tbody>
             {found.data.passkeys.map((passkey) => (
               <Table.Tr key={passkey.id}>
@@ -49,13 +51,13 @@ export function PasskeysCard() {
                 <Table.Td>
                   <Group gap={4}>
                     <Text size="sm" c="dimmed">
-                      used
+                      <Trans>used</Trans>
                     </Text>
                     <TimeSince at={passkey.last_used_at} />
                   </Group>
                   <Group gap={4}>
                     <Text size="xs" c="dimmed">
-                      added
+                      <Trans>added</Trans>
                     </Text>
                     <TimeSince at={passkey.created_at} />
                   </Group>
@@ -64,7 +66,7 @@ export function PasskeysCard() {
                   <ActionIcon
                     variant="subtle"
                     color="gray"
-                    aria-label={`Remove ${passkey.name}`}
+                    aria-label={t`Remove ${passkey.name}`}
                     onClick={() => setRemoving(passkey)}
                   >
                     <IconTrash size={16} />
@@ -93,8 +95,8 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
   const { error } = add;
   return (
     <FormDialog
-      title="Add a passkey"
-      act="Continue"
+      title={t`Add a passkey`}
+      act={t`Continue`}
       initial={NO_NAME}
       mutation={isBrokenOff(error) ? { ...add, error: null } : add}
       onClose={onClose}
@@ -102,8 +104,8 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
       {(form) => (
         <Stack>
           <TextInput
-            label="Name"
-            placeholder="this laptop"
+            label={t`Name`}
+            placeholder={t`this laptop`}
             required
             maxLength={PASSKEY_NAME_MAX}
             data-autofocus
@@ -111,8 +113,8 @@ function AddPasskey({ onClose }: { onClose: () => void }) {
           />
           <Text size="sm" c="dimmed" role={isBrokenOff(error) ? "alert" : undefined}>
             {isBrokenOff(error)
-              ? "No passkey was made: you cancelled, or this authenticator already has one."
-              : "Your browser asks for it next."}
+              ? t`No passkey was made: you cancelled, or this authenticator already has one.`
+              : t`Your browser asks for it next.`}
           </Text>
         </Stack>
       )}
@@ -131,9 +133,9 @@ function RemovePasskey({ passkey: { id, name }, onClose }: { passkey: Passkey; o
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={`Remove ${name}?`} act="Remove" mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Remove ${name}?`} act={t`Remove`} mutation={remove}>
       <Text size="sm">
-        It can no longer be used to sign in. This cannot be undone, but you can add it again.
+        <Trans>It can no longer be used to sign in. This cannot be undone, but you can add it again.</Trans>
       </Text>
     </ConfirmDialog>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { PasswordInput, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
@@ -19,25 +21,25 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
     onSuccess: async (session) => {
       setCsrfToken(session.csrf_token);
       queries.setQueryData(sessionQuery.queryKey, session);
-      notifications.show({ message: "Your password is changed" });
+      notifications.show({ message: t`Your password is changed` });
       await queries.invalidateQueries({ queryKey: ["account"] });
       onClose();
     },
   });
   return (
     <FormDialog
-      title="Change your password"
-      act="Change password"
+      title={t`Change your password`}
+      act={t`Change password`}
       initial={NOTHING}
       mutation={change}
       onClose={onClose}
     >
       {(form) => (
         <>
-          <ProofFields form={form} label="Current password" />
+          <ProofFields form={form} label={t`Current password`} />
           <PasswordInput
-            label="New password"
-            description={`At least ${SHORTEST_PASSWORD} characters`}
+            label={t`New password`}
+            description={t`At least ${SHORTEST_PASSWORD} characters`}
             autoComplete="new-password"
             required
             {...form.getInputProps("new_password")}
@@ -47,7 +49,10 @@ export function PasswordDialog({ onClose }: { onClose: () => void }) {
             onChange={(kept) => form.setFieldValue("keep_passkeys", kept)}
           />
           <Text size="sm" c="dimmed">
-            Your other sessions, recovery codes and open invitations end. Make new recovery codes afterwards.
+            <Trans>
+              Your other sessions, recovery codes and open invitations end. Make new recovery codes
+              afterwards.
+            </Trans>
           </Text>
         </>
       )}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { PasswordInput, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
@@ -23,8 +24,8 @@ export function ProofFields<Form extends Proof>({
         {...form.getInputProps("password")}
       />
       <TextInput
-        label="Code"
-        description="Six digits from your authenticator, or a recovery code"
+        label={t`Code`}
+        description={t`Six digits from your authenticator, or a recovery code`}
         autoComplete="one-time-code"
         spellCheck={false}
         required

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Code, CopyButton, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 
@@ -14,15 +16,17 @@ export function RecoveryCodesDialog({ onClose }: { onClose: () => void }) {
   if (make.data === undefined)
     return (
       <FormDialog
-        title="New recovery codes"
-        act="Make new codes"
+        title={t`New recovery codes`}
+        act={t`Make new codes`}
         initial={NO_PROOF}
         mutation={make}
         onClose={onClose}
       >
         {(form) => (
           <>
-            <Text size="sm">The new codes replace all existing recovery codes.</Text>
+            <Text size="sm">
+              <Trans>The new codes replace all existing recovery codes.</Trans>
+            </Text>
             <ProofFields form={form} />
           </>
         )}
@@ -30,10 +34,10 @@ export function RecoveryCodesDialog({ onClose }: { onClose: () => void }) {
     );
   const { codes } = make.data;
   return (
-    <Dialog opened onClose={onClose} title="Your recovery codes">
+    <Dialog opened onClose={onClose} title={t`Your recovery codes`}>
       <Stack>
         <Text size="sm">
-          Each works once. Keep them apart from your authenticator. They are shown only once.
+          <Trans>Each works once. Keep them apart from your authenticator. They are shown only once.</Trans>
         </Text>
         <SimpleGrid cols={2} spacing="xs" data-codes>
           {codes.map((code) => (
@@ -44,11 +48,13 @@ export function RecoveryCodesDialog({ onClose }: { onClose: () => void }) {
           <CopyButton value={codes.join("\n")}>
             {({ copied, copy }) => (
               <Button variant="default" onClick={copy}>
-                {copied ? "Copied" : "Copy"}
+                {copied ? t`Copied` : t`Copy`}
               </Button>
             )}
           </CopyButton>
-          <Button onClick={onClose}>I have saved them</Button>
+          <Button onClick={onClose}>
+            <Trans>I have saved them</Trans>
+          </Button>
         </Group>
       </Stack>
     </Dialog>

@@ -1,6 +1,8 @@
+import { msg, t } from "@lingui/core/macro";
 import { Tabs } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
+import { say } from "../locale/language";
 import { PageHead } from "../shared/PageHead";
 import { AccountTab } from "./AccountTab";
 import { AdministratorsTab } from "./AdministratorsTab";
@@ -8,10 +10,10 @@ import { ControllerTab } from "./ControllerTab";
 import { TokensTab } from "./TokensTab";
 
 const PARTS = [
-  { value: "account", label: "Your account", Part: AccountTab },
-  { value: "administrators", label: "Administrators", Part: AdministratorsTab },
-  { value: "tokens", label: "API tokens", Part: TokensTab },
-  { value: "controller", label: "Controller", Part: ControllerTab },
+  { value: "account", label: msg`Your account`, Part: AccountTab },
+  { value: "administrators", label: msg`Administrators`, Part: AdministratorsTab },
+  { value: "tokens", label: msg`API tokens`, Part: TokensTab },
+  { value: "controller", label: msg`Controller`, Part: ControllerTab },
 ] as const;
 
 export function SettingsPage() {
@@ -19,7 +21,7 @@ export function SettingsPage() {
   const navigate = useNavigate({ from: "/settings" });
   return (
     <>
-      <PageHead title="Settings" />
+      <PageHead title={t`Settings`} />
       <Tabs
         value={part}
         keepMounted={false}
@@ -28,7 +30,7 @@ export function SettingsPage() {
         <Tabs.List mb="lg">
           {PARTS.map(({ value, label }) => (
             <Tabs.Tab key={value} value={value}>
-              {label}
+              {say(label)}
             </Tabs.Tab>
           ))}
         </Tabs.List>

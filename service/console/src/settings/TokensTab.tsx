@@ -1,3 +1,5 @@
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, MultiSelect, NumberInput, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconKey } from "@tabler/icons-react";
@@ -23,23 +25,27 @@ export function TokensTab() {
   const mayWrite = useMayWrite("tokens");
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
-  const add = mayWrite && <Button onClick={() => setAdding(true)}>Make a token</Button>;
+  const add = mayWrite && (
+    <Button onClick={() => setAdding(true)}>
+      <Trans>Make a token</Trans>
+    </Button>
+  );
   const columns: Column<Token>[] = [
     ...COLUMNS,
     ...(mayWrite
       ? [
           {
-            title: "Actions",
+            title: t`Actions`,
             align: "right" as const,
             cell: (token: Token) => (
               <Button
                 size="compact-sm"
                 variant="subtle"
                 color="red"
-                aria-label={`Revoke ${token.name}`}
+                aria-label={t`Revoke ${token.name}`}
                 onClick={() => setRevoking(token)}
               >
-                Revoke
+                <Trans>Revoke</Trans>
               </Button>
             ),
           },
@@ -48,18 +54,20 @@ export function TokensTab() {
   ];
   return (
     <SettingsCard
-      title="API tokens"
-      about="For programs that call the REST API. A token can do what its scopes permit; it can never manage administrators or tokens."
+      title={t`API tokens`}
+      about={t`For programs that call the REST API. A token can do what its scopes permit; it can never manage administrators or tokens.`}
       action={add}
     >
       <RowList
-        label="API tokens"
+        label={t`API tokens`}
         options={tokensQuery}
         keyOf={({ id }) => id}
         columns={columns}
         empty={
-          <EmptyList icon={<IconKey />} title="No tokens">
-            Make one for each program, such as a backup or Prometheus, with the scopes that it needs.
+          <EmptyList icon={<IconKey />} title={t`No tokens`}>
+            <Trans>
+              Make one for each program, such as a backup or Prometheus, with the scopes that it needs.
+            </Trans>
           </EmptyList>
         }
       />
@@ -71,20 +79,20 @@ export function TokensTab() {
 
 const COLUMNS: Column<Token>[] = [
   {
-    title: "Name",
+    title: msg`Name`,
     cell: ({ name, created_by }) => (
       <>
         <Text size="sm" fw={550} className="name">
           {name}
         </Text>
         <Text size="xs" c="dimmed" className="name">
-          by {created_by}
+          <Trans>by {created_by}</Trans>
         </Text>
       </>
     ),
   },
   {
-    title: "Scopes",
+    title: msg`Scopes`,
     cell: ({ scopes }) => (
       <Text size="sm" className="mono">
         {scopes.join(", ")}
@@ -92,7 +100,7 @@ const COLUMNS: Column<Token>[] = [
     ),
   },
   {
-    title: "Ends",
+    title: msg`Ends`,
     from: "sm",
     cell: ({ expires_at }) => <Text size="sm">{day(expires_at)}</Text>,
   },
@@ -107,37 +115,49 @@ function TokenCreateDialog({ onClose }: { onClose: () => void }) {
   });
   if (make.data)
     return (
-      <Dialog opened onClose={onClose} title={`The token ${make.data.name}`}>
+      <Dialog opened onClose={onClose} title={t`The token ${make.data.name}`}>
         <SecretPanel
-          label="Token"
+          label={t`Token`}
           value={make.data.token}
-          about="Send it as “Authorization: Bearer …”."
+          about={t`Send it as “Authorization: Bearer …”.`}
           onClose={onClose}
         />
       </Dialog>
     );
   return (
-    <FormDialog title="Make a token" act="Make the token" initial={NEW} mutation={make} onClose={onClose}>
+    <FormDialog
+      title={t`Make a token`}
+      act={t`Make the token`}
+      initial={NEW}
+      mutation={make}
+      onClose={onClose}
+    >
       {(form) => (
         <>
           <TextInput
-            label="Name"
-            description="Lower-case letters, digits, dots and hyphens"
+            label={t`Name`}
+            description={t`Lower-case letters, digits, dots and hyphens`}
             placeholder="prometheus"
             required
             data-autofocus
             {...form.getInputProps("name")}
           />
           <MultiSelect
-            label="Scopes"
-            description="“read” and “write” apply to every area; “write” includes “read”"
+            label={t`Scopes`}
+            description={t`“read” and “write” apply to every area; “write” includes “read”`}
             placeholder={form.values.scopes.length > 0 ? "" : "metrics:read"}
             data={scopes.data ?? []}
             searchable
             withAsterisk
             {...form.getInputProps("scopes")}
           />
-          <NumberInput label="Days" min={1} max={TOKEN_DAYS_MAX} required {...form.getInputProps("days")} />
+          <NumberInput
+            label={t`Days`}
+            min={1}
+            max={TOKEN_DAYS_MAX}
+            required
+            {...form.getInputProps("days")}
+          />
         </>
       )}
     </FormDialog>
@@ -149,14 +169,16 @@ function Revoke({ token: { id, name }, onClose }: { token: Token; onClose: () =>
   const revoke = useMutation({
     mutationFn: () => api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }),
     onSuccess: async () => {
-      notifications.show({ message: `${name} is revoked` });
+      notifications.show({ message: t`${name} is revoked` });
       await queries.invalidateQueries({ queryKey: ["tokens", "list"] });
       onClose();
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={`Revoke ${name}?`} act="Revoke" mutation={revoke}>
-      <Text size="sm">Programs that use it are refused from their next request. This cannot be undone.</Text>
+    <ConfirmDialog onClose={onClose} title={t`Revoke ${name}?`} act={t`Revoke`} mutation={revoke}>
+      <Text size="sm">
+        <Trans>Programs that use it are refused from their next request. This cannot be undone.</Trans>
+      </Text>
     </ConfirmDialog>
   );
 }

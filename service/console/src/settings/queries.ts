@@ -1,6 +1,8 @@
+import { msg } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, body, page, type Schemas } from "../api/client";
+import type { Text } from "../locale/language";
 import { pages, type Pages } from "../shared/pages";
 
 export type Passkey = Schemas["PasskeyOut"];
@@ -8,10 +10,14 @@ export type Administrator = Schemas["AdminOut"];
 export type Token = Schemas["ApiTokenOut"];
 export type Role = Administrator["role"];
 
-export const ROLES: readonly { value: Role; label: string; about: string }[] = [
-  { value: "owner", label: "Owner", about: "everything" },
-  { value: "admin", label: "Admin", about: "everything but administrators and API tokens" },
-  { value: "auditor", label: "Auditor", about: "read-only access" },
+export const ROLES: readonly { value: Role; label: Text; about: Text }[] = [
+  { value: "owner", label: msg({ context: "role", message: "Owner" }), about: msg`everything` },
+  {
+    value: "admin",
+    label: msg({ context: "role", message: "Admin" }),
+    about: msg`everything but administrators and API tokens`,
+  },
+  { value: "auditor", label: msg({ context: "role", message: "Auditor" }), about: msg`read-only access` },
 ];
 
 /** All credentials and sessions of the person's own account. */

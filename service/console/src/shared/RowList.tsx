@@ -4,6 +4,7 @@ import { Group, Paper, Table, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconSelector } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
+import { say, type Text } from "../locale/language";
 import type { Pages } from "./pages";
 import { ProblemNote } from "./ProblemNote";
 import { Loading } from "./Loading";
@@ -12,7 +13,7 @@ import { useRows } from "./useRows";
 const HOVERED = "var(--mantine-color-default-hover)";
 
 export interface Column<Row> {
-  title: string;
+  title: Text;
   cell: (row: Row) => ReactNode;
   /** The narrowest screen that shows the column; without it, each screen does. */
   from?: "sm" | "md";
@@ -113,15 +114,15 @@ function RowTable<Row>({
         <Table.Tr>
           {columns.map((column) => (
             <Table.Th
-              key={column.title}
+              key={say(column.title)}
               ta={column.align ?? "left"}
               {...placed(column)}
               {...(column.sort !== undefined && { "aria-sort": directionOf(column.sort, sorting?.by) })}
             >
               {column.sort !== undefined && sorting ? (
-                <SortButton title={column.title} sort={column.sort} sorting={sorting} />
+                <SortButton title={say(column.title)} sort={column.sort} sorting={sorting} />
               ) : (
-                column.title
+                say(column.title)
               )}
             </Table.Th>
           ))}
@@ -134,7 +135,7 @@ function RowTable<Row>({
 
 function Cells<Row>({ row, columns }: { row: Row; columns: readonly Column<Row>[] }) {
   return columns.map((column) => (
-    <Table.Td key={column.title} ta={column.align ?? "left"} {...placed(column)}>
+    <Table.Td key={say(column.title)} ta={column.align ?? "left"} {...placed(column)}>
       {column.cell(row)}
     </Table.Td>
   ));

@@ -6,6 +6,13 @@ import { language, locales } from "../locale/language";
 /** A noun inside a sentence: English begins it with a small letter, German with a capital. */
 export const inSentence = (noun: string): string => (language() === "en" ? noun.toLowerCase() : noun);
 
+/** "a, b or c". */
+export const either = (names: readonly string[]): string =>
+  new Intl.ListFormat(locales(), { type: "disjunction" }).format(names);
+
+/** "a, b and c". */
+export const both = (names: readonly string[]): string => new Intl.ListFormat(locales()).format(names);
+
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
@@ -17,17 +18,17 @@ export function SiteTunnelCreatePage() {
   return (
     <Stack maw={960}>
       <PageHead
-        title="Add a site tunnel"
-        about="Between two gateways, for hosts without Culvert; always on."
+        title={t`Add a site tunnel`}
+        about={t`Between two gateways, for hosts without Culvert; always on.`}
       />
       <CreateForm
-        label="Site tunnel"
+        label={t`Site tunnel`}
         created={CREATED}
         create={async (form) => body(await api.POST("/api/v1/site-tunnels", { body: siteTunnelOf(form) }))}
         onCreated={async ({ name }) => {
           await queries.invalidateQueries({ queryKey: ["site-tunnels"] });
           notifications.show({
-            message: `${name} is created; it opens as soon as both gateways have its keys`,
+            message: t`${name} is created; it opens as soon as both gateways have its keys`,
           });
           await navigate({ to: "/site-tunnels/of/$name", params: { name } });
         }}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Accordion, Paper, Select, SimpleGrid, Stack, Text, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
@@ -21,8 +23,8 @@ export function SiteTunnelFields({
     <Stack gap="lg">
       {isNew && (
         <TextInput
-          label="Name"
-          description="Lower-case letters, digits and hyphens; it cannot be changed later"
+          label={t`Name`}
+          description={t`Lower-case letters, digits and hyphens; it cannot be changed later`}
           placeholder="berlin-paris"
           required
           spellCheck={false}
@@ -36,8 +38,8 @@ export function SiteTunnelFields({
         ))}
       </SimpleGrid>
       <TextInput
-        label="Owner"
-        description="Contact for questions"
+        label={t`Owner`}
+        description={t`Contact for questions`}
         placeholder="bob@corp.example"
         required
         {...form.getInputProps("owner")}
@@ -45,13 +47,15 @@ export function SiteTunnelFields({
       <Accordion variant="contained" chevronPosition="left">
         <Accordion.Item value="more">
           <Accordion.Control>
-            <Text size="sm">Encryption</Text>
+            <Text size="sm">
+              <Trans>Encryption</Trans>
+            </Text>
           </Accordion.Control>
           <Accordion.Panel>
             <Select
-              label="Suite"
-              description="A new suite takes effect at once with new keys, without a gap"
-              placeholder={suite ? `The resources’: ${suite}` : "The resources’, or aes-gcm-256"}
+              label={t`Suite`}
+              description={t`A new suite takes effect at once with new keys, without a gap`}
+              placeholder={suite ? t`The resources’: ${suite}` : t`The resources’, or aes-gcm-256`}
               clearable
               maw={360}
               data={[...new Set([...SUITES, ...(form.values.suite === "" ? [] : [form.values.suite])])]}
@@ -78,15 +82,14 @@ function EndFields({
   const gateways = useGateways().rows;
   const end = form.values.ends[at];
   if (end === undefined) return null;
-  const which = at === 0 ? "one end" : "the other end";
-  const of = ` at ${which}`;
+  const of = ` (${at === 0 ? t`one end` : t`the other end`})`;
   return (
-    <Paper withBorder p="md" role="group" aria-label={at === 0 ? "One end" : "The other end"}>
+    <Paper withBorder p="md" role="group" aria-label={at === 0 ? t`One end` : t`The other end`}>
       <Stack gap="md">
         {isNew ? (
           <Select
-            label="Gateway"
-            placeholder="Choose one"
+            label={t`Gateway`}
+            placeholder={t`Choose one`}
             data={[...(gateways?.keys() ?? [])].sort()}
             searchable
             withAsterisk
@@ -100,18 +103,20 @@ function EndFields({
         <NamesField
           area="resources"
           {...(end.gateway !== "" && { gateway: end.gateway })}
-          label="Resources"
-          description="Reachable from the other end, with their addresses and ports"
-          placeholder={end.resources.length > 0 ? "" : "None"}
+          label={t`Resources`}
+          description={t`Reachable from the other end, with their addresses and ports`}
+          placeholder={end.resources.length > 0 ? "" : t`None`}
           disabled={end.gateway === ""}
           {...form.getInputProps(`ends.${at}.resources`)}
         />
-        <Stack gap={6} role="group" aria-label={`Addresses${of}`}>
+        <Stack gap={6} role="group" aria-label={t`Addresses` + of}>
           <Text size="sm" fw={500}>
-            Addresses
+            <Trans>Addresses</Trans>
           </Text>
           <Text size="xs" c="dimmed">
-            More addresses behind this gateway that may reach the other end, or be reached from there.
+            <Trans>
+              More addresses behind this gateway that may reach the other end, or be reached from there.
+            </Trans>
           </Text>
           <TargetRows form={form} path={`ends.${at}.targets`} rows={end.targets} of={of} />
         </Stack>

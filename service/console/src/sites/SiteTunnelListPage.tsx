@@ -1,3 +1,5 @@
+import { msg, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Stack, Text } from "@mantine/core";
 import { IconArrowsLeftRight, IconPlus } from "@tabler/icons-react";
 
@@ -15,12 +17,12 @@ export function SiteTunnelListPage() {
   const mayWrite = useMayWrite("site-tunnels");
   return (
     <ListPage
-      title="Site tunnels"
-      about="Between two gateways, for hosts without Culvert; always on."
+      title={t`Site tunnels`}
+      about={t`Between two gateways, for hosts without Culvert; always on.`}
       add={
         mayWrite && (
           <ButtonLink to="/site-tunnels/new" leftSection={<IconPlus size={16} />}>
-            Add a site tunnel
+            <Trans>Add a site tunnel</Trans>
           </ButtonLink>
         )
       }
@@ -30,9 +32,8 @@ export function SiteTunnelListPage() {
       columns={COLUMNS}
       empty={{
         icon: <IconArrowsLeftRight />,
-        title: "No site tunnel yet",
-        children:
-          "A site tunnel joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.",
+        title: t`No site tunnel yet`,
+        children: t`A site tunnel joins two sites: hosts behind one gateway reach resources behind the other, and nothing else.`,
       }}
     />
   );
@@ -40,7 +41,7 @@ export function SiteTunnelListPage() {
 
 const COLUMNS: Column<SiteTunnel>[] = [
   {
-    title: "Name",
+    title: msg`Name`,
     cell: ({ name, ends }) => (
       <Stack gap={0}>
         <AnchorLink to="/site-tunnels/of/$name" params={{ name }} fw={550} className="name" c="bright">
@@ -53,7 +54,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
     ),
   },
   {
-    title: "State",
+    title: msg`State`,
     cell: (tunnel) => {
       const { word, colour } = stateOf(tunnel);
       return (
@@ -71,7 +72,7 @@ const COLUMNS: Column<SiteTunnel>[] = [
     },
   },
   {
-    title: "Carries",
+    title: msg`Carries`,
     from: "sm",
     cell: ({ ends }) => (
       <Stack gap={2}>
@@ -83,7 +84,11 @@ const COLUMNS: Column<SiteTunnel>[] = [
       </Stack>
     ),
   },
-  { title: "Last rekey", from: "sm", cell: ({ keyed_at }) => <TimeSince at={keyed_at} never="none yet" /> },
+  {
+    title: msg`Last rekey`,
+    from: "sm",
+    cell: ({ keyed_at }) => <TimeSince at={keyed_at} never={t`none yet`} />,
+  },
 ];
 
 function behind({ resources = [], targets = [] }: End): string {

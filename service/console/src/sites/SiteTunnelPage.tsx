@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
@@ -64,11 +66,13 @@ function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
           ))}
         </SimpleGrid>
         <Text size="sm" c="dimmed">
-          {effective_suite}; keys made <TimeSince at={keyed_at} never="not yet" />
+          <Trans>
+            {effective_suite}; keys made <TimeSince at={keyed_at} never={t`not yet`} />
+          </Trans>
         </Text>
       </Stack>
       <EditForm
-        label="Site tunnel"
+        label={t`Site tunnel`}
         what={name}
         found={found}
         edited={EDITED}
@@ -84,7 +88,7 @@ function SiteTunnelEditor({ found }: { found: Tagged<SiteTunnel> }) {
         again={() => void queries.refetchQueries(siteTunnelQuery(name))}
         onSaved={(saved) => {
           queries.setQueryData(siteTunnelQuery(name).queryKey, saved);
-          notifications.show({ message: `${name} is saved; traffic that both versions permit continues` });
+          notifications.show({ message: t`${name} is saved; traffic that both versions permit continues` });
         }}
       >
         {(form) => <SiteTunnelFields form={form} suite={effective_suite} />}
@@ -100,7 +104,7 @@ function EndCard({
   end: End;
 }) {
   return (
-    <Paper withBorder p="md" component="section" aria-label={`Behind ${gateway}`}>
+    <Paper withBorder p="md" component="section" aria-label={t`Behind ${gateway}`}>
       <Group justify="space-between" wrap="nowrap" mb="xs">
         <Stack gap={0} miw={0}>
           <AnchorLink to="/gateways/of/$name" params={{ name: gateway }} fw={550} c="bright" className="name">
@@ -111,7 +115,7 @@ function EndCard({
           </Text>
         </Stack>
         <Badge variant="light" tt="none" flex="none" color={online ? "culvert" : "red"}>
-          {online ? "online" : "offline"}
+          {online ? t`online` : t`offline`}
         </Badge>
       </Group>
       {resources.length > 0 && (
@@ -137,12 +141,13 @@ function EndCard({
 
 function Delete({ tunnel, onClose }: { tunnel: SiteTunnel; onClose: () => void }) {
   const { name, ends } = tunnel;
+  const [one, other] = ends.map(({ gateway }) => gateway);
   const navigate = useNavigate();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => api.DELETE("/api/v1/site-tunnels/{name}", { params: { path: { name } } }),
     onSuccess: async () => {
-      offerUndo(`${name} is deleted`, `${name} is there again`, () =>
+      offerUndo(t`${name} is deleted`, t`${name} is there again`, () =>
         api.POST("/api/v1/site-tunnels", { body: { name, ...changeOf(formOf(tunnel), tunnel) } }),
       );
       await navigate({ to: "/site-tunnels" });
@@ -150,10 +155,11 @@ function Delete({ tunnel, onClose }: { tunnel: SiteTunnel; onClose: () => void }
     },
   });
   return (
-    <ConfirmDialog onClose={onClose} title={`Delete ${name}?`} act="Delete" mutation={remove}>
+    <ConfirmDialog onClose={onClose} title={t`Delete ${name}?`} act={t`Delete`} mutation={remove}>
       <Text size="sm">
-        Hosts behind {ends.map(({ gateway }) => gateway).join(" and ")} do not reach each other through it any
-        more.
+        <Trans>
+          Hosts behind {one} and {other} do not reach each other through it any more.
+        </Trans>
       </Text>
     </ConfirmDialog>
   );

@@ -1,4 +1,5 @@
 /** A site tunnel as its form has it, and back; its state in words. Pure. */
+import { t } from "@lingui/core/macro";
 import { placesOf, rowOf, targetOf, type TargetRow } from "../resources/target";
 import type { End, SiteTunnel, SiteTunnelChange, SiteTunnelIn } from "./queries";
 
@@ -23,13 +24,13 @@ export const VALIDATE = {
   ends: {
     gateway: (gateway: string, { ends }: SiteTunnelForm) =>
       gateway === ""
-        ? "Choose one"
+        ? t`Choose one`
         : ends.every((end) => end.gateway === gateway)
-          ? "Choose two different gateways"
+          ? t`Choose two different gateways`
           : null,
     resources: (resources: string[], { ends }: SiteTunnelForm, path: string) =>
       resources.length === 0 && ends[Number(path.split(".")[1])]?.targets.length === 0
-        ? "Choose a resource, or add an address"
+        ? t`Choose a resource, or add an address`
         : null,
   },
 };
@@ -72,9 +73,9 @@ export function stateOf({ state, generation }: Pick<SiteTunnel, "state" | "gener
   word: string;
   colour: string;
 } {
-  if (state === "down") return { word: "down", colour: "red" };
-  if (state === "switching" && generation === 1) return { word: "coming up", colour: "yellow" };
-  return { word: state === "up" ? "up" : "up, changing keys", colour: "culvert" };
+  if (state === "down") return { word: t`down`, colour: "red" };
+  if (state === "switching" && generation === 1) return { word: t`coming up`, colour: "yellow" };
+  return { word: state === "up" ? t`up` : t`up, changing keys`, colour: "culvert" };
 }
 
 function endFormOf({ gateway, resources = [], targets = [] }: End): EndForm {

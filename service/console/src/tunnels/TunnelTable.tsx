@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Table, Text } from "@mantine/core";
 
 import type { Rate, Tunnel } from "../live/live";
@@ -11,15 +13,29 @@ export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; ra
   const now = useNow();
   return (
     <Table.ScrollContainer minWidth={520}>
-      <Table aria-label="Tunnels">
+      <Table aria-label={t`Tunnels`}>
         <Table.Thead>
           <Table.Tr>
-            <Table.Th>Person</Table.Th>
-            <Table.Th>Name</Table.Th>
-            <Table.Th>Gateway</Table.Th>
-            <Table.Th>Outer address</Table.Th>
-            {rates && <Table.Th ta="right">Rate</Table.Th>}
-            <Table.Th ta="right">Open for</Table.Th>
+            <Table.Th>
+              <Trans>Person</Trans>
+            </Table.Th>
+            <Table.Th>
+              <Trans>Name</Trans>
+            </Table.Th>
+            <Table.Th>
+              <Trans>Gateway</Trans>
+            </Table.Th>
+            <Table.Th>
+              <Trans>Outer address</Trans>
+            </Table.Th>
+            {rates && (
+              <Table.Th ta="right">
+                <Trans>Rate</Trans>
+              </Table.Th>
+            )}
+            <Table.Th ta="right">
+              <Trans>Open for</Trans>
+            </Table.Th>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
@@ -28,7 +44,7 @@ export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; ra
               <Table.Td className="name">
                 {tunnel.user_display_name ?? tunnel.user}{" "}
                 <Text span c="dimmed" inherit>
-                  on {tunnel.device}
+                  <Trans>on {tunnel.device}</Trans>
                 </Text>
               </Table.Td>
               <Table.Td className="name">
@@ -43,8 +59,7 @@ export function TunnelTable({ tunnels, rates }: { tunnels: readonly Tunnel[]; ra
                 {tunnel.gateway}
                 {tunnel.moved_from !== null && (
                   <Text span c="dimmed" inherit>
-                    {" "}
-                    from {tunnel.moved_from}
+                    {" " + t`from ${tunnel.moved_from}`}
                   </Text>
                 )}
               </Table.Td>

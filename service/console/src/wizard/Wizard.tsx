@@ -1,8 +1,10 @@
+import { t } from "@lingui/core/macro";
 import { CloseButton, Group, Paper, Progress, Stack, Text, ThemeIcon, Title } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { IconCheck } from "@tabler/icons-react";
 import { useState } from "react";
 
+import { say } from "../locale/language";
 import { useMayWrite } from "../session/session";
 import { nextOf, stateOf, STEPS, type Happened, type Step } from "./steps";
 import { useHappened } from "./useHappened";
@@ -25,25 +27,25 @@ function Steps({ onDismiss }: { onDismiss: () => void }) {
   const state = stateOf(happened);
   // A person who saw the steps also sees that they are finished; a later visitor sees nothing.
   const [seen, setSeen] = useState(false);
-  if (state === "under way" && !seen) setSeen(true);
+  if (state === "begun" && !seen) setSeen(true);
   if (state === "unknown" ? !seen : state === "finished" && !seen) return null;
   const done = STEPS.filter(({ what }) => happened[what]).length;
   return (
-    <Paper withBorder p="lg" mb="lg" component="section" aria-label="First steps">
+    <Paper withBorder p="lg" mb="lg" component="section" aria-label={t`First steps`}>
       <Group justify="space-between" align="flex-start" wrap="nowrap" mb="xs">
         <div>
           <Title order={2} size="h4">
-            {state === "finished" ? "It works: the first page is open" : "First steps"}
+            {state === "finished" ? t`It works: the first page is open` : t`First steps`}
           </Title>
           <Text size="sm" c="dimmed">
             {state === "finished"
-              ? "Everybody you invite can now open a name."
-              : `${done} of ${STEPS.length} done; each is ticked as it happens.`}
+              ? t`Everybody you invite can now open a name.`
+              : t`${done} of ${STEPS.length} done; each is ticked as it happens.`}
           </Text>
         </div>
-        <CloseButton aria-label="Dismiss the first steps" onClick={onDismiss} />
+        <CloseButton aria-label={t`Dismiss the first steps`} onClick={onDismiss} />
       </Group>
-      <Progress value={(100 * done) / STEPS.length} mb="md" aria-label="First steps done" />
+      <Progress value={(100 * done) / STEPS.length} mb="md" aria-label={t`First steps done`} />
       <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: "none" }}>
         {STEPS.map((step, at) => (
           <WizardStep key={step.what} step={step} number={at + 1} happened={happened} />
@@ -64,24 +66,24 @@ function WizardStep({ step, number, happened }: { step: Step; number: number; ha
         radius="xl"
         variant={isDone ? "filled" : isNext ? "light" : "default"}
         role="img"
-        aria-label={isDone ? "done" : "to do"}
+        aria-label={isDone ? t`done` : t`to do`}
       >
         {isDone ? <IconCheck size={16} /> : <Text size="xs">{number}</Text>}
       </ThemeIcon>
       <Group justify="space-between" flex={1} gap="xs">
         <div>
           <Text size="sm" fw={isNext ? 600 : 500} {...(isDone && { c: "dimmed" })}>
-            {title}
+            {say(title)}
           </Text>
           {isNext && (
             <Text size="sm" c="dimmed">
-              {how}
+              {say(how)}
             </Text>
           )}
         </div>
         {isNext && (
           <ButtonLink to={to} size="compact-sm" variant="light">
-            {act}
+            {say(act)}
           </ButtonLink>
         )}
       </Group>

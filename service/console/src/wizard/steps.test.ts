@@ -7,7 +7,7 @@ const NOTHING: Happened = { gateway: false, resource: false, record: false, invi
 test("the next step is the first that has not happened", () => {
   const happened = { ...NOTHING };
   for (const { what } of STEPS) {
-    expect(stateOf(happened)).toBe("under way");
+    expect(stateOf(happened)).toBe("begun");
     expect(nextOf(happened)?.what).toBe(what);
     happened[what] = true;
   }

@@ -1,5 +1,8 @@
 /** The way from an empty controller to the first page that opens. Pure. */
+import { msg } from "@lingui/core/macro";
 import type { LinkProps } from "@tanstack/react-router";
+
+import type { Text } from "../locale/language";
 
 /** The steps that have happened; null: not known yet. */
 export interface Happened {
@@ -12,59 +15,59 @@ export interface Happened {
 
 export interface Step {
   what: keyof Happened;
-  title: string;
+  title: Text;
   /** The instruction. */
-  how: string;
-  act: string;
+  how: Text;
+  act: Text;
   to: NonNullable<LinkProps["to"]>;
 }
 
 export const STEPS: readonly Step[] = [
   {
     what: "gateway",
-    title: "A gateway is connected",
-    how: "Add the gateway of a site: one line makes a computer join.",
-    act: "Add a gateway",
+    title: msg`A gateway is connected`,
+    how: msg`Add the gateway of a site: one line makes a computer join.`,
+    act: msg`Add a gateway`,
     to: "/gateways/join",
   },
   {
     what: "resource",
-    title: "A resource is added",
-    how: "Publish the first name behind the gateway, such as wiki.corp.example.",
-    act: "Add a resource",
+    title: msg`A resource is added`,
+    how: msg`Publish the first name behind the gateway, such as wiki.corp.example.`,
+    act: msg`Add a resource`,
     to: "/resources/new",
   },
   {
     what: "record",
-    title: "The resource’s DNS record is live",
-    how: "Culvert writes it into your zone; the DNS page shows its state.",
-    act: "Open DNS",
+    title: msg`The resource’s DNS record is live`,
+    how: msg`Culvert writes it into your zone; the DNS page shows its state.`,
+    act: msg`Open DNS`,
     to: "/dns",
   },
   {
     what: "invited",
-    title: "A person is invited",
-    how: "Send a person the link that enrols their computer.",
-    act: "Open People",
+    title: msg`A person is invited`,
+    how: msg`Send a person the link that enrols their computer.`,
+    act: msg`Open People`,
     to: "/people",
   },
   {
     what: "opened",
-    title: "The first page is opened",
-    how: "The person opens the name in a browser; there is no “connect” button.",
-    act: "See what happens",
+    title: msg`The first page is opened`,
+    how: msg`The person opens the name in a browser; there is no “connect” button.`,
+    act: msg`See what happens`,
     to: "/activity",
   },
 ];
 
-export type State = "unknown" | "under way" | "finished";
+export type State = "unknown" | "begun" | "finished";
 
 /** An opened page needed each step before it, whatever is left of them now. */
 export function stateOf(happened: Happened): State {
   if (happened.opened) return "finished";
   const all = STEPS.map(({ what }) => happened[what]);
   if (all.includes(null)) return "unknown";
-  return all.includes(false) ? "under way" : "finished";
+  return all.includes(false) ? "begun" : "finished";
 }
 
 /** The next step: the first that has not happened. */
