@@ -2,7 +2,7 @@
 
 Catalogues are read as translators write them; there is no compiled file that could grow stale. Until `use` is called every
 text is English. Daemon and controller never call it: their texts travel, and the program that shows them translates
-(`reasons.py`).
+(`reasons.py`). The controller names the language of each answer for a browser (`choose_accepted`).
 """
 
 from __future__ import annotations
@@ -47,6 +47,19 @@ def list_preferred(environment: Mapping[str, str]) -> list[str]:
     return [*filter(None, environment.get("LANGUAGE", "").split(":")), locale]
 
 
+def choose_accepted(header: str) -> str:
+    """The language of the highest quality in an Accept-Language header (RFC 9110 section 12.5.4), else English."""
+    best, language = 0.0, SOURCE
+    for part in header.split(","):
+        tag, _, parameter = part.partition(";")
+        found = re.fullmatch(r"q=([01](?:\.\d{0,3})?)", parameter.strip())
+        quality = float(found[1]) if found else float(not parameter)
+        known = tag.strip().partition("-")[0].lower()
+        if known in LANGUAGES and quality > best:
+            best, language = quality, known
+    return language
+
+
 def choose() -> str:
     """The process's language."""
     return _used
@@ -58,27 +71,30 @@ def translates() -> bool:
 
 
 class Words:
-    """The texts of one part. `words("…")` translates one; what has no translation stays English."""
+    """The texts of one part. `words("…")` translates one; what has no translation stays English.
+
+    The language is the process's, unless the caller names one.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._read: dict[str, gettext.NullTranslations] = {SOURCE: gettext.NullTranslations()}
 
-    def __call__(self, text: str) -> str:
-        return self._catalogue().gettext(text)
+    def __call__(self, text: str, language: str | None = None) -> str:
+        return self._catalogue(language or _used).gettext(text)
 
     def plural(self, one: str, many: str, number: int) -> str:
         """The form for `number`, which fills the field {n}."""
-        return self._catalogue().ngettext(one, many, number).format(n=number)
+        return self._catalogue(_used).ngettext(one, many, number).format(n=number)
 
-    def _catalogue(self) -> gettext.NullTranslations:
-        if _used not in self._read:
-            import polib  # the daemon and the controller never need it
+    def _catalogue(self, language: str) -> gettext.NullTranslations:
+        if language not in self._read:
+            import polib  # the daemon never needs it
 
             # A fuzzy translation is a tool's guess, perhaps with another text's fields: `to_binary` leaves it out.
-            catalogue = polib.pofile(str(self._directory / f"{_used}.po"))
-            self._read[_used] = gettext.GNUTranslations(io.BytesIO(catalogue.to_binary()))
-        return self._read[_used]
+            catalogue = polib.pofile(str(self._directory / f"{language}.po"))
+            self._read[language] = gettext.GNUTranslations(io.BytesIO(catalogue.to_binary()))
+        return self._read[language]
 
 
 words = Words(Path(__file__).with_name("locale"))

@@ -23,6 +23,10 @@ class Phrase(str):
         texts = {name: str(value) for name, value in fields.items()}
         return cls._make(template.format(**texts) if texts else template, template, texts)
 
+    def spoken(self, text: str) -> Self:
+        """The same phrase with a shorter English text than its template gives."""
+        return self._make(text, self.template, self.fields)
+
     @classmethod
     def _make(cls, text: str, template: str, fields: Mapping[str, str]) -> Self:
         self = super().__new__(cls, text)
@@ -32,13 +36,13 @@ class Phrase(str):
     def __str__(self) -> str:
         return self
 
-    def localise(self) -> str:
+    def localise(self, language: str | None = None) -> str:
         """In the person's language; in English where a newer peer's template has no translation here."""
-        translation = words(self.template) if self.template else self.template
+        translation = words(self.template, language) if self.template else self.template
         if translation == self.template:
             return self
         try:
-            return translation.format(**localise_fields(self.fields))
+            return translation.format(**localise_fields(self.fields, language))
         except (LookupError, ValueError):
             # A peer left out a field.
             return self
@@ -47,9 +51,9 @@ class Phrase(str):
         return error_pb2.Phrase(template=self.template, fields=self.fields, phrases=phrases(self.fields))
 
 
-def localise_fields(fields: Mapping[str, str]) -> dict[str, str]:
+def localise_fields(fields: Mapping[str, str], language: str | None = None) -> dict[str, str]:
     """The fields with the phrases among them in the person's language."""
-    return {name: it.localise() if isinstance(it, Phrase) else it for name, it in fields.items()}
+    return {name: it.localise(language) if isinstance(it, Phrase) else it for name, it in fields.items()}
 
 
 def phrases(fields: Mapping[str, str]) -> dict[str, error_pb2.Phrase]:

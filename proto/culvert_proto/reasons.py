@@ -1056,6 +1056,11 @@ class CulvertError(Exception):
         entry = CATALOGUE[self.reason]
         return words(entry.message).format(**fields), words(entry.remedy).format(**fields)
 
+    def localise(self, language: str) -> tuple[str, str]:
+        """Message and remedy in this language."""
+        fields, entry = localise_fields(self.fields, language), self.entry
+        return words(entry.message, language).format(**fields), words(entry.remedy, language).format(**fields)
+
     @property
     def retry_after(self) -> int | None:
         """In seconds; of a reason that passes by itself."""

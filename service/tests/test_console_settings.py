@@ -128,7 +128,7 @@ async def test_an_owner_invites_promotes_and_deletes_administrators(world: World
             await expect(dialog).to_contain_text("From auditor to admin")
             await shown.picture("settings-administrators")
             await dialog.get_by_role("button", name="Change the role").click()
-            await expect(page.get_by_text("adam is an admin now")).to_be_visible()
+            await expect(page.get_by_text("The role of adam is admin now")).to_be_visible()
             assert (await adam.client.get("/api/v1/session")).json()["role"] == "admin"
             await page.get_by_role("button", name="Delete adam").click()
             await dialog.get_by_role("button", name="Delete").click()

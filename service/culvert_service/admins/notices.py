@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from culvert_db import ActorKind, Admin, AdminNotice, Database
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 
 from culvert_service.admins import repository
 from culvert_service.admins.guesses import CODE_GUESSES
@@ -61,7 +62,7 @@ class Notices:
         """Dismiss the notice `until` and all older ones. Raises CulvertError NOT_FOUND."""
         async with self._database.begin() as session:
             if not await repository.dismiss(session, name, until):
-                raise CulvertError(Reason.NOT_FOUND, what=f"The notice {until}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The notice {name}", name=until))
 
 
 def _notice(admin_id: int, line: Line, actor: Actor) -> AdminNotice:

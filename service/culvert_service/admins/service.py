@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from culvert_db import ActorKind, Admin, AdminInvitation, AdminSession, ApiToken, Database, Role
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -174,7 +175,7 @@ class Admins:
         async with self._database() as session:
             admin = await repository.by_name(session, name)
         if admin is None:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The administrator {name}", name=name))
         return _admin_out(admin), admin.version
 
     async def change_role(
@@ -209,7 +210,9 @@ class Admins:
 
     async def create_token(self, by: Actor, asked: ApiTokenIn) -> NewApiTokenOut:
         if asked.name == ROOT_NAME:
-            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}")
+            raise FieldError(
+                "/name", Reason.ALREADY_EXISTS, what=Phrase("The API token {name}", name=asked.name)
+            )
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         scopes = sorted(set(asked.scopes))
         row = ApiToken(
@@ -228,7 +231,9 @@ class Admins:
                 line = Line("token.create", f"token/{row.name}", {"scopes": " ".join(scopes)})
                 await tell_owners(transaction, line)
         except IntegrityError:
-            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The API token {asked.name}") from None
+            raise FieldError(
+                "/name", Reason.ALREADY_EXISTS, what=Phrase("The API token {name}", name=asked.name)
+            ) from None
         return NewApiTokenOut(**_token_out(row).model_dump(), token=token)
 
     async def tokens(self, page: Page) -> list[ApiTokenOut]:
@@ -240,7 +245,7 @@ class Admins:
         async with begin(self._database, by) as transaction:
             name = await repository.delete_token(transaction.session, token_id)
             if name is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The API token {token_id}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The API token {name}", name=token_id))
             transaction.audit(Line("token.delete", f"token/{name}"))
 
     async def by_token(self, token: str) -> ByScopes | None:
@@ -255,7 +260,7 @@ class Admins:
             raise CulvertError(Reason.LAST_OWNER, name=name)
         admin = await repository.lock_admin(session, name)
         if admin is None:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The administrator {name}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The administrator {name}", name=name))
         return admin
 
     async def _invite(self, transaction: Transaction, role: Role) -> AdminInvitationOut:
@@ -298,7 +303,9 @@ class Admins:
                 }
                 await tell_owners(transaction, Line("admin.create", f"admin/{asked.name}", details))
         except IntegrityError:
-            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {asked.name}") from None
+            raise FieldError(
+                "/name", Reason.ALREADY_EXISTS, what=Phrase("The administrator {name}", name=asked.name)
+            ) from None
         return SetupOut(totp_uri=totp.uri(secret, asked.name, "administration"))
 
     async def _sign_in(
@@ -365,7 +372,7 @@ def _known_context(name: str) -> str:
 def check_name(name: str) -> None:
     """Raises CulvertError ALREADY_EXISTS for the name of root's token, and for a name that is a path of the API."""
     if name in (ROOT_NAME, "invitations"):
-        raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The administrator {name}")
+        raise FieldError("/name", Reason.ALREADY_EXISTS, what=Phrase("The administrator {name}", name=name))
 
 
 def csrf_token(token: str) -> str:

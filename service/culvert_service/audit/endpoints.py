@@ -7,6 +7,7 @@ from typing import Annotated
 
 from culvert_db import Database, Outcome
 from culvert_proto.contract import DNS_NAME_MAX
+from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, Query
 from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
@@ -28,7 +29,7 @@ def _utc(value: datetime.datetime) -> datetime.datetime:
     try:
         return value.astimezone(datetime.UTC)
     except OverflowError:
-        raise ValueError("must be within the years 1 to 9999 of UTC") from None
+        raise ValueError(Phrase("must be within the years 1 to 9999 of UTC")) from None
 
 
 _Moment = Annotated[AwareDatetime, AfterValidator(_utc)]

@@ -26,7 +26,7 @@ _NO_DEVICE = uuid.UUID(int=0)
 def _refuse_number(value: object) -> object:
     """Refuse 5, which `ipaddress` takes for 0.0.0.5/32."""
     if isinstance(value, int):
-        raise ValueError("must be a network such as 10.0.0.0/8")
+        raise ValueError(Phrase("must be a network such as 10.0.0.0/8"))
     return value
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -27,7 +28,7 @@ def _zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (KeyError, OSError, ValueError):
-        raise ValueError("must be a time zone such as Europe/Berlin") from None
+        raise ValueError(Phrase("must be a time zone such as Europe/Berlin")) from None
     return value
 
 

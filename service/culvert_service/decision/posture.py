@@ -23,13 +23,13 @@ FACT, VERSION = f"^{_FACT}$", f"^{_VERSION}$"
 
 def _is_fact(text: str) -> str:
     if re.fullmatch(_FACT, text) is None:
-        raise ValueError("must be a fact's name, such as disk_encryption")
+        raise ValueError(Phrase("must be a fact's name, such as disk_encryption"))
     return text
 
 
 def _is_version(text: str) -> str:
     if re.fullmatch(_VERSION, text) is None:
-        raise ValueError("must be a version, such as 12 or 6.1")
+        raise ValueError(Phrase("must be a version, such as 12 or 6.1"))
     return text
 
 
@@ -50,7 +50,7 @@ class Requirement(BaseModel):
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
         if bool(self.one_of) == (self.at_least is not None):
-            raise ValueError("give either one_of or at_least")
+            raise ValueError(Phrase("give either one_of or at_least"))
         return self
 
     def is_met(self, found: str | None) -> bool:

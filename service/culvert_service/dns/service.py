@@ -135,7 +135,7 @@ def _describe_change(asked: ZoneChange) -> dict[str, Detail]:
 
 
 def _unknown(name: str) -> CulvertError:
-    return CulvertError(Reason.NOT_FOUND, what=f"The zone {name}")
+    return CulvertError(Reason.NOT_FOUND, what=Phrase("The zone {name}", name=name))
 
 
 def _out(row: repository.ZoneRow) -> ZoneOut:

@@ -151,7 +151,7 @@ class Changes:
 async def _lock(session: AsyncSession, name: str, seen: MayMatch) -> Gateway:
     gateway = await repository.lock(session, name)
     if gateway is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The gateway {name}", name=name))
     seen.check(f"The gateway {name}", gateway.version)
     return gateway
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from culvert_proto.contract import MTU_MAX, MTU_MIN, NAME_PATTERN, PORT_MAX, Suite
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from culvert_service.gateways.kind import GatewayKind
@@ -20,7 +21,7 @@ _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
 
 def _mac(value: str) -> str:
     if not _MAC.match(value.lower()):
-        raise ValueError("must be a MAC address such as 02:00:00:00:01:01")
+        raise ValueError(Phrase("must be a MAC address such as 02:00:00:00:01:01"))
     return value.lower()
 
 
@@ -28,13 +29,13 @@ def _ipv4(value: str) -> str:
     try:
         return str(ipaddress.IPv4Address(value))
     except ValueError:
-        raise ValueError("must be an IPv4 address such as 192.0.2.7") from None
+        raise ValueError(Phrase("must be an IPv4 address such as 192.0.2.7")) from None
 
 
 def _public_ipv4(value: str) -> str:
     address = ipaddress.IPv4Address(_ipv4(value))
     if address.is_unspecified or address.is_loopback or address.is_multicast or address == _BROADCAST:
-        raise ValueError("must be the IPv4 address of one host that devices can reach")
+        raise ValueError(Phrase("must be the IPv4 address of one host that devices can reach"))
     return str(address)
 
 
@@ -42,9 +43,9 @@ def _ipv6(value: str) -> str:
     try:
         address = ipaddress.IPv6Address(value)
     except ValueError:
-        raise ValueError("must be an IPv6 address such as 2001:db8::7") from None
+        raise ValueError(Phrase("must be an IPv6 address such as 2001:db8::7")) from None
     if address.ipv4_mapped or address.is_unspecified or address.is_multicast or address.scope_id:
-        raise ValueError("must be an IPv6 address of one interface, without a scope")
+        raise ValueError(Phrase("must be an IPv6 address of one interface, without a scope"))
     return str(address)
 
 
@@ -62,7 +63,7 @@ def _prefix(value: str) -> str:
 def _prefix_error(error: ValueError, examples: str) -> ValueError:
     """The error of `ipaddress` in words for a person."""
     if "host bits" in str(error):
-        return ValueError("must begin with the network's first address, as 192.0.2.0/24 does")
+        return ValueError(Phrase("must begin with the network's first address, as 192.0.2.0/24 does"))
     return ValueError(f"must be an address or a prefix such as {examples}")
 
 
@@ -72,7 +73,7 @@ def _prefix6(value: str) -> str:
     except ValueError as error:
         raise _prefix_error(error, "2001:db8::7 or 2001:db8::/64") from None
     if network.network_address.scope_id or network.overlaps(_MAPPED):
-        raise ValueError("must be an IPv6 prefix without a scope; IPv4 is written as IPv4")
+        raise ValueError(Phrase("must be an IPv6 prefix without a scope; IPv4 is written as IPv4"))
     return str(network)
 
 
@@ -119,7 +120,7 @@ class WanPort(BaseModel):
                 "next_hop for a router that the gateway finds, or next_hop_mac to fix it: one of them"
             )
         if len(set(self.hops)) < len(self.hops):
-            raise ValueError("next_hop: an address twice")
+            raise ValueError(Phrase("next_hop: an address twice"))
         return self
 
     @property
@@ -161,7 +162,7 @@ class LanPort(BaseModel):
     def _neighbours_inside(self) -> Self:
         """Check that neighbours and routers are on the LAN: packets to a tunnel's targets leave by the LAN port only."""
         if (self.address6 is None) != (self.prefix6 is None):
-            raise ValueError("address6 and prefix6 go together")
+            raise ValueError(Phrase("address6 and prefix6 go together"))
         prefixes = [ipaddress.ip_network(it) for it in (self.prefix, self.prefix6) if it is not None]
         inside = (*self.neighbours, *filter(None, (self.address, self.address6)))
         if outside := [ip for ip in inside if not any(ipaddress.ip_address(ip) in it for it in prefixes)]:
@@ -212,19 +213,19 @@ class GatewayIn(BaseModel):
     @classmethod
     def _not_empty(cls, value: str | None) -> str | None:
         if value is not None and ipaddress.ip_network(value).num_addresses < _POOL_MIN:
-            raise ValueError("must have room for at least two addresses")
+            raise ValueError(Phrase("must have room for at least two addresses"))
         return value
 
     @model_validator(mode="after")
     def _two_ports(self) -> GatewayIn:
         if (self.wan.port, self.wan.vlan) == (self.lan.port, self.lan.vlan):
-            raise ValueError("wan and lan are two ports, or two VLANs of one")
+            raise ValueError(Phrase("wan and lan are two ports, or two VLANs of one"))
         return self
 
     @model_validator(mode="after")
     def _public_leads_to_own(self) -> GatewayIn:
         if self.public_address6 is not None and self.address6 is None:
-            raise ValueError("public_address6 needs address6, the gateway's own address behind it")
+            raise ValueError(Phrase("public_address6 needs address6, the gateway's own address behind it"))
         return self
 
     @model_validator(mode="after")

@@ -329,7 +329,7 @@ def check_name(name: str, reserved: Collection[str]) -> None:
 
 
 def _unknown(name: str) -> CulvertError:
-    return CulvertError(Reason.NOT_FOUND, what=f"The gateway {name}")
+    return CulvertError(Reason.NOT_FOUND, what=Phrase("The gateway {name}", name=name))
 
 
 def _keys_out(gateway: Gateway, sas_left: int | None) -> KeysOut:

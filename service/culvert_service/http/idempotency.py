@@ -28,7 +28,7 @@ from culvert_service.admins.access import Access
 from culvert_service.audit.caller import actor, set_claim
 from culvert_service.http import repository
 from culvert_service.pki.master_key import MasterKey
-from culvert_service.rest.problem import problem
+from culvert_service.rest.problem import asked_language, problem
 
 KEPT = datetime.timedelta(hours=24)
 # After this time an unfinished request counts as dead, and its key may be used again.
@@ -77,7 +77,7 @@ class Idempotency:
         try:
             answer = await self._answer(request, key)
         except CulvertError as error:
-            answer = problem(error)
+            answer = problem(error, language=asked_language(request))
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request, key: str) -> Response:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from culvert_db import ActorKind, Database, Device, DeviceState, Totp
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
@@ -103,7 +104,7 @@ class Authenticators:
         async with begin(self._database, by) as transaction:
             device = await repository.device(transaction.session, device_id)
             if device is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
             if device.state is DeviceState.REVOKED:
                 raise CulvertError(Reason.DEVICE_REVOKED, device=device.name)
             await repository.forget_authenticator(transaction.session, device_id)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from culvert_db import Database, Device, Invitation, User
 from culvert_proto import CulvertError, Reason
 from culvert_proto.invitation_link import make_page_link
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.apt.service import ClientPackages
@@ -50,7 +51,7 @@ class Invitations:
         async with begin(self._database, by) as transaction:
             user = await repository.user_by_name(transaction.session, name)
             if user is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=name))
             made = Invitation(
                 user_id=user.id,
                 token_hash=_hash(token),
@@ -100,7 +101,7 @@ class Invitations:
         async with begin(self._database, by) as transaction:
             user = await repository.withdraw_invitation(transaction.session, number, self._now())
             if user is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The open invitation {number}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The open invitation {name}", name=number))
             transaction.audit(Line("user.withdraw-invitation", f"user/{user}", {"invitation": number}))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from culvert_db import Database, User
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -49,7 +50,9 @@ class People:
                 await transaction.session.flush()
                 transaction.audit(Line("user.create", f"user/{asked.name}", _described(user)))
         except IntegrityError:
-            raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The user {asked.name}") from None
+            raise FieldError(
+                "/name", Reason.ALREADY_EXISTS, what=Phrase("The user {name}", name=asked.name)
+            ) from None
         return await self.get(asked.name)
 
     async def list(self, page: Page, q: str | None, *, falling: bool = False) -> list[UserOut]:
@@ -122,7 +125,7 @@ def _described(user: User) -> dict[str, Detail]:
 
 
 def _unknown(name: str) -> CulvertError:
-    return CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+    return CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=name))
 
 
 def _out(

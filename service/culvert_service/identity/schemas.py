@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from culvert_proto import dns_name, typed_text
 from culvert_proto.contract import EMAIL_MAX
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from culvert_service.apt.service import Install
@@ -24,7 +25,7 @@ def _device_name(name: str) -> str:
     """The computer's own name, which its person cannot correct here."""
     if plain := typed_text.strip(name):
         return plain
-    raise ValueError("must have a character that can be seen")
+    raise ValueError(Phrase("must have a character that can be seen"))
 
 
 def canonical_email(address: str) -> str:

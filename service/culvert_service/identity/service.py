@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from culvert_db import ActorKind, Database, Device, DeviceState
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.audit.line import Detail
@@ -143,7 +144,7 @@ class Identity:
         async with self._database() as session:
             device = await repository.device(session, device_id)
         if device is None:
-            raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
         return self._device_out(device), device.version
 
     async def approve(self, by: Actor, device_id: uuid.UUID, seen: MayMatch) -> tuple[DeviceOut, int]:
@@ -182,7 +183,7 @@ class Identity:
             await _check_version(session, device_id, seen)
             device = await repository.revoke(session, device_id, self._now())
             if device is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
             transaction.audit(Line("device.revoke", f"device/{device_id}", {"name": device.name}))
             end = End(CulvertError(Reason.DEVICE_REVOKED, device=device.name))
             await self._pushes.send(session, [(device_id, end)])
@@ -263,7 +264,7 @@ async def _check_version(session: AsyncSession, device_id: uuid.UUID, seen: MayM
     """Raises CulvertError NOT_FOUND or VERSION_STALE."""
     version = await repository.lock_version(session, device_id)
     if version is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The device {name}", name=device_id))
     seen.check(f"The device {device_id}", version)
 
 

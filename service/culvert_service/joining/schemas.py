@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar, Literal, Self
 
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from culvert_service.gateways.schemas import (
@@ -98,7 +99,7 @@ class JoinFacts(BaseModel):
     def _all_found(self) -> Self:
         several = not isinstance(self.wan.next_hop_mac, str) and self.next_hop is not None
         if self.wan.next_hop_mac is None or several or None in self.lan.neighbours.values():
-            raise ValueError("a computer joins with the MAC addresses that it has found")
+            raise ValueError(Phrase("a computer joins with the MAC addresses that it has found"))
         return self
 
     @property

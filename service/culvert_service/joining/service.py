@@ -391,7 +391,7 @@ async def _check_asked(session: AsyncSession, asked: GatewayEnrolmentIn) -> None
     described = (asked.pool, asked.pool6, asked.suite) != (None, None, None)
     if await gateways.by_name(session, asked.gateway) is not None:
         if described:
-            raise CulvertError(Reason.ALREADY_EXISTS, what=f"The gateway {asked.gateway}")
+            raise CulvertError(Reason.ALREADY_EXISTS, what=Phrase("The gateway {name}", name=asked.gateway))
         return
     if asked.pool is None:
         raise CulvertError(
@@ -457,4 +457,4 @@ def _hash(token: bytes) -> bytes:
 
 
 def _unknown(number: int) -> CulvertError:
-    return CulvertError(Reason.NOT_FOUND, what=f"The enrolment {number}")
+    return CulvertError(Reason.NOT_FOUND, what=Phrase("The enrolment {name}", name=number))

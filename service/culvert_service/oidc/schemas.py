@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+from culvert_proto.phrases import Phrase
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from culvert_service.rest.problem import Problem
@@ -22,7 +23,7 @@ class OidcIn(BaseModel):
     def _has_what_it_needs(self) -> Self:
         given = (self.token is not None, self.name is not None)
         if given != (self.purpose == "setup",) * 2:
-            raise ValueError("setup needs a token and a name, and nothing else does")
+            raise ValueError(Phrase("setup needs a token and a name, and nothing else does"))
         return self
 
 

@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from culvert_proto.phrases import Phrase
 
 from culvert_service import private_files
 from culvert_service.pki import issuance, rotation
@@ -212,7 +213,7 @@ def cross_certify(earlier: bytes, fresh: bytes) -> bytes:
     ):
         raise TypeError("a CA key is a P-256 key")
     if issuer.subject != subject.subject:
-        raise ValueError("a CA can only replace a CA of the same name")
+        raise ValueError(Phrase("a CA can only replace a CA of the same name"))
     now = datetime.datetime.now(datetime.UTC)
     common_name = str(subject.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
     certificate = (

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from culvert_db import Database
 from culvert_proto import CulvertError, Reason
+from culvert_proto.phrases import Phrase
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from culvert_service.decision.conditions import Conditions
@@ -27,7 +28,7 @@ class Access:
         async with self._database() as session:
             user = await repository.user(session, name)
             if user is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The user {name}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=name))
             found = await repository.resources_of_person(session, user.id, page.by(str))
             resources = page.cut(found, lambda it: (it.name,))
             grants = await _grants(session, [user.id], [it.id for it in resources])
@@ -38,7 +39,7 @@ class Access:
         async with self._database() as session:
             resource = (await repository.resources_named(session, [name])).get(name)
             if resource is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The resource {name}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
             found = await repository.people_of_resource(session, resource.id, page.by(str))
             people = page.cut(found, lambda it: (it.name,))
             grants = await _grants(session, [it.id for it in people], [resource.id])

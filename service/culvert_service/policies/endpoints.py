@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
 from culvert_db import Database
-from fastapi import APIRouter, Body, Depends, Query, Response, status
+from fastapi import APIRouter, Body, Depends, Query, Request, Response, status
 
 from culvert_service.audit.caller import By
 from culvert_service.gateways.fleet import Fleet
@@ -38,6 +38,7 @@ from culvert_service.policies.service import Groups, Policies
 from culvert_service.policies.tracer import Tracer
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page, Search
+from culvert_service.rest.problem import asked_language
 from culvert_service.rest.read_only import AsRead
 from culvert_service.rest.version import IfMatch, MayMatch, tag
 from culvert_service.tunnels.enforcement import Enforcement
@@ -206,6 +207,7 @@ def access_router(api: Api, tracer: Tracer) -> APIRouter:
 
     @routes.get("", summary="Show the decision for each device of a person, with its steps")
     async def trace(
+        request: Request,
         user: UserName,
         name: Annotated[
             str,
@@ -222,7 +224,9 @@ def access_router(api: Api, tracer: Tracer) -> APIRouter:
             str, Query(max_length=63, description="The gateway that the person has chosen, if any")
         ] = "",
     ) -> list[TraceOut]:
-        return await tracer.trace(user, name, device, str(address) if address else None, gateway)
+        return await tracer.trace(
+            user, name, device, str(address) if address else None, gateway, asked_language(request)
+        )
 
     _ = trace
     return routes

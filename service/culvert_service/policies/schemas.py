@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from culvert_proto import typed_text
 from culvert_proto.contract import NAME_PATTERN, POLICY_NAME_MAX
 from culvert_proto.dns_name import make_readable
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from culvert_service.decision.conditions import Check, Conditions
@@ -73,7 +74,7 @@ class PolicyIn(BaseModel):
     @model_validator(mode="after")
     def _is_for_one(self) -> Self:
         if (self.group is None) == (self.user is None):
-            raise ValueError("name either a group or a user")
+            raise ValueError(Phrase("name either a group or a user"))
         return self
 
 

@@ -201,7 +201,7 @@ async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) 
     found = await users_named(session, named)
     for at, member in enumerate(named):
         if member not in found:
-            raise FieldError(f"/members/{at}", Reason.NOT_FOUND, what=f"The user {member}")
+            raise FieldError(f"/members/{at}", Reason.NOT_FOUND, what=Phrase("The user {name}", name=member))
     members = [found[member] for member in named]
     # Only after all queries: each query would flush the changes before it runs.
     group.name, group.members = asked.name, members
@@ -209,7 +209,9 @@ async def _write_group(session: AsyncSession, name: str | None, asked: GroupIn) 
     try:
         await session.flush()
     except IntegrityError:
-        raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The group {asked.name}") from None
+        raise FieldError(
+            "/name", Reason.ALREADY_EXISTS, what=Phrase("The group {name}", name=asked.name)
+        ) from None
 
 
 async def _write_policy(session: AsyncSession, name: str | None, asked: PolicyIn) -> Policy:
@@ -225,7 +227,9 @@ async def _write_policy(session: AsyncSession, name: str | None, asked: PolicyIn
     try:
         await session.flush()
     except IntegrityError:
-        raise FieldError("/name", Reason.ALREADY_EXISTS, what=f"The policy {asked.name}") from None
+        raise FieldError(
+            "/name", Reason.ALREADY_EXISTS, what=Phrase("The policy {name}", name=asked.name)
+        ) from None
     return policy
 
 
@@ -256,7 +260,7 @@ async def _check_group_version(session: AsyncSession, name: str, seen: MayMatch)
     """Lock the group and check its version. Raises CulvertError NOT_FOUND, VERSION_NEEDED or VERSION_STALE."""
     version = await repository.lock_group(session, name)
     if version is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The group {name}", name=name))
     seen.check(f"The group {name}", version)
 
 
@@ -264,7 +268,7 @@ async def _check_policy_version(session: AsyncSession, name: str, seen: MayMatch
     """The same."""
     version = await repository.lock_policy(session, name)
     if version is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The policy {name}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The policy {name}", name=name))
     seen.check(f"The policy {name}", version)
 
 
@@ -272,14 +276,14 @@ async def _group(session: AsyncSession, name: str, pointer: str = "") -> Group:
     """`pointer`: the field of the request that names the group, if any."""
     found = await repository.group(session, name)
     if found is None:
-        raise FieldError(pointer, Reason.NOT_FOUND, what=f"The group {name}")
+        raise FieldError(pointer, Reason.NOT_FOUND, what=Phrase("The group {name}", name=name))
     return found
 
 
 async def _group_alone(session: AsyncSession, name: str) -> Group:
     found = await repository.group_alone(session, name)
     if found is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The group {name}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The group {name}", name=name))
     return found
 
 
@@ -296,14 +300,14 @@ async def _summaries(session: AsyncSession, groups: Sequence[Group]) -> list[Gro
 async def _policy(session: AsyncSession, name: str) -> Policy:
     found = await repository.policy(session, name)
     if found is None:
-        raise CulvertError(Reason.NOT_FOUND, what=f"The policy {name}")
+        raise CulvertError(Reason.NOT_FOUND, what=Phrase("The policy {name}", name=name))
     return found
 
 
 async def _user(session: AsyncSession, name: str, pointer: str = "") -> User:
     user = await repository.user(session, name)
     if user is None:
-        raise FieldError(pointer, Reason.NOT_FOUND, what=f"The user {name}")
+        raise FieldError(pointer, Reason.NOT_FOUND, what=Phrase("The user {name}", name=name))
     return user
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from culvert_db import Database, Gateway, ResourceGateway
 from culvert_proto import CulvertError, Reason, dns_name
+from culvert_proto.phrases import Phrase
 
 from culvert_service.decision import facts
 from culvert_service.decision.conditions import Check, Denial
@@ -35,23 +36,35 @@ class Tracer:
         self._approval = approval
 
     async def trace(
-        self, user: str, name: str, device_id: uuid.UUID | None, address: str | None, gateway: str
+        self,
+        user: str,
+        name: str,
+        device_id: uuid.UUID | None,
+        address: str | None,
+        gateway: str,
+        language: str,
     ) -> list[TraceOut]:
         """The decision for each device of the person. `address` None: the device's last address. Raises CulvertError
-        NOT_FOUND or REQUEST_INVALID.
+        NOT_FOUND or REQUEST_INVALID. `language`: of the sentences.
         """
         fqdn = _parse_name(name)
         async with self._database() as session:
             if await repository.user(session, user) is None:
-                raise CulvertError(Reason.NOT_FOUND, what=f"The user {user}")
+                raise CulvertError(Reason.NOT_FOUND, what=Phrase("The user {name}", name=user))
             found = await repository.read_traced(session, user, fqdn, device_id)
             serving = await repository.gateways_of(session, fqdn)
         if device_id is not None and not found:
             raise CulvertError(Reason.NOT_FOUND, what=f"The device {device_id} of {user}")
-        return [self._one(traced, fqdn, address, serving, gateway) for traced in found]
+        return [self._one(traced, fqdn, address, serving, gateway, language) for traced in found]
 
     def _one(
-        self, traced: Traced, fqdn: str, address: str | None, serving: Sequence[ResourceGateway], pinned: str
+        self,
+        traced: Traced,
+        fqdn: str,
+        address: str | None,
+        serving: Sequence[ResourceGateway],
+        pinned: str,
+        language: str,
     ) -> TraceOut:
         device, resource = traced.device, traced.resource
         source = address or device.last_seen_address
@@ -63,7 +76,7 @@ class Tracer:
             pinned,
             self._now(),
         )
-        return _out(device.id, device.name, source, decision)
+        return _out(device.id, device.name, source, decision, language)
 
     def _fact(self, gateway: Gateway, weight: int | None) -> GatewayFact:
         online = self._fleet.is_online(gateway.name)
@@ -77,9 +90,12 @@ def _parse_name(name: str) -> str:
         raise CulvertError(Reason.REQUEST_INVALID, why=f"name: {error}") from None
 
 
-def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decision) -> TraceOut:
+def _out(
+    device_id: uuid.UUID, device: str, address: str | None, decision: Decision, language: str
+) -> TraceOut:
     permit = decision.verdict if isinstance(decision.verdict, Permit) else None
     error = decision.verdict.error() if isinstance(decision.verdict, Denial) else None
+    message, remedy = error.localise(language) if error else (None, None)
     return TraceOut(
         device_id=device_id,
         device=device,
@@ -88,17 +104,17 @@ def _out(device_id: uuid.UUID, device: str, address: str | None, decision: Decis
         gateways=list(permit.gateways) if permit else [],
         permitted_until=permit.until if permit else None,
         reason=error.reason.name if error else None,
-        message=dns_name.make_readable(error.message) if error else None,
-        remedy=error.remedy if error else None,
-        steps=[_step(step) for step in decision.steps],
+        message=dns_name.make_readable(message) if message else None,
+        remedy=remedy,
+        steps=[_step(step, language) for step in decision.steps],
     )
 
 
-def _step(step: AccessStep) -> StepOut:
+def _step(step: AccessStep, language: str) -> StepOut:
     error = step.denial.error() if step.denial else None
-    message = dns_name.make_readable(error.message) if error else None
+    message = dns_name.make_readable(error.localise(language)[0]) if error else None
     if step.check is Check.POLICY and error is not None and step.subject:
-        message = f"The policy {step.subject} is turned off."
+        message = Phrase("The policy {name} is turned off.", name=step.subject).localise(language)
     return StepOut(
         check=step.check,
         subject=dns_name.make_readable(step.subject),

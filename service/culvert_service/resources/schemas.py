@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self, cast
 from culvert_proto import dns_name
 from culvert_proto.contract import EMAIL_MAX, IDLE_MAX, NAME_PATTERN, SELECTORS_MAX, Suite
 from culvert_proto.dns_name import WILDCARD, make_readable
+from culvert_proto.phrases import Phrase
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -28,7 +29,9 @@ def parse_name(text: str) -> str:
     """
     name = dns_name.parse(text, wildcard=True)
     if "." not in name.removeprefix(WILDCARD):
-        raise ValueError("must be a full DNS name such as wiki.corp.example, or *.corp.example for all below")
+        raise ValueError(
+            Phrase("must be a full DNS name such as wiki.corp.example, or *.corp.example for all below")
+        )
     return name
 
 
@@ -75,9 +78,9 @@ class ResourceIn(BaseModel):
     @model_validator(mode="after")
     def _all_have_weights(self) -> Self:
         if self.weights and self.weights.keys() != set(self.gateways):
-            raise ValueError("weights: name all of the gateways, or none")
+            raise ValueError(Phrase("weights: name all of the gateways, or none"))
         if self.weights and not any(self.weights.values()):
-            raise ValueError("weights: one of them has to be more than 0")
+            raise ValueError(Phrase("weights: one of them has to be more than 0"))
         return self
 
     @model_validator(mode="before")

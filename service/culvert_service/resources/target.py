@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from culvert_proto.contract import Protocol
+from culvert_proto.phrases import Phrase
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from culvert_service.gateways.schemas import AnyPrefix
@@ -26,7 +27,7 @@ def _range(value: str) -> tuple[int, int]:
     found = _PORTS.match(value)
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 1 <= first <= last <= ALL_PORTS[1]:
-        raise ValueError("must be a port such as 443, or a range such as 8000-8100")
+        raise ValueError(Phrase("must be a port such as 443, or a range such as 8000-8100"))
     return first, last
 
 
@@ -51,7 +52,7 @@ class Target(BaseModel):
     @model_validator(mode="after")
     def _ports_of_a_protocol(self) -> Self:
         if self.ports and self.protocol not in _WITH_PORTS:
-            raise ValueError("only tcp and udp have ports")
+            raise ValueError(Phrase("only tcp and udp have ports"))
         return self
 
     def __str__(self) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from culvert_proto.phrases import Phrase
+
 from culvert_service.rest.fault_words import say
 
 # pydantic's mark for a fault of an object's key instead of its value.
@@ -88,7 +90,12 @@ def _holds(value: object, part: str | int) -> bool:
 
 def _join(whys: Sequence[str]) -> str:
     """Join alternatives: "must be a text" and "must be a list" to "must be a text or list"."""
+    if len(whys) == 1:
+        return whys[0]
     words = [why.split(" ") for why in whys]
     differing = (number for number, column in enumerate(zip(*words, strict=False)) if len(set(column)) > 1)
     shared = next(differing, 0)
-    return " or ".join([whys[0], *(" ".join(it[shared:]) for it in words[1:])])
+    joined = " or ".join([whys[0], *(" ".join(it[shared:]) for it in words[1:])])
+    # Other languages repeat the verb.
+    other = _join(whys[1:])
+    return Phrase("{one}, or {other}", one=whys[0], other=other).spoken(joined)

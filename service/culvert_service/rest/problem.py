@@ -10,6 +10,8 @@ from typing import Any
 from culvert_db import why_away
 from culvert_proto import CulvertError, Reason
 from culvert_proto.dns_name import make_readable
+from culvert_proto.language import SOURCE, choose_accepted
+from culvert_proto.phrases import Phrase
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -53,7 +55,8 @@ class Problem(BaseModel):
 
     `remedy` says what to do next, `errors` what stands in which field.
 
-    `fields` are the reason's, for who says `detail` and `remedy` in another language.
+    `detail`, `remedy` and `errors` are in the language of the request's Accept-Language, if they are translated.
+    `fields` are the reason's, in English.
     """
 
     type: str
@@ -70,22 +73,23 @@ class Problem(BaseModel):
 REFUSALS: dict[int | str, dict[str, Any]] = {"default": {"model": Problem, "content": {MEDIA_TYPE: {}}}}
 
 
-def to_problem(error: CulvertError, faults: Sequence[Fault] = ()) -> Problem:
+def to_problem(error: CulvertError, faults: Sequence[Fault] = (), language: str = SOURCE) -> Problem:
+    detail, remedy = error.localise(language)
     return Problem(
         type=error.page,
         title=error.reason.name.replace("_", " ").capitalize(),
         status=error.entry.http,
-        detail=make_readable(error.message),
+        detail=make_readable(detail),
         reason=error.reason.name,
-        remedy=error.remedy,
+        remedy=remedy,
         errors=list(faults),
         fields=error.fields,
     )
 
 
-def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
+def problem(error: CulvertError, faults: Sequence[Fault] = (), language: str = SOURCE) -> JSONResponse:
     status = error.entry.http
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = {"Content-Language": language}
     if status is HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     if error.retry_after is not None:
@@ -97,7 +101,16 @@ def problem(error: CulvertError, faults: Sequence[Fault] = ()) -> JSONResponse:
     if status is HTTPStatus.REQUEST_TIMEOUT:
         # On an open connection the rest of the body would be read as the next request (RFC 9110 section 15.5.9).
         headers["Connection"] = "close"
-    return JSONResponse(to_problem(error, faults).model_dump(), status, headers, MEDIA_TYPE)
+    return JSONResponse(to_problem(error, faults, language).model_dump(), status, headers, MEDIA_TYPE)
+
+
+def asked_language(request: Request) -> str:
+    """The language of the answer: the first of Accept-Language that is known here."""
+    return choose_accepted(request.headers.get("Accept-Language", ""))
+
+
+def _localise(text: str, language: str) -> str:
+    return text.localise(language) if isinstance(text, Phrase) else text
 
 
 def _pointer(place: Sequence[object]) -> str:
@@ -107,10 +120,10 @@ def _pointer(place: Sequence[object]) -> str:
 def _second(state: str, statement: str) -> CulvertError:
     """The error for the second of two concurrent changes, which a constraint has refused."""
     if state == _UNIQUE:
-        return CulvertError(Reason.ALREADY_EXISTS, what="Something with the same name or address")
+        return CulvertError(Reason.ALREADY_EXISTS, what=Phrase("Something with the same name or address"))
     if statement.startswith("DELETE"):
-        return CulvertError(Reason.REQUEST_INVALID, why="what it deletes has come into use meanwhile")
-    return CulvertError(Reason.NOT_FOUND, what="Something that the request names")
+        return CulvertError(Reason.REQUEST_INVALID, why=Phrase("what it deletes has come into use meanwhile"))
+    return CulvertError(Reason.NOT_FOUND, what=Phrase("Something that the request names"))
 
 
 def install(app: FastAPI) -> None:
@@ -120,29 +133,39 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, CulvertError)
         request.scope[DATABASE_DOWN] = error.reason is Reason.DATABASE_DOWN
         if isinstance(error, FieldError) and error.pointer:
-            return problem(error, [Fault(pointer=error.pointer, detail=make_readable(error.message))])
-        return problem(error)
+            detail, _ = error.localise(asked_language(request))
+            return problem(
+                error, [Fault(pointer=error.pointer, detail=make_readable(detail))], asked_language(request)
+            )
+        return problem(error, language=asked_language(request))
 
-    async def invalid(_request: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         found = explain(error.errors(), error.body)[:_FAULTS_MAX]
-        why = "; ".join(f"{'.'.join(map(str, it.place[1:]))}: {it.why}" for it in found)
+        language = asked_language(request)
+        whys = [(it, _localise(it.why, language)) for it in found]
         return problem(
-            CulvertError(Reason.REQUEST_INVALID, why=why),
-            [Fault(pointer=_pointer(it.place), detail=it.why) for it in found if it.place[0] == "body"],
+            CulvertError(
+                Reason.REQUEST_INVALID,
+                why="; ".join(f"{'.'.join(map(str, it.place[1:]))}: {why}" for it, why in whys),
+            ),
+            [Fault(pointer=_pointer(it.place), detail=why) for it, why in whys if it.place[0] == "body"],
+            language,
         )
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == HTTPStatus.NOT_FOUND:
-            return problem(CulvertError(Reason.NOT_FOUND, what=f"The path {request.url.path}"))
-        return problem(CulvertError(Reason.REQUEST_INVALID, why=str(error.detail)))
+            return await refused(
+                request, CulvertError(Reason.NOT_FOUND, what=Phrase("The path {path}", path=request.url.path))
+            )
+        return await refused(request, CulvertError(Reason.REQUEST_INVALID, why=str(error.detail)))
 
     async def fault(request: Request, error: Exception) -> Response:
         _log.error(
             "request failed", exc_info=error, extra={"method": request.method, "path": request.url.path}
         )
-        return problem(CulvertError(Reason.INTERNAL))
+        return problem(CulvertError(Reason.INTERNAL), language=asked_language(request))
 
     async def database(request: Request, error: Exception) -> Response:
         if why_away(error) is not None:
@@ -150,10 +173,10 @@ def install(app: FastAPI) -> None:
         state = str(getattr(getattr(error, "orig", None), "sqlstate", ""))
         if state in (_FOREIGN_KEY, _UNIQUE):
             _log.info("a constraint refused", extra={"sqlstate": state, "path": request.url.path})
-            return problem(_second(state, str(getattr(error, "statement", ""))))
+            return await refused(request, _second(state, str(getattr(error, "statement", ""))))
         if state.startswith(_DATA_EXCEPTION):
-            why = "a text holds a NUL, or a number is too large to be stored"
-            return problem(CulvertError(Reason.REQUEST_INVALID, why=why))
+            why = Phrase("a text holds a NUL, or a number is too large to be stored")
+            return await refused(request, CulvertError(Reason.REQUEST_INVALID, why=why))
         return await fault(request, error)
 
     app.add_exception_handler(CulvertError, refused)

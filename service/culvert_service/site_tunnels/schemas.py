@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar, Literal, Self
 
 from culvert_proto.contract import EMAIL_MAX, SELECTORS_MAX, Suite
+from culvert_proto.phrases import Phrase
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from culvert_service.gateways.schemas import Name
@@ -29,7 +30,7 @@ class EndIn(BaseModel):
     @model_validator(mode="after")
     def _names_something(self) -> Self:
         if not self.targets and not self.resources:
-            raise ValueError("an end has targets, resources, or both")
+            raise ValueError(Phrase("an end has targets, resources, or both"))
         return self
 
 
@@ -51,7 +52,7 @@ class SiteTunnelChange(BaseModel):
     def _joins_two(self) -> Self:
         one, other = self.ends
         if one.gateway == other.gateway:
-            raise ValueError("the two ends are two gateways")
+            raise ValueError(Phrase("the two ends are two gateways"))
         if both := set(one.resources) & set(other.resources):
             raise ValueError(f"{min(both)} is behind one of the two gateways")
         return self

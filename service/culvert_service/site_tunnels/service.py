@@ -19,6 +19,7 @@ from culvert_db import (
 )
 from culvert_proto import CulvertError, Reason
 from culvert_proto.contract import Suite
+from culvert_proto.phrases import Phrase
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -235,7 +236,7 @@ async def _resources(session: AsyncSession, asked: SiteTunnelChange) -> dict[str
         for place, name in enumerate(end.resources):
             if name not in found:
                 pointer = f"/ends/{at}/resources/{place}"
-                raise FieldError(pointer, Reason.NOT_FOUND, what=f"The resource {name}")
+                raise FieldError(pointer, Reason.NOT_FOUND, what=Phrase("The resource {name}", name=name))
     return found
 
 
@@ -264,7 +265,9 @@ def _assign_gateway(
 
 def _find(gateways: dict[str, Gateway], name: str, at: int) -> Gateway:
     if name not in gateways:
-        raise FieldError(f"/ends/{at}/gateway", Reason.NOT_FOUND, what=f"The gateway {name}")
+        raise FieldError(
+            f"/ends/{at}/gateway", Reason.NOT_FOUND, what=Phrase("The gateway {name}", name=name)
+        )
     return gateways[name]
 
 

@@ -27,7 +27,7 @@ def router(api: Api, tunnels: Tunnels) -> APIRouter:
     async def close(by: By, tunnel_id: uuid.UUID) -> None:
         why = CulvertError(Reason.CLOSED_BY_ADMIN, why=Phrase("closed in the console"))
         if not await tunnels.close(by, why, tunnel_id):
-            raise CulvertError(Reason.NOT_FOUND, what=f"The tunnel {tunnel_id}")
+            raise CulvertError(Reason.NOT_FOUND, what=Phrase("The tunnel {name}", name=tunnel_id))
 
     _ = (list_all, close)
     return routes

@@ -3272,7 +3272,8 @@ export interface components {
          *
          *     `remedy` says what to do next, `errors` what stands in which field.
          *
-         *     `fields` are the reason's, for who says `detail` and `remedy` in another language.
+         *     `detail`, `remedy` and `errors` are in the language of the request's Accept-Language, if they are translated.
+         *     `fields` are the reason's, in English.
          */
         Problem: {
             /** Detail */
