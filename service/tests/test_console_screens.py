@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from culvert_lab.console import LARGEST, NARROW
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
@@ -23,33 +23,69 @@ async def running() -> AsyncGenerator[Browser]:
         yield running
 
 
-async def test_each_page_on_the_smallest_and_the_largest_screen(world: World, running: Browser) -> None:
+# Each page with its heading in English and in German.
+PAGES = {
+    "": ("Overview", "Übersicht"),
+    "resources": ("Resources", "Ressourcen"),
+    "resources/new": ("Add a resource", "Ressource hinzufügen"),
+    "resources/of/wiki": ("wiki.corp.example", "wiki.corp.example"),
+    "gateways": ("Gateways", "Gateways"),
+    "gateways/join": ("Add a gateway", "Gateway hinzufügen"),
+    "gateways/of/gw-berlin": ("gw-berlin", "gw-berlin"),
+    "site-tunnels": ("Site tunnels", "Standorttunnel"),
+    "site-tunnels/new": ("Add a site tunnel", "Standorttunnel hinzufügen"),
+    "people": ("People", "Personen"),
+    "invitations": ("Invitations", "Einladungen"),
+    "devices": ("Devices", "Geräte"),
+    "policies": ("Policies", "Richtlinien"),
+    "policies/new": ("Add a policy", "Richtlinie hinzufügen"),
+    "groups": ("Groups", "Gruppen"),
+    "dns": ("DNS", "DNS"),
+    "access?user=alice&name=wiki.corp.example": ("Access check", "Zugriffsprüfung"),
+    "activity": ("Activity", "Verlauf"),
+    "settings": ("Settings", "Einstellungen"),
+    "settings?part=administrators": ("Settings", "Einstellungen"),
+    "settings?part=tokens": ("Settings", "Einstellungen"),
+    "settings?part=controller": ("Settings", "Einstellungen"),
+    "nothing": ("There is nothing at this address", "Unter dieser Adresse gibt es nichts"),
+}
+SIZES = {"narrow": NARROW, "laptop": ViewportSize(width=1366, height=768), "4k": LARGEST}
+LANGUAGES = ("en-GB", "de-DE")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("locale", LANGUAGES)
+async def test_each_page_in_each_size(world: World, running: Browser, locale: str) -> None:
+    """No text is cut, and nothing scrolls sideways; German is longer than English."""
     zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
     await world.rest("POST", "/dns/zones", zone)
     await world.add_gateway("gw-berlin", 9)
     await world.add_wiki(["gw-berlin"])
     await world.enrol()
-    async with administrator(world, "olga", "owner") as olga:
-        for size, view in (("narrow", NARROW), ("4k", LARGEST)):
-            async with console(world, running, viewport=view) as shown:
-                await shown.open()
-                await shown.sign_in(olga)
-                await expect(shown.page.get_by_role("heading", name="Overview")).to_be_visible()
-                for place, heading in {
-                    "": "Overview",
-                    "resources": "Resources",
-                    "gateways": "Gateways",
-                    "gateways/of/gw-berlin": "gw-berlin",
-                    "people": "People",
-                    "devices": "Devices",
-                    "dns": "DNS",
-                    "activity": "Activity",
-                }.items():
-                    await shown.open(place)
-                    await expect(shown.page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
-                    await shown.page.wait_for_load_state("load")
-                    fits = await shown.page.evaluate(
-                        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-                    )
-                    assert fits, f"{place} is wider than the screen"
-                    await shown.picture(f"{size}-{heading.lower()}")
+    language = LANGUAGES.index(locale)
+    suffix = "-de" if language else ""
+    async with (
+        administrator(world, "olga", "owner") as olga,
+        console(world, running, locale="en-GB") as shown,
+    ):
+        await shown.open()
+        await shown.sign_in(olga)
+        await expect(shown.page.get_by_role("heading", name="Overview")).to_be_visible()
+        await shown.page.evaluate("kept => localStorage.setItem('culvert-language', kept)", locale[:2])
+        for size, viewport in SIZES.items():
+            await shown.page.set_viewport_size(viewport)
+            for place, headings in PAGES.items():
+                await shown.open(place)
+                heading = shown.page.get_by_role("heading", name=headings[language], exact=True).first
+                await expect(heading).to_be_visible()
+                await shown.page.wait_for_load_state("load")
+                await expect(
+                    shown.page.get_by_role("status").filter(has=shown.page.locator("[aria-hidden]"))
+                ).to_have_count(0)
+                fits = await shown.page.evaluate(
+                    "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+                )
+                if not fits:
+                    shown.faults.append(f"{place} is wider than {size}")
+                name = "".join(it if it.isalnum() else "-" for it in place) or "overview"
+                await shown.picture(f"{size}-{name}{suffix}")
