@@ -119,9 +119,10 @@ class Device:
         gateway: str = "",
         distances: Sequence[agent_pb2.GatewayDistance] = (),
         asked: str = "",
+        attempt: bytes = b"",
     ) -> agent_pb2.OpenTunnelResponse:
         request = agent_pb2.OpenTunnelRequest(
-            fqdn=fqdn, gateway=gateway, udp_port=4500, distances=distances, asked=asked
+            fqdn=fqdn, gateway=gateway, udp_port=4500, distances=distances, asked=asked, attempt=attempt
         )
         opened = await self.call(self.stub.OpenTunnel(request))
         _meet(opened.sas)

@@ -87,6 +87,20 @@ async def test_equal_requests_at_once_share_one_tunnel_and_one_pair(world: World
     assert (len(await tunnels(world)), await tunnel_entries(world)) == (1, 5)
 
 
+async def test_a_late_copy_of_a_click_gets_its_keys_and_the_next_click_others(
+    world: World, device: Device
+) -> None:
+    first, copy = [await device.open(attempt=b"a click") for _ in range(2)]
+    assert (copy.tunnel, copy.sas) == (first.tunnel, first.sas)
+    fresh = await device.open(attempt=b"another")
+    assert fresh.sas.generation > first.sas.generation
+    # The keys of the first click are gone: a copy that comes now must not get them.
+    last = await device.open(attempt=b"a click")
+    assert last.sas.generation > fresh.sas.generation
+    await device.close(last.tunnel.tunnel_id)
+    assert (await device.open(attempt=b"a click")).tunnel.tunnel_id != last.tunnel.tunnel_id
+
+
 async def test_many_devices_at_once_get_addresses_and_numbers_of_their_own(
     world: World, device: Device
 ) -> None:

@@ -97,7 +97,9 @@ class Device:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
             end.setblocking(False)
             end.bind(("", 0))
-            request = agent_pb2.OpenTunnelRequest(fqdn=fqdn, udp_port=end.getsockname()[1])
+            request = agent_pb2.OpenTunnelRequest(
+                fqdn=fqdn, udp_port=end.getsockname()[1], attempt=os.urandom(16)
+            )
             try:
                 opened = await self.call("OpenTunnel", request)
             except CulvertError as error:

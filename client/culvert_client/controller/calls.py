@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
@@ -73,6 +74,7 @@ def begin(
                 udp_port=udp_port,
                 distances=distances,
                 asked=call.asked,
+                attempt=os.urandom(16),
             )
             event = opened(agent.open_tunnel(request))
         case tunnel.RenewSa(_, tunnel_id, generation):

@@ -29,6 +29,7 @@ from culvert_service.watch.pushes import Pushes
 
 _log = logging.getLogger(__name__)
 
+_ATTEMPT_BYTES = 16
 _PORT_MAX = 65535
 # The most streams that are recorded at once. Otherwise, after a restart, streams would take all connections to the
 # database, and OpenTunnel would get none.
@@ -186,6 +187,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     ) -> agent_pb2.OpenTunnelResponse | Elsewhere:
         if not 0 < request.udp_port <= _PORT_MAX:
             raise CulvertError(Reason.REQUEST_INVALID, why="udp_port is not a port")
+        if len(request.attempt) > _ATTEMPT_BYTES:
+            raise CulvertError(Reason.REQUEST_INVALID, why=f"attempt is longer than {_ATTEMPT_BYTES} bytes")
         name, asked = _name("fqdn", request.fqdn), _name("asked", request.asked)
         opened = await self._tunnels.open(
             OpenRequest(
@@ -193,6 +196,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 name,
                 request.gateway,
                 request.udp_port,
+                request.attempt,
                 failed,
                 messages.distances(request.distances),
                 messages.path_mtus(request.distances),

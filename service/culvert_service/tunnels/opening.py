@@ -59,7 +59,7 @@ _NO_GATEWAY = (Reason.GATEWAY_DOWN, Reason.GATEWAY_DRAINING)
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
     """Two equal requests at the same time share one answer; distances and aliases do not count for equality.
-    `path_mtus`: as of Tunnel, by gateway. `without`: gateways that have been tried already.
+    `attempt`: as in agent.proto. `path_mtus`: as of Tunnel, by gateway. `without`: gateways that have been tried already.
     `asked`: the alias of `fqdn` that a program asked for; it has no effect on the decision.
     """
 
@@ -67,6 +67,7 @@ class OpenRequest:
     fqdn: str
     pinned: str
     peer_port: int
+    attempt: bytes = b""
     without: frozenset[str] = frozenset()
     distances: Mapping[str, Distance] = field(default_factory=dict[str, Distance], compare=False)
     path_mtus: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)

@@ -60,6 +60,8 @@ _log = logging.getLogger(__name__)
 # Concurrent set-ups and renewals. More would not finish sooner, but each would take so long that a gateway which answers
 # at once seems silent.
 _AT_ONCE = 16
+# A device waits this long for an answer (CALL_TIMEOUT of the client).
+_COPIES_SECONDS = 10.0
 
 _Result = TypeVar("_Result")
 
@@ -111,17 +113,36 @@ class Tunnels:
         self._liveness.start()
 
     async def open(self, request: OpenRequest) -> Opened | Elsewhere:
-        """Idempotent for a device and a name; equal requests at once share one answer.
+        """Idempotent for a device and a name; equal requests at once share one answer, copies of one request also later.
 
         Returns Elsewhere, as the methods below, when another controller owns the gateway and must be asked instead.
         Raises CulvertError.
         """
         task = self._in_flight.get(request)
-        if task is None:
+        if task is None or (task.done() and not await self._stands(task.result())):
             task = self._in_flight[request] = self._background.start(self._open(request))
-            task.add_done_callback(lambda _: self._in_flight.pop(request, None))
+            task.add_done_callback(partial(self._keep_for_copies, request))
         # A caller that disconnects cancels neither a started set-up nor the one that another caller shares.
         return await asyncio.shield(task)
+
+    def _keep_for_copies(self, request: OpenRequest, done: asyncio.Task[Opened | Elsewhere]) -> None:
+        """Keep the answer while the device may take that to another copy of the request: fresh keys for the copy would
+        end those of the answer that it has taken."""
+        opened = not done.cancelled() and done.exception() is None and isinstance(done.result(), Opened)
+        seconds = _COPIES_SECONDS if opened and request.attempt else 0.0
+        asyncio.get_running_loop().call_later(seconds, self._forget, request, done)
+
+    def _forget(self, request: OpenRequest, done: asyncio.Task[Opened | Elsewhere]) -> None:
+        if self._in_flight.get(request) is done:
+            del self._in_flight[request]
+
+    async def _stands(self, opened: Opened | Elsewhere) -> bool:
+        """Whether the answer's keys are still the tunnel's."""
+        if isinstance(opened, Elsewhere):
+            return False
+        async with direct(self._database, CONTROLLER) as transaction:
+            record = await hot_queries.lock(transaction, opened.tunnel.id)
+        return record is not None and record.generations.current == opened.tunnel.pair.generation
 
     async def renew(self, caller: DeviceCaller, tunnel_id: uuid.UUID, generation: int) -> Renewed | Elsewhere:
         """Return the next pair, installed at the gateway. Raises CulvertError TUNNEL_UNKNOWN, GENERATION_STALE, …"""

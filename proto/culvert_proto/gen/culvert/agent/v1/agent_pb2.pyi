@@ -416,6 +416,7 @@ class OpenTunnelRequest(_message.Message):
     UDP_PORT_FIELD_NUMBER: _builtins.int
     DISTANCES_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
     fqdn: _builtins.str
     gateway: _builtins.str
     """Gateway that the person pinned; empty for automatic."""
@@ -424,6 +425,10 @@ class OpenTunnelRequest(_message.Message):
     asked: _builtins.str
     """The name that a program asked for, where it stands for fqdn (a CNAME record, say); else empty. It is recorded, and decides
     nothing.
+    """
+    attempt: _builtins.bytes
+    """At most 16 random bytes, the same in each copy of this request: a device asks a second controller where the first is silent,
+    and all copies get the same keys. Empty: of an older device.
     """
     @_builtins.property
     def distances(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayDistance]:
@@ -437,10 +442,11 @@ class OpenTunnelRequest(_message.Message):
         udp_port: _builtins.int = ...,
         distances: _abc.Iterable[Global___GatewayDistance] | None = ...,
         asked: _builtins.str = ...,
+        attempt: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "distances", b"distances", "fqdn", b"fqdn", "gateway", b"gateway", "udp_port", b"udp_port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "attempt", b"attempt", "distances", b"distances", "fqdn", b"fqdn", "gateway", b"gateway", "udp_port", b"udp_port"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
