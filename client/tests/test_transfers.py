@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from culvert_client.core.client_events import Measured
-from culvert_client.core.grant import TunnelId, Usage
+from dataclasses import replace
 
-from .granted import WIKI_ADDRESS
-from .world import World
+import pytest
+from culvert_client.core.client_events import Call, CallEnded, CodeProven, Measured
+from culvert_client.core.grant import TunnelId, Usage
+from culvert_client.core.tunnel import events as on
+
+from .granted import WIKI, WIKI_ADDRESS, pair, tunnel
+from .world import EPOCH, World
 
 
 def _world() -> World:
@@ -67,3 +70,16 @@ def test_new_keys_of_a_tunnel_count_from_zero_again() -> None:
     _send(world, 50, 90)
     _send(world, 50, 60)
     assert world.status().code_postponed
+
+
+def test_a_new_code_moves_the_end_that_a_policy_gives_a_tunnel() -> None:
+    world = World()
+    world.ask(1, WIKI_ADDRESS)
+    [call] = world.take(Call)
+    aged = replace(tunnel(), code_until=round(EPOCH) + 600, code_seconds=600)
+    world.post(CallEnded(WIKI, on.TunnelOpened(call.command.call, aged, pair())))
+    world.settle_datapath()
+    assert world.status().tunnels[0].code_until == EPOCH + 600
+    world.now = 400.0
+    world.post(CodeProven(1 << 40))
+    assert world.status().tunnels[0].code_until == EPOCH + 1000

@@ -121,21 +121,27 @@ def test_decisions(
 
 
 @pytest.mark.parametrize(
-    ("target", "age", "until"),
+    ("target", "age", "until", "code_seconds"),
     [
-        (ANYONE, 60, NOW + 7 * HOUR),
-        (wiki(FRESH), 4, NOW + datetime.timedelta(minutes=6)),
-        (wiki(DAY), 0, NOW + HOUR / 2),
-        (wiki(Conditions(hours=DAY.hours, code_max_age_seconds=600)), 4, NOW + datetime.timedelta(minutes=6)),
-        (wiki(FRESH, DAY), 4, NOW + HOUR / 2),
+        (ANYONE, 60, NOW + 7 * HOUR, 0),
+        (wiki(FRESH), 4, NOW + datetime.timedelta(minutes=6), 600),
+        (wiki(DAY), 0, NOW + HOUR / 2, 0),
+        (
+            wiki(Conditions(hours=DAY.hours, code_max_age_seconds=600)),
+            4,
+            NOW + datetime.timedelta(minutes=6),
+            600,
+        ),
+        (wiki(FRESH, DAY), 4, NOW + HOUR / 2, 0),
+        (wiki(FRESH, Conditions()), 4, NOW + 8 * HOUR - datetime.timedelta(minutes=4), 0),
     ],
 )
 def test_a_permit_lasts_as_long_as_the_best_policy(
-    target: AskedResource, age: float, until: datetime.datetime
+    target: AskedResource, age: float, until: datetime.datetime, code_seconds: int
 ) -> None:
     found = decided(asker(age=age), target).verdict
     assert isinstance(found, Permit)
-    assert found.until == until
+    assert (found.until, found.code_seconds) == (until, code_seconds)
 
 
 def test_a_denial_says_when_it_opens_by_the_clock_there() -> None:

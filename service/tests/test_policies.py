@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import random
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -189,6 +190,15 @@ async def test_a_tunnel_ends_with_its_code_unless_there_is_a_newer_one(world: Wo
 async def permitted_until(world: World) -> datetime.datetime:
     async with world.database() as session:
         return (await session.scalars(select(Tunnel.permitted_until))).one()
+
+
+async def test_a_device_is_told_when_the_codes_age_ends_its_tunnel(world: World, device: Device) -> None:
+    assert (await device.open()).tunnel.code_until == 0
+    body = policy(name="alice to wiki", group=None, user="alice", conditions={"code_max_age_seconds": 600})
+    await world.rest("PUT", f"/policies/{OWN}", body)
+    told = (await device.open()).tunnel
+    assert told.code_seconds == 600
+    assert 0 < told.code_until - time.time() <= 600
 
 
 async def test_a_device_opens_tunnels_only_while_it_is_approved(world: World, device: Device) -> None:

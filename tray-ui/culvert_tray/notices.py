@@ -26,6 +26,7 @@ from culvert_tray.view import (
     code_ends_now,
     code_needed,
     is_up,
+    next_code_end,
     with_organisation,
 )
 
@@ -255,11 +256,15 @@ def _ask_for_code(status: Status, organisation: str, now: float) -> Notice:
         cause = CodeWanted(organisation, "needed")
         return Notice(title, text, warning=True, command=command, kind=kind, cause=cause)
     # A time of day, so that the notice does not change each minute.
-    title = with_organisation(
-        tr("Your code ends at {time}", time=clock(status.code_valid_until, now)), organisation
-    )
+    end = next_code_end(status, now)
+    time = clock(end.at, now)
+    if end.fqdn:
+        ends = tr("{name} closes at {time} without a new code", name=make_readable(end.fqdn), time=time)
+    else:
+        ends = tr("Your code ends at {time}", time=time)
+    title = with_organisation(ends, organisation)
     state = _code(status, now)
-    if state == "last call" and status.tunnels:
+    if state == "last call" and status.tunnels and not end.fqdn:
         text = tr("Open tunnels close then. Type the six digits that your authenticator shows.")
     cause = CodeWanted(organisation, state)
     return Notice(title, text, warning=state == "last call", command=command, kind=kind, cause=cause)

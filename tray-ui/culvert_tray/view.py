@@ -105,11 +105,35 @@ def code_asked_for(status: Status, now: float) -> bool:
 
 
 def code_ends_now(status: Status, now: float) -> bool:
-    return code_needed(status, now) or status.code_valid_until - now <= LAST_CALL
+    end = next_code_end(status, now)
+    return code_needed(status, now) or end.at - now <= min(LAST_CALL, end.ahead / 3)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeEnd:
+    """`at`: Unix seconds. `ahead`: seconds before it at which the person is asked. `fqdn`: of the tunnel that a policy
+    closes then; empty where the code itself ends."""
+
+    at: float
+    ahead: float
+    fqdn: str = ""
+
+
+def next_code_end(status: Status, now: float) -> CodeEnd:
+    """The end about which the person is asked first."""
+    aged = (
+        CodeEnd(it.code_until, min(EXPIRY_AHEAD, it.code_seconds / 4), it.fqdn)
+        for it in status.tunnels
+        if it.code_until > now
+    )
+    return min(
+        (CodeEnd(status.code_valid_until, EXPIRY_AHEAD), *aged), key=lambda it: (it.at - it.ahead, it.fqdn)
+    )
 
 
 def code_ends_soon(status: Status, now: float) -> bool:
     if status.state == local_pb2.STATE_PAUSED:
         return False
-    ends_soon = status.state == local_pb2.STATE_NEEDS_CODE or status.code_valid_until - now <= EXPIRY_AHEAD
+    end = next_code_end(status, now)
+    ends_soon = status.state == local_pb2.STATE_NEEDS_CODE or end.at - now <= end.ahead
     return is_enrolled(status) and not is_redacted(status) and ends_soon

@@ -685,3 +685,18 @@ def test_a_postponed_request_can_still_be_answered_from_the_menu() -> None:
     view = statuses.connected()
     view.code_valid_until, view.code_postponed = int(NOW + 1200), True
     assert any(isinstance(it, Action) and it.command == EnterCode() for it in menu(view, NOW))
+
+
+def test_a_tunnel_that_a_policy_closes_earlier_is_told_in_time() -> None:
+    view = statuses.connected()
+    view.tunnels[0].code_until, view.tunnels[0].code_seconds = int(NOW + 500), 600
+    known = Memory(started=True, announced=frozenset(it.fqdn for it in view.tunnels))
+    assert observe(known, view, NOW)[1] == ()
+    assert icon_kind(view, NOW) is IconKind.CONNECTED
+    memory, [told] = observe(known, view, NOW + 360)
+    assert told.title == f"wiki.corp.example closes at {clock(NOW + 500, NOW)} without a new code"
+    assert icon_kind(view, NOW + 360) is IconKind.NEEDS_YOU
+    view.tunnels[0].code_until = int(NOW + 1100)
+    assert told.cause is not None
+    assert not holds(told.cause, view, NOW + 400)
+    assert observe(memory, view, NOW + 400)[1] == ()

@@ -197,6 +197,8 @@ def tunnel_from(
             precedence=message.precedence,
             probe=_probe(message.probe) if message.HasField("probe") else None,
             path_mtu=message.path_mtu,
+            code_until=message.code_until,
+            code_seconds=message.code_seconds,
         ),
     )
     check_prefixes(made.remote_prefixes)

@@ -119,6 +119,7 @@ class Client:
         self._silences = Silences()
         self.path_mtus: Mapping[Address, int] = {}
         self.transfers = Transfers()
+        self.code_proven_at: float | None = None
 
     @property
     def last_fault(self) -> Fault | None:
@@ -257,7 +258,7 @@ class Client:
             case SoftLimitReached(tunnel_id, spi):
                 return self._soft_limit_reached(tunnel_id, spi, now)
             case CodeProven(valid_until):
-                self.profile = self.profile.with_code(valid_until)
+                self.profile, self.code_proven_at = self.profile.with_code(valid_until), now
                 self._faults.code_proven()
                 return []
             case Measured(usage, drops, all_drops):

@@ -61,6 +61,7 @@ class Tunnel:
 
     `path_mtu`: the path MTU reported to the controller, in bytes of an outer packet; 0 for none.
     Without `inner_address6` it carries only IPv4; without `selectors` all packets to its prefixes.
+    `code_until`, `code_seconds`: as in agent.proto; the datapath does not depend on them.
     Of two tunnels for a packet, the one with the longer prefix carries it; of equal ones, the higher `precedence`.
     """
 
@@ -79,6 +80,8 @@ class Tunnel:
     precedence: int = 0
     probe: Probe | None = None
     path_mtu: int = 0
+    code_until: int = field(default=0, compare=False)
+    code_seconds: int = field(default=0, compare=False)
 
     @property
     def inner_addresses(self) -> tuple[Address, ...]:

@@ -112,6 +112,11 @@ def _tunnel(client: Client, fqdn: str, machine: Machine, epoch: float) -> local_
         shown.tunnel_id = machine.state.tunnel_id
     if machine.carried is not None:
         _fill(shown, machine.carried, epoch)
+        if shown.code_until and client.code_proven_at is not None:
+            # The controller reckons from the newest code.
+            shown.code_until = max(
+                shown.code_until, round(epoch + client.code_proven_at) + shown.code_seconds
+            )
         shown.drops.update(client.drops.get(machine.carried.tunnel.tunnel_id, {}))
     return shown
 
@@ -127,6 +132,7 @@ def _fill(shown: local_pb2.Tunnel, carried: Carried, epoch: float) -> None:
     shown.packets_in, shown.packets_out = usage.packets_in, usage.packets_out
     shown.bytes_in, shown.bytes_out = usage.bytes_in, usage.bytes_out
     shown.generation = carried.pair.generation
+    shown.code_until, shown.code_seconds = tunnel.code_until, tunnel.code_seconds
 
 
 def _tunnel_state(machine: Machine, wrong: CulvertError | None) -> local_pb2.TunnelState.ValueType:

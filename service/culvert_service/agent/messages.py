@@ -11,6 +11,7 @@ from culvert_proto import CulvertError, Reason, agent_pb2
 from culvert_proto.contract import MIN_REPLAY_WINDOW, MTU_MIN, NAT_T_PORT, Suite
 from culvert_proto.sa import Limits
 
+from culvert_service.decision.decision import Permit
 from culvert_service.decision.nearness import Distance
 from culvert_service.gateways.fleet import Standing
 from culvert_service.gateways.sa import compute_hard
@@ -33,8 +34,9 @@ def sa_pair(pair: GrantedPair, drain: datetime.timedelta) -> agent_pb2.SaPair:
     )
 
 
-def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
+def tunnel(granted: GrantedTunnel, permit: Permit | None) -> agent_pb2.Tunnel:
     path = granted.path
+    aged = permit if permit is not None and permit.code_seconds else None
     return agent_pb2.Tunnel(
         tunnel_id=str(granted.id),
         resource=granted.resource,
@@ -51,6 +53,8 @@ def tunnel(granted: GrantedTunnel) -> agent_pb2.Tunnel:
         precedence=precedence(granted.id),
         path_mtu=path.path_mtu or 0,
         probe=_probe(path.probe),
+        code_until=int(aged.until.timestamp()) if aged is not None else 0,
+        code_seconds=aged.code_seconds if aged is not None else 0,
     )
 
 

@@ -206,7 +206,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         if isinstance(opened, Elsewhere):
             return opened
         return agent_pb2.OpenTunnelResponse(
-            tunnel=messages.tunnel(opened.tunnel),
+            tunnel=messages.tunnel(opened.tunnel, opened.permit),
             sas=messages.sa_pair(opened.tunnel.pair, self._tunnels.drain),
             decided_us=opened.timeline.decided_us,
             programmed_us=opened.timeline.programmed_us,

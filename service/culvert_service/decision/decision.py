@@ -63,10 +63,15 @@ class GatewayFact:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Gateways to try, in this order; never empty. The permission ends at `until`."""
+    """Gateways to try, in this order; never empty. The permission ends at `until`.
+
+    `code_seconds`: the age of the code at which it ends, if a policy ends it before the code itself ends. 0: it ends for
+    another reason.
+    """
 
     gateways: tuple[str, ...]
     until: datetime.datetime
+    code_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,8 @@ def _walk(
     steps += [AccessStep(Check.GATEWAY, it.name, it.obstacle(), weight=it.weight) for it in serving]
     usable = tuple(gateway.name for gateway in serving if gateway.obstacle() is None)
     if usable:
-        return Permit(usable, permitted)
+        until, code_seconds = permitted
+        return Permit(usable, until, code_seconds)
     none = Denial(Reason.GATEWAY_DOWN, {"gateway": f"for {target.fqdn}"})
     return next((obstacle for gateway in serving if (obstacle := gateway.obstacle())), none)
 
@@ -157,27 +163,30 @@ def in_turn(device_id: uuid.UUID, gateways: Sequence[GatewayFact], pinned: str =
 
 def _permit_until(
     steps: list[AccessStep], asker: Asker, target: AskedResource, now: datetime.datetime
-) -> datetime.datetime | Denial:
-    """Until when the policies permit the person, or the denial."""
+) -> tuple[datetime.datetime, int] | Denial:
+    """Until when the policies permit the person, with `code_seconds` of a Permit; or the denial."""
     nobody = Denial(Reason.NO_POLICY, {"user": asker.user, "name": target.fqdn, "owner": target.owner})
-    permits: list[datetime.datetime] = []
+    permits: list[tuple[datetime.datetime, int]] = []
     obstacles: list[Fails] = []
     for policy in target.policies:
         steps.append(AccessStep(Check.POLICY, policy.name, None if policy.enabled else nobody))
         if not policy.enabled:
             continue
         until, failures = datetime.datetime.max.replace(tzinfo=datetime.UTC), list[Fails]()
+        code_until: datetime.datetime | None = None
         for found in examine(policy.conditions, asker, target.fqdn, target.owner, now):
             if isinstance(found, Fails):
                 failures.append(found)
                 steps.append(AccessStep(found.check, policy.name, found.denial))
             else:
                 until = min(until, found.until or until)
+                code_until = found.until if found.check is Check.CODE else code_until
                 steps.append(AccessStep(found.check, policy.name, until=found.until))
         if failures:
             obstacles.append(max(failures, key=_hardness))
         else:
-            permits.append(until)
+            ends_by_age = code_until == until and until != asker.code_valid_until
+            permits.append((until, (policy.conditions.code_max_age_seconds or 0) if ends_by_age else 0))
     if permits:
         return max(permits)
     if not obstacles:

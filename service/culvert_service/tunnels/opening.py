@@ -83,6 +83,7 @@ class Opened:
     draining: int | None = None
     replaced: TunnelRecord | None = None
     leftovers: tuple[Update, ...] = ()
+    permit: Permit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,7 @@ class Opening:
                     # The gateway has a new owner or a new connection since the decision.
                     return _Retry()
                 return _NextGateway(link.name, error)
-        return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers)
+        return Opened(job.tunnel, timeline, job.draining, job.replaced, job.leftovers, permit)
 
     def _decide(
         self, request: OpenRequest, facts: OpenFacts, device: Device, failed: Set[str]

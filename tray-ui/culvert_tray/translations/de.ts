@@ -803,5 +803,9 @@
       <source>Open tunnels close then. Type the six digits that your authenticator shows.</source>
       <translation>Offene Tunnel werden dann geschlossen. Die sechs Ziffern aus der Authenticator-App eingeben.</translation>
     </message>
+    <message>
+      <source>{name} closes at {time} without a new code</source>
+      <translation>{name} wird um {time} ohne neuen Code geschlossen</translation>
+    </message>
 </context>
 </TS>

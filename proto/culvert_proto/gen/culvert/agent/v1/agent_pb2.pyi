@@ -533,6 +533,8 @@ class Tunnel(_message.Message):
     PRECEDENCE_FIELD_NUMBER: _builtins.int
     PATH_MTU_FIELD_NUMBER: _builtins.int
     PROBE_FIELD_NUMBER: _builtins.int
+    CODE_UNTIL_FIELD_NUMBER: _builtins.int
+    CODE_SECONDS_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -554,6 +556,11 @@ class Tunnel(_message.Message):
     """
     path_mtu: _builtins.int
     """The path MTU that the device has told last, as in SetPathMtuRequest; 0: none."""
+    code_until: _builtins.int
+    """The controller closes the tunnel then, in Unix seconds, unless another code has been proven: a policy wants a code that is at
+    most code_seconds old. 0, both: no policy ends it before the code itself ends.
+    """
+    code_seconds: _builtins.int
     @_builtins.property
     def gateway(self) -> Global___Gateway: ...
     @_builtins.property
@@ -586,10 +593,12 @@ class Tunnel(_message.Message):
         precedence: _builtins.int = ...,
         path_mtu: _builtins.int = ...,
         probe: Global___Probe | None = ...,
+        code_until: _builtins.int = ...,
+        code_seconds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway", "probe", b"probe"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "path_mtu", b"path_mtu", "precedence", b"precedence", "probe", b"probe", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code_seconds", b"code_seconds", "code_until", b"code_until", "fqdn", b"fqdn", "gateway", b"gateway", "idle_seconds", b"idle_seconds", "inner_address", b"inner_address", "inner_address6", b"inner_address6", "inner_mtu", b"inner_mtu", "outer_address", b"outer_address", "outer_port", b"outer_port", "path_mtu", b"path_mtu", "precedence", b"precedence", "probe", b"probe", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "selectors", b"selectors", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

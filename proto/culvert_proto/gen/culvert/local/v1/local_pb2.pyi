@@ -423,6 +423,8 @@ class Tunnel(_message.Message):
     DROPS_FIELD_NUMBER: _builtins.int
     ORGANISATION_FIELD_NUMBER: _builtins.int
     HEARD_MS_FIELD_NUMBER: _builtins.int
+    CODE_UNTIL_FIELD_NUMBER: _builtins.int
+    CODE_SECONDS_FIELD_NUMBER: _builtins.int
     tunnel_id: _builtins.str
     resource: _builtins.str
     fqdn: _builtins.str
@@ -440,6 +442,11 @@ class Tunnel(_message.Message):
     """Empty, here and below, where there is one organisation alone."""
     heard_ms: _builtins.int
     """When the newest packet came through it, in Unix milliseconds; 0 when none has."""
+    code_until: _builtins.int
+    """The tunnel is closed then, in Unix seconds, without another code: a policy wants one that is at most code_seconds old. 0, both:
+    no policy ends it before the code itself ends.
+    """
+    code_seconds: _builtins.int
     @_builtins.property
     def remote_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -465,10 +472,12 @@ class Tunnel(_message.Message):
         drops: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         organisation: _builtins.str = ...,
         heard_ms: _builtins.int = ...,
+        code_until: _builtins.int = ...,
+        code_seconds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "heard_ms", b"heard_ms", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "code_seconds", b"code_seconds", "code_until", b"code_until", "drops", b"drops", "fqdn", b"fqdn", "gateway", b"gateway", "generation", b"generation", "heard_ms", b"heard_ms", "inner_address", b"inner_address", "organisation", b"organisation", "packets_in", b"packets_in", "packets_out", b"packets_out", "remote_prefixes", b"remote_prefixes", "resource", b"resource", "since_ms", b"since_ms", "state", b"state", "tunnel_id", b"tunnel_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
