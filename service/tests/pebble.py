@@ -20,7 +20,7 @@ from .test_public_certificate import Company, pem
 
 _PROGRAMS = Path(__file__).resolve().parents[2] / "build/bin"
 needs_pebble = pytest.mark.skipif(
-    not (_PROGRAMS / "pebble").exists(), reason="Pebble is not built, because Go is not installed"
+    not (_PROGRAMS / "pebble").exists(), reason="Pebble is not built: make build/bin/pebble, which needs Go"
 )
 
 
