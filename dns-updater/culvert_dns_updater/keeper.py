@@ -95,6 +95,7 @@ class Keeper:
 
     async def run(self, poll: float) -> None:
         """Run until `stop`, or until the zone is deleted. `poll`: seconds."""
+        took = 0.0
         while not self._stopping:
             if not self._wake.is_set():
                 # Without a notification, changes count from now on.
@@ -118,7 +119,8 @@ class Keeper:
             if outcome is None:
                 return
             self._failures = self._failures + 1 if outcome is Outcome.FAILED else 0
-            await self._wait(schedule.poll_after(poll, time.monotonic() - began))
+            took, before = time.monotonic() - began, took
+            await self._wait(schedule.poll_after(poll, took, before))
 
     async def once(self, intent: Intent) -> Outcome | None:
         """Make a pass; None if the zone is deleted. Raises StoreError, LeaseLostError, WriteDeniedError."""

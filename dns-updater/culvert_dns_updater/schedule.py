@@ -6,7 +6,7 @@ from culvert_proto.backoff import Backoff
 
 # Our tunables, in seconds.
 RETRY = Backoff(1.0, 300.0)
-# A poll waits at least this many times the last pass's duration.
+# A poll waits at least this many times a pass's duration.
 _RESTS = 10
 
 
@@ -18,6 +18,10 @@ def wait(failures: int, poll: float, chance: float) -> float:
     return poll if failures == 0 else RETRY.spread(failures, chance)
 
 
-def poll_after(poll: float, took: float) -> float:
-    """Seconds until the next poll. `took`: the last pass's duration; large zones are polled less often."""
-    return max(poll, _RESTS * took)
+def poll_after(poll: float, took: float, before: float) -> float:
+    """Seconds until the next poll; large zones are polled less often.
+
+    `took`, `before`: durations of the last two passes. The shorter one counts: a pass that a name server, the database or a
+    suspended computer has delayed says nothing about the zone.
+    """
+    return max(poll, _RESTS * min(took, before))

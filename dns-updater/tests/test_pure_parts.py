@@ -46,8 +46,14 @@ def test_the_wait_is_bounded_and_grows(failures: int, chance: float) -> None:
 
 
 def test_a_zone_that_takes_long_is_polled_seldom() -> None:
-    assert schedule.poll_after(30, 0.1) == 30
-    assert schedule.poll_after(30, 9) == 90
+    assert schedule.poll_after(30, 0.1, 0.1) == 30
+    assert schedule.poll_after(30, 9, 9.5) == 90
+
+
+def test_one_delayed_pass_does_not_put_the_next_poll_off() -> None:
+    assert schedule.poll_after(30, 12, 0.2) == schedule.poll_after(30, 0.2, 12) == 30
+    # The first pass of a run.
+    assert schedule.poll_after(30, 12, 0) == 30
 
 
 def test_names_take_one_form() -> None:
