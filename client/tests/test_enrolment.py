@@ -168,7 +168,7 @@ async def test_the_controllers_refusal_arrives_with_its_words(tmp_path: Path) ->
     with enrolment_server(tmp_path, ours, refusal) as server, pytest.raises(CulvertError) as refused:
         await enrol_with(server.link(ours))
     assert refused.value.reason is Reason.RATE_LIMITED
-    assert refused.value.remedy == "Wait 40 seconds and try again."
+    assert refused.value.remedy == "Wait 40 s and try again."
     # A client translates the remedy with these fields.
     assert refused.value.fields == {"seconds": "40"}
 

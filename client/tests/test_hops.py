@@ -41,7 +41,7 @@ def test_the_clock_is_held_against_the_controllers(ahead: int | None, good: bool
 @pytest.mark.parametrize(
     ("begun", "left", "good", "said"),
     [
-        (4 * DAY, 10 * DAY, True, "10 days"),
+        (4 * DAY, 10 * DAY, True, "10 d"),
         (13 * DAY, DAY, False, "24 h and was not renewed"),
         (14 * DAY, -1, False, "expired"),
         (-1, 14 * DAY, False, "not valid yet"),

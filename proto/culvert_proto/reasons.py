@@ -16,7 +16,7 @@ import grpc
 
 from culvert_proto.gen.culvert.error.v1 import error_pb2
 from culvert_proto.language import translates, words
-from culvert_proto.phrases import localise_fields, phrases, receive_fields
+from culvert_proto.phrases import duration, localise_fields, phrases, receive_fields
 
 
 class Reason(enum.IntEnum):
@@ -231,7 +231,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.CODE_LOCKED: Entry(
         "Too many wrong codes.",
-        "Wait {seconds} seconds and try again.",
+        "Wait {seconds} and try again.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,
     ),
@@ -255,7 +255,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.SIGN_IN_LOCKED: Entry(
         "Too many wrong sign-ins with this name from this address.",
-        "Wait {seconds} seconds and try again.",
+        "Wait {seconds} and try again.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,
     ),
@@ -282,7 +282,7 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.SIGN_IN_SLOWED: Entry(
         "Too many wrong codes were given for {who} after the right password.",
-        "Wait {seconds} seconds, or use a recovery code or a passkey. If it was not you, change the password.",
+        "Wait {seconds}, or use a recovery code or a passkey. If it was not you, change the password.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,
     ),
@@ -416,7 +416,7 @@ CATALOGUE: dict[Reason, Entry] = {
         _H.REQUEST_ENTITY_TOO_LARGE,
     ),
     Reason.BODY_LATE: Entry(
-        "The request's body did not arrive within {seconds} seconds.",
+        "The request's body did not arrive within {seconds}.",
         "Check the connection and send the request again.",
         _G.DEADLINE_EXCEEDED,
         _H.REQUEST_TIMEOUT,
@@ -486,13 +486,13 @@ CATALOGUE: dict[Reason, Entry] = {
     ),
     Reason.RATE_LIMITED: Entry(
         "Too many requests.",
-        "Wait {seconds} seconds and try again.",
+        "Wait {seconds} and try again.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,
     ),
     Reason.EXPORTS_UNDER_WAY: Entry(
         "{most} exports of the audit log are under way already.",
-        "Wait {seconds} seconds and try again.",
+        "Wait {seconds} and try again.",
         _G.RESOURCE_EXHAUSTED,
         _H.TOO_MANY_REQUESTS,
     ),
@@ -1052,7 +1052,10 @@ class CulvertError(Exception):
         )
 
     def _words(self) -> tuple[str, str]:
-        fields = localise_fields(self.fields) if translates() else self.fields
+        fields = localise_fields(self.fields) if translates() else dict(self.fields)
+        if (wait := self.retry_after) is not None:
+            # A lock of an hour is not read as 3600 seconds.
+            fields["seconds"] = duration(wait)
         entry = CATALOGUE[self.reason]
         return words(entry.message).format(**fields), words(entry.remedy).format(**fields)
 

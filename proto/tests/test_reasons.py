@@ -41,3 +41,10 @@ def test_a_newer_peers_reason_keeps_its_words(number: int, message: str, remedy:
     wire.reason = error_pb2.Reason.ValueType(number)
     got = CulvertError.from_proto(error_pb2.Error.FromString(wire.SerializeToString()))
     assert (got.reason, got.message, got.remedy) == (Reason.INTERNAL, message, remedy)
+
+
+def test_a_long_wait_is_told_as_a_duration() -> None:
+    locked = CulvertError(Reason.CODE_LOCKED, seconds=3600)
+    assert locked.remedy == "Wait 1 h and try again."
+    assert (locked.retry_after, locked.fields["seconds"]) == (3600, "3600")
+    assert CulvertError.from_proto(locked.to_proto()).remedy == locked.remedy

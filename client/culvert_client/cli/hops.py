@@ -14,8 +14,6 @@ from culvert_client.cli.verdict import Verdict
 CLOCK_TOLERANCE = 60
 UNRENEWED_PART = 0.25
 
-_HOUR = 3600
-
 
 def clock(seen: local_pb2.ExamineResponse) -> Verdict:
     if not seen.HasField("clock_ahead"):
@@ -28,7 +26,7 @@ def clock(seen: local_pb2.ExamineResponse) -> Verdict:
     wrong = abs(seen.clock_ahead)
     if wrong <= CLOCK_TOLERANCE:
         return Verdict(
-            "clock", True, _("Within {seconds} s of the controller's.").format(seconds=max(wrong, 1))
+            "clock", True, _("Within {time} of the controller's.").format(time=duration(max(wrong, 1)))
         )
     said = (
         _("This computer's clock is {time} behind the controller's.")
@@ -52,8 +50,7 @@ def certificate(seen: local_pb2.ExamineResponse, now: float) -> Verdict:
         return Verdict(
             "certificate", False, _("This computer's certificate is not valid yet."), _("Set the clock.")
         )
-    days, hours = round(left / _HOUR / 24), round(left / _HOUR)
-    shown = _("{days} days").format(days=days) if left > 48 * _HOUR else f"{hours} h"
+    shown = duration(left)
     if left < life * UNRENEWED_PART:
         return Verdict(
             "certificate",
