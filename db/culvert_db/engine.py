@@ -28,7 +28,10 @@ SERVER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "o
 _FORMATS = {"bytea_output": "hex", "default_transaction_isolation": "'read committed'"}
 # The only settings that PgBouncer accepts at the start of a connection; it tracks them for each client in every mode.
 _AT_START = {"timezone": "UTC", "datestyle": "ISO", "standard_conforming_strings": "on"}
-_SET = "".join(f"SET {name} = {value}; " for name, value in (SERVER_SETTINGS | _FORMATS).items())
+# Our tunable. A transaction waits for nothing as long outside of the database; a stopped program would hold its rows for
+# ever. The calls of devices have a shorter one (transaction.py).
+_LIMITS = {"idle_in_transaction_session_timeout": "'60s'"}
+_SET = "".join(f"SET {name} = {value}; " for name, value in (SERVER_SETTINGS | _FORMATS | _LIMITS).items())
 # Ask the server itself, because a pooler may report the start parameters of a former server.
 _TAKES_WRITES = """DO $$ BEGIN
 IF current_setting('transaction_read_only')::boolean THEN

@@ -95,6 +95,14 @@ async def test_a_controller_that_is_stopped_holds_its_rows_for_seconds_only(tmp_
         await engine.dispose()
 
 
+async def test_a_change_by_an_administrator_is_ended_with_its_controller_too(database_url: str) -> None:
+    engine = connect(database_url)
+    async with engine.connect() as connection:
+        shown = await connection.scalar(text("SHOW idle_in_transaction_session_timeout"))
+    await engine.dispose()
+    assert shown == "1min"
+
+
 async def test_two_changes_that_wait_for_each_other_are_told_as_busy(database_url: str) -> None:
     engine = connect(database_url)
     async with engine.connect() as one, engine.connect() as two:
