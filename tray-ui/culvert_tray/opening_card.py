@@ -102,7 +102,8 @@ class OpeningCard(QFrame):
                 widget.hide()
                 widget.deleteLater()
         for number, part in enumerate(parts):
-            self._hops.addWidget(_hop(part), *divmod(number, columns))
+            row, column = divmod(number, columns)
+            self._hops.addWidget(_hop(part), row, column, Qt.AlignmentFlag.AlignTop)
         for column in range(len(parts)):
             self._hops.setColumnStretch(column, int(column < columns))
 

@@ -106,10 +106,16 @@ class Desktop:
         self.run("import", "-window", "root", str(path))
 
     def picture(self, path: Path, margin: int = 16) -> None:
-        """A screenshot without the empty desktop around what is shown. `margin` in pixels."""
+        """A screenshot of what is above the panel, and of the panel below it. `margin` in pixels."""
         self.screenshot(path)
+        above = subprocess.run(
+            ["convert", str(path), "-gravity", "South", "-chop", f"0x{PANEL_HEIGHT}", "-format", "%@", "info:"],
+            env=self.env, check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        _size, left, top = above.split("+")
+        crop = f"+{left}+{top}"
         border = ("-bordercolor", "white", "-border", str(margin))
-        self.run("mogrify", "-trim", "+repage", *border, str(path))
+        self.run("mogrify", "-crop", crop, "+repage", "-trim", "+repage", *border, str(path))
 
     def key(self, *keys: str) -> None:
         for key in keys:
