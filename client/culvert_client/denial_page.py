@@ -41,6 +41,7 @@ from culvert_client.core.places import Owners, Places
 from culvert_client.core.roles import Role, role_of
 from culvert_client.denial_html import CODE_PATH, DENIALS, POLICY, Denial, choose_language, render
 from culvert_client.platform.interfaces import LocalSenders, SocketOwner
+from culvert_client.tasks import Changes
 
 log = logging.getLogger("culvertd")
 
@@ -51,6 +52,8 @@ REMEMBERED = 600.0
 """Seconds after which a refusal and a token are forgotten."""
 CONNECTIONS, RESERVED = 64, 16
 READ_PATIENCE, CONNECT_PATIENCE, IDLE = 5.0, 5.0, 60.0
+TRY_AGAIN = 30.0
+"""Seconds between two tries to have the port."""
 ASK_AGAIN = 2.0
 """Seconds between two questions to the controller about one name."""
 _CHUNK = 65_536
@@ -70,6 +73,7 @@ class Organisation(Protocol):
 class Organisations(Owners, Protocol):
     def of_name(self, fqdn: str) -> Organisation | None: ...
     def full_name(self, label: str) -> str | None: ...
+    def want_page(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -84,14 +88,28 @@ class DenialPage:
     def __init__(self, organisations: Organisations, senders: LocalSenders, listen: Endpoint) -> None:
         self._organisations, self._senders, self._listen = organisations, senders, listen
         self._server: asyncio.Server | None = None
+        self._try_at = 0.0
         self._socket_owner: SocketOwner | None = None
         self._places = Places(CONNECTIONS, CONNECTIONS, RESERVED, organisations)
         self._refusals: OrderedDict[str, _Refusal] = OrderedDict()
         self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> None:
-        """Without its port, or without knowledge of a connection's user, there is no page and names stay refused."""
+    async def keep(self, changes: Changes) -> None:
+        """Listen while a zone allows the page: a program that listens on all addresses cannot have the port meanwhile.
+
+        Without the port, or without knowledge of a connection's user, names stay refused.
+        """
+        while True:
+            changed, wanted = changes.next, self._organisations.want_page()
+            if wanted and self._server is None and time.monotonic() >= self._try_at:
+                await self._open()
+            elif not wanted and self._server is not None:
+                await self.close()
+            await changed.wait()
+
+    async def _open(self) -> None:
+        self._try_at = time.monotonic() + TRY_AGAIN
         try:
             self._socket_owner = self._senders.socket_owner()
             self._server = await asyncio.start_server(
@@ -99,15 +117,18 @@ class DenialPage:
             )
         except OSError as error:
             log.warning("there is no page for refused names: %s", error)
+            await self.close()
 
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
+            self._server = None
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         if self._socket_owner is not None:
             self._socket_owner.close()
+            self._socket_owner = None
 
     def address_for(self, fqdn: str, error: CulvertError) -> str | None:
         """The address with which the stub answers for a refused name; None: the name stays an error."""

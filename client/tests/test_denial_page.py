@@ -12,11 +12,12 @@ from pathlib import Path
 import dns.rcode
 import pytest
 from culvert_client import denial_page
+from culvert_client.config import Endpoint
 from culvert_client.core import http_request
 from culvert_client.core.http_request import is_path, parse_form, parse_head
 from culvert_client.core.roles import Role
 from culvert_client.denial_html import Denial, choose_language, render
-from culvert_proto import CulvertError, Reason, local_pb2
+from culvert_proto import CulvertError, Reason, agent_pb2, local_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,7 +98,29 @@ async def test_a_zone_that_does_not_allow_it_keeps_the_error(tmp_path: Path) -> 
     async with lab.serving(), lab.daemon() as daemon:
         await lab.enroll(daemon)
         assert (await daemon.ask(WIKI)).rcode() == dns.rcode.SERVFAIL
-        assert (await Site(daemon, lab).get())[0] == 421
+
+
+async def test_the_port_is_free_unless_a_zone_needs_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    async with lab.serving() as controller, lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        endpoint = daemon.settings.denial_page
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(endpoint.host, endpoint.port)
+        for zones in (["corp.example"], []):
+            controller.profile.denial_page_zones[:] = zones
+            controller.tell(agent_pb2.WatchResponse(profile=controller.profile))
+            async with asyncio.timeout(10):
+                while bool(zones) is not await _listens(endpoint):  # noqa: ASYNC110  nothing tells of it
+                    await asyncio.sleep(0.02)
+
+
+async def _listens(endpoint: Endpoint) -> bool:
+    with contextlib.suppress(ConnectionRefusedError):
+        _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        writer.close()
+        return True
+    return False
 
 
 async def test_the_other_types_have_no_data_so_that_the_address_counts(site: Site) -> None:

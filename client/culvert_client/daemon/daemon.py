@@ -101,13 +101,14 @@ class Daemon:
         local_pb2_grpc.add_LocalServiceServicer_to_server(servicer, self._grpc)
         self._grpc.add_insecure_port(self._front.grpc_address)
         try:
-            await self._page.open()
             await self._names.listen()
             await self._grpc.start()
             await self._front.open(self.router)
             await self._names.start()
             self.datapath.keep_up()
             self._tasks.start(self._wait_for_state())
+            if self.shared.settings.dns_mode is config.DnsMode.STUB:
+                self._tasks.start(self._page.keep(self.shared.changes))
             for organisation in self.router.all():
                 organisation.measure_round_trips()
             self._tasks.start(
@@ -138,12 +139,12 @@ class Daemon:
     async def _close(self) -> None:
         await self._names.close()
         self.shared.resolver.close()
-        await self._page.close()
         await self._front.close()
         await self._grpc.stop(grace=0.2)
         await asyncio.gather(*(organisation.close() for organisation in self.router.all()))
         await self.datapath.close()
         await self._tasks.cancel()
+        await self._page.close()
 
     def add(self, number: int, state: StateDir) -> Organisation:
         """Add and start a newly enrolled organisation."""

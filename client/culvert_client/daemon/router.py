@@ -52,6 +52,10 @@ class Router:
     def of_name(self, fqdn: str) -> Organisation | None:
         return self.organisations.get(find_by_name(self.profiles(), fqdn) or 0)
 
+    def want_page(self) -> bool:
+        """Whether a zone allows a page for refused names."""
+        return any(it.denial_page_zones for it in self.profiles().values())
+
     # ── the name service's questions ────────────────────────────────────────────────────────────────────────────────────
 
     def profile(self) -> Profile:
