@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -21,10 +23,12 @@ from culvert_lab.free_port import free_port
 from culvert_proto import CulvertError, Reason, local_pb2
 from culvert_proto.screens.opening import Hop, Opening, Verdict, last_opening
 
+from .controller import FAR_FUTURE
 from .granted import tunnel
 from .name_server import from_records, name_server
 from .pki import Authority, write_chain
 from .running import PLATFORM
+from .test_daemon import Lab
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets need root")
 
@@ -151,6 +155,24 @@ async def test_a_silent_name_server_leaves_the_addresses_of_the_profile(port: in
     hops = {it.kind: it for it in found.hops}
     assert hops[KINDS.HOP_KIND_NAME_SERVER].result == local_pb2.HOP_RESULT_SILENT
     assert hops[KINDS.HOP_KIND_PAGE].http_status == 200
+
+
+async def test_a_refused_name_shows_where_its_opening_ended(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.controller.profile.code_valid_until = FAR_FUTURE
+    lab.controller.refusals[WIKI] = CulvertError(
+        Reason.NO_POLICY, user="alice", name=WIKI, owner="bob@corp.example"
+    )
+    async with lab.serving(), lab.daemon() as daemon:
+        await lab.enroll(daemon)
+        program = "from culvert_client.cli import app; app(prog_name='culvert')"
+        command = [sys.executable, "-c", program, "--socket", str(daemon.settings.socket), "why", WIKI]
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+        out, err = await process.communicate()
+    assert process.returncode == 3
+    assert re.search(r"Controller +refused after [0-9.]+ ms", out.decode())
+    assert "No policy lets alice reach wiki.corp.example." in err.decode()
 
 
 # ── the words ───────────────────────────────────────────────────────────────────────────────────────────────────────────
