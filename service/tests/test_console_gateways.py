@@ -116,7 +116,7 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
             "P4Runtime": f"127.0.0.1:{port}",
             "Addresses of devices": "10.99.0.0/24",
             "WAN MAC": "02:00:00:00:01:01",
-            "MAC of the router": "02:00:00:00:01:zz",
+            "Router": "02:00:00:00:01:zz",
             "LAN MAC": "02:00:00:00:02:01",
             "LAN address": "10.20.0.1",
             "LAN prefix": "10.20.0.0/16",
@@ -126,7 +126,7 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await page.get_by_role("button", name="Add it").click()
         await expect(page.get_by_text("Must be a MAC address")).to_be_visible()
         await shown.picture("gateway-new")
-        await page.get_by_role("textbox", name="MAC of the router").fill("02:00:00:00:01:02")
+        await page.get_by_role("textbox", name="Router").fill("02:00:00:00:01:02")
         await page.get_by_role("button", name="Add it").click()
         dialog = page.get_by_role("dialog", name="Bundle of gw-berlin")
         async with page.expect_download() as started:
@@ -153,6 +153,33 @@ async def test_a_gateway_is_added_and_handed_what_it_needs(
         await shown.picture("gateway-keys-waiting")
         found = (await world.rest("GET", "/gateways/gw-berlin"))["lan"]["neighbours"]
         assert found == {"10.20.0.10": "02:00:00:00:02:10"}
+
+        await page.get_by_role("link", name="Change").click()
+        await page.get_by_role("textbox", name="Router").fill("198.51.100.1")
+        neighbours = page.get_by_role("textbox", name="Neighbours")
+        await expect(neighbours).to_have_value("10.20.0.10 02:00:00:00:02:10")
+        await neighbours.fill("10.20.0.10\n10.21.0.9")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("10.21.0.9: not in the LAN")).to_be_visible()
+        await shown.picture("gateway-change")
+        await neighbours.fill("10.20.0.10\n10.20.0.254")
+        await page.get_by_role("textbox", name="Routes").fill("10.30.0.0/16 10.20.0.254")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("gw-berlin is saved")).to_be_visible()
+        changed = await world.rest("GET", "/gateways/gw-berlin")
+        assert changed["wan"]["next_hop"] == "198.51.100.1"
+        assert changed["lan"]["routes"] == {"10.30.0.0/16": "10.20.0.254"}
+        assert changed["lan"]["neighbours"] == {"10.20.0.10": None, "10.20.0.254": None}
+        # A gateway in use is not deleted, and the refusal names its use.
+        await world.add_wiki(["gw-berlin"])
+        await page.get_by_role("button", name="Delete").click()
+        dialog = page.get_by_role("dialog", name="Delete gw-berlin?")
+        await dialog.get_by_role("button", name="Delete").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("wiki")
+        await shown.picture("gateway-delete")
+        await world.rest("DELETE", "/resources/wiki")
+        await dialog.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("heading", name="No gateway yet")).to_be_visible()
 
 
 async def test_a_gateway_is_added_with_one_line_and_seen_to_come_online(

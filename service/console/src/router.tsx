@@ -81,6 +81,12 @@ const gatewayRoute = createRoute({
   component: view(() => import("./gateways/GatewayPage"), "GatewayPage"),
 });
 
+const editGatewayRoute = createRoute({
+  getParentRoute: () => frameRoute,
+  path: "/gateways/edit/$name",
+  component: view(() => import("./gateways/GatewayEditPage"), "GatewayEditPage"),
+});
+
 const siteTunnelsRoute = createRoute({
   getParentRoute: () => frameRoute,
   path: "/site-tunnels",
@@ -218,6 +224,7 @@ const routes = rootRoute.addChildren([
     newGatewayRoute,
     joinGatewayRoute,
     gatewayRoute,
+    editGatewayRoute,
     siteTunnelsRoute,
     newSiteTunnelRoute,
     siteTunnelRoute,

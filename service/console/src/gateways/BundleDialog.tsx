@@ -35,7 +35,7 @@ export function BundleDialog({
           keys travel. Anyone with this archive can act as the gateway: copy it there over a path that you
           trust, unpack it, and delete it here.
         </Text>
-        <Code block>
+        <Code block style={{ whiteSpace: "pre-wrap" }}>
           {replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`}
         </Code>
         {replaces ? (

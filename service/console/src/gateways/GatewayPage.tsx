@@ -1,5 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Alert, Badge, Button, List, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
-import { IconServerOff } from "@tabler/icons-react";
+import { IconPencil, IconServerOff } from "@tabler/icons-react";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
 
@@ -9,11 +11,13 @@ import { EmptyList } from "../shared/EmptyList";
 import { ButtonLink } from "../shared/links";
 import { Loading } from "../shared/Loading";
 import { PageHead } from "../shared/PageHead";
+import { DeleteButton } from "../shared/DeleteButton";
 import { TimeSince } from "../shared/TimeSince";
-import { counted } from "../shared/words";
+import { day } from "../shared/words";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { BundleDialog } from "./BundleDialog";
 import { DrainDialog, UndrainButton } from "./DrainDialog";
+import { GatewayDeleteDialog } from "./GatewayDeleteDialog";
 import { DropsSection, useSamples } from "./DropsSection";
 import { trip } from "./samples";
 import { driftOf, keysOf, silentOf, stateOf } from "./state";
@@ -30,14 +34,14 @@ export function GatewayPage() {
     return (
       <EmptyList
         icon={<IconServerOff />}
-        title="There is no such gateway"
+        title={t`There is no such gateway`}
         action={
           <ButtonLink to="/gateways" variant="default">
-            Open Gateways
+            <Trans>Open Gateways</Trans>
           </ButtonLink>
         }
       >
-        It may have been deleted.
+        <Trans>It may have been deleted.</Trans>
       </EmptyList>
     );
   return <GatewayDetails gateway={gateway} />;
@@ -46,6 +50,7 @@ export function GatewayPage() {
 function GatewayDetails({ gateway }: { gateway: Gateway }) {
   const mayWrite = useMayWrite("gateways");
   const [draining, setDraining] = useState(false);
+  const [deleting, setDeleting] = useState(false);
   // Fixed when the dialog opens: the download itself makes the next bundle a replacement.
   const [bundling, setBundling] = useState<{ replaces: boolean } | null>(null);
   const { hours = 1 } = useSearch({ from: "/frame/gateways/of/$name" });
@@ -57,26 +62,33 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
   const publicAddress = [gateway.public_address, gateway.public_address6].filter(Boolean).join(", ");
   const silent = silentOf(gateway);
   const facts: [string, ReactNode][] = [
-    ["Address", <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
+    [t`Address`, <Mono key="a">{[gateway.address, gateway.address6].filter(Boolean).join(", ")}</Mono>],
     ...(publicAddress === ""
       ? []
-      : [["Public address", <Mono key="d">{publicAddress}</Mono>] as [string, ReactNode]]),
-    ["Addresses of devices", <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>],
-    ["Encryption", gateway.suite],
-    ["Controller", gateway.owner === "" ? "none" : gateway.owner],
-    ["Last checked", <TimeSince key="r" at={gateway.reconciled_at} />],
-    ["Entries", driftOf(gateway)],
-    ["Keys", keysOf(gateway)],
-    ["Only gateway of", gateway.alone_for.length === 0 ? "no resource" : gateway.alone_for.join(", ")],
+      : [[t`Public address`, <Mono key="d">{publicAddress}</Mono>] as [string, ReactNode]]),
+    [
+      t`Addresses of devices`,
+      <Mono key="p">{[gateway.pool, gateway.pool6].filter(Boolean).join(", ")}</Mono>,
+    ],
+    [t`Encryption`, gateway.suite],
+    [t`Controller`, gateway.owner === "" ? t`none` : gateway.owner],
+    [t`Last checked`, <TimeSince key="r" at={gateway.reconciled_at} />],
+    [t`Entries`, driftOf(gateway)],
+    [t`Keys`, keysOf(gateway)],
+    [t`Certificate`, certificateOf(gateway)],
+    [
+      t`No other gateway serves`,
+      gateway.alone_for.length === 0 ? t`no resource` : gateway.alone_for.join(", "),
+    ],
     [
       "P4Runtime",
       gateway.p4runtime === null ? (
-        ["The gateway connects", gateway.version].filter(Boolean).join(", version ")
+        connectsWords(gateway.version)
       ) : (
         <Mono key="g">{[gateway.p4runtime, gateway.version].filter(Boolean).join(", version ")}</Mono>
       ),
     ],
-    ["Round trip", gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
+    [t`Round trip`, gateway.state === "online" ? trip(newest?.round_trip_us) : "–"],
   ];
   return (
     <Stack gap="xl">
@@ -93,20 +105,31 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
       >
         {mayWrite && (
           <Button variant="default" onClick={() => setBundling({ replaces: gateway.keys.state !== "new" })}>
-            Make a bundle
+            <Trans>Make a bundle</Trans>
           </Button>
         )}
         {mayWrite &&
           (gateway.draining_since === null ? (
             <Button variant="default" onClick={() => setDraining(true)}>
-              Drain
+              <Trans>Drain</Trans>
             </Button>
           ) : (
             <UndrainButton gateway={gateway} />
           ))}
+        {mayWrite && (
+          <ButtonLink
+            to="/gateways/edit/$name"
+            params={{ name: gateway.name }}
+            variant="default"
+            leftSection={<IconPencil size={16} />}
+          >
+            <Trans>Change</Trans>
+          </ButtonLink>
+        )}
+        {mayWrite && <DeleteButton onClick={() => setDeleting(true)} />}
       </PageHead>
       {silent.length > 0 && (
-        <Alert color="yellow" title="Neighbours that do not answer">
+        <Alert color="yellow" title={t`Neighbours that do not answer`}>
           <List size="sm">
             {silent.map((line) => (
               <List.Item key={line}>{line}</List.Item>
@@ -126,9 +149,9 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
           </Paper>
         ))}
       </SimpleGrid>
-      <section aria-label="Tunnels through this gateway">
+      <section aria-label={t`Tunnels through this gateway`}>
         <Text fw={600} mb="xs">
-          {tunnels.length === 0 ? "No tunnel is open" : counted(tunnels.length, "open tunnel")}
+          {plural(tunnels.length, { 0: "No tunnel is open", one: "# open tunnel", other: "# open tunnels" })}
         </Text>
         {tunnels.length > 0 && (
           <TunnelTable tunnels={tunnels.slice(0, TUNNELS_MAX)} {...(rates && { rates })} />
@@ -143,10 +166,20 @@ function GatewayDetails({ gateway }: { gateway: Gateway }) {
       {bundling && (
         <BundleDialog name={gateway.name} replaces={bundling.replaces} onClose={() => setBundling(null)} />
       )}
+      {deleting && <GatewayDeleteDialog gateway={gateway} onClose={() => setDeleting(false)} />}
       {draining && <DrainDialog gateway={gateway} onClose={() => setDraining(false)} />}
     </Stack>
   );
 }
+
+function certificateOf({ keys: { certificate_expires_at: end } }: Gateway): string {
+  if (end === null) return t`none yet`;
+  const until = day(end);
+  return Date.parse(end) < Date.now() ? t`ended on ${until}` : t`until ${until}`;
+}
+
+const connectsWords = (version: string | null): string =>
+  version === null ? t`The gateway connects` : t`The gateway connects, version ${version}`;
 
 function Mono({ children }: { children: ReactNode }) {
   return <span className="mono">{children}</span>;

@@ -1,5 +1,10 @@
-/** A new gateway as its form has it. Pure. */
+/** A gateway as its form has it. Pure. */
+import { t } from "@lingui/core/macro";
+
 import type { Schemas } from "../api/client";
+
+export type GatewayIn = Schemas["GatewayIn"];
+export type GatewayOut = Schemas["GatewayOut"];
 
 export const NEW = {
   name: "",
@@ -13,55 +18,127 @@ export const NEW = {
   p4runtime: "",
   pool: "",
   pool6: "",
-  wan: { port: 1, mac: "", next_hop_mac: "" },
-  lan: { port: 2, mac: "", address: "", prefix: "", neighbours: "" },
+  suite: "aes-gcm-256",
+  wan: { port: 1, mac: "", next_hop: "" },
+  lan: { port: 2, mac: "", address: "", prefix: "", address6: "", prefix6: "", neighbours: "", routes: "" },
 };
 export type GatewayForm = typeof NEW;
 
-/** A line of the neighbours' field is an address and its MAC. */
-const NEIGHBOUR = /^\s*(\S+)[\s=,]+(\S+)\s*$/;
+/** A line of an address, and of its MAC address where that is fixed. */
+const NEIGHBOUR = /^\s*(\S+?)(?:[\s=,]+(\S+))?\s*$/;
+/** A line of a prefix and of the neighbour that leads there. */
+const ROUTE = /^\s*(\S+)[\s=,]+(\S+)\s*$/;
+const MAC = /^(?:[0-9a-z]{1,2}[:-]){5}[0-9a-z]{1,2}$/i;
 
 export const VALIDATE = {
   lan: {
     neighbours: (lines: string) => {
       const wrong = linesOf(lines).find((line) => !NEIGHBOUR.test(line));
-      return wrong === undefined ? null : `“${wrong}” is no address with its MAC`;
+      return wrong === undefined ? null : t`“${wrong}” is neither an address nor an address with its MAC`;
+    },
+    routes: (lines: string) => {
+      const wrong = linesOf(lines).find((line) => !ROUTE.test(line));
+      return wrong === undefined ? null : t`“${wrong}” is no prefix with the address of a neighbour`;
     },
   },
 };
 
-export function gatewayOf({
-  lan,
-  wan,
-  address6,
-  public_address,
-  public_address6,
-  pool6,
-  kind,
-  connects,
-  p4runtime,
-  ...rest
-}: GatewayForm): Schemas["GatewayIn"] {
-  const { neighbours, ...port } = lan;
-  const pairs = linesOf(neighbours).map((line) => NEIGHBOUR.exec(line)?.slice(1, 3) ?? []);
+export function formOf(gateway: GatewayOut): GatewayForm {
+  const { wan, lan } = gateway;
   return {
-    ...rest,
-    kind: kind as NonNullable<Schemas["GatewayIn"]["kind"]>,
-    p4runtime: connects === "gateway" ? null : p4runtime,
-    ...(address6 !== "" && { address6 }),
-    ...(public_address !== "" && { public_address }),
-    ...(public_address6 !== "" && { public_address6 }),
-    ...(pool6 !== "" && { pool6 }),
-    wan,
-    lan: { ...port, neighbours: Object.fromEntries(pairs) as Record<string, string> },
+    name: gateway.name,
+    kind: gateway.kind,
+    address: gateway.address,
+    address6: gateway.address6 ?? "",
+    public_address: gateway.public_address ?? "",
+    public_address6: gateway.public_address6 ?? "",
+    connects: gateway.p4runtime === null ? "gateway" : "controller",
+    p4runtime: gateway.p4runtime ?? "",
+    pool: gateway.pool,
+    pool6: gateway.pool6 ?? "",
+    suite: gateway.suite,
+    wan: {
+      port: wan.port,
+      mac: wan.mac,
+      next_hop: [wan.next_hop ?? wan.next_hop_mac ?? []].flat().join(", "),
+    },
+    lan: {
+      port: lan.port,
+      mac: lan.mac,
+      address: lan.address,
+      prefix: lan.prefix,
+      address6: lan.address6 ?? "",
+      prefix6: lan.prefix6 ?? "",
+      neighbours: Object.entries(lan.neighbours ?? {})
+        .map(([address, mac]) => [address, mac].filter(Boolean).join(" "))
+        .join("\n"),
+      routes: Object.entries(lan.routes ?? {})
+        .map((route) => route.join(" "))
+        .join("\n"),
+    },
+  };
+}
+
+/** The body to send. `before`: the gateway that it replaces, whose settings outside of the form stay. */
+export function gatewayOf(form: GatewayForm, before?: GatewayOut): GatewayIn {
+  const { wan, lan } = form;
+  const hops = wan.next_hop.split(/[\s,]+/).filter(Boolean);
+  const kept = before && { device_id: before.device_id, legacy_suites: before.legacy_suites };
+  return {
+    ...kept,
+    name: form.name.trim(),
+    kind: form.kind as NonNullable<GatewayIn["kind"]>,
+    address: form.address,
+    address6: orNull(form.address6),
+    public_address: orNull(form.public_address),
+    public_address6: orNull(form.public_address6),
+    p4runtime: form.connects === "gateway" ? null : form.p4runtime,
+    pool: form.pool,
+    pool6: orNull(form.pool6),
+    suite: form.suite as NonNullable<GatewayIn["suite"]>,
+    wan: {
+      ...(before && { vlan: before.wan.vlan, mtu: before.wan.mtu }),
+      port: wan.port,
+      mac: wan.mac,
+      [hops.length > 0 && hops.every((hop) => MAC.test(hop)) ? "next_hop_mac" : "next_hop"]:
+        hops.length > 1 ? hops : (hops[0] ?? ""),
+    },
+    lan: {
+      ...(before && { vlan: before.lan.vlan, mtu: before.lan.mtu }),
+      port: lan.port,
+      mac: lan.mac,
+      address: lan.address,
+      prefix: lan.prefix,
+      address6: orNull(lan.address6),
+      prefix6: orNull(lan.prefix6),
+      neighbours: Object.fromEntries(
+        linesOf(lan.neighbours).map((line) => {
+          const [, address = "", mac] = NEIGHBOUR.exec(line) ?? [];
+          return [address, mac ?? null];
+        }),
+      ),
+      routes: Object.fromEntries(
+        linesOf(lan.routes).map((line) => {
+          const [, prefix = "", router = ""] = ROUTE.exec(line) ?? [];
+          return [prefix, router];
+        }),
+      ),
+    },
   };
 }
 
 /** The paths of the form's fields, beside which faults are shown. */
 export const FIELDS = [
   ...Object.keys(NEW).filter((field) => field !== "wan" && field !== "lan"),
-  ...Object.keys(NEW.wan).map((field) => `wan.${field}`),
+  ...[...Object.keys(NEW.wan), "next_hop_mac"].map((field) => `wan.${field}`),
   ...Object.keys(NEW.lan).map((field) => `lan.${field}`),
+  "wan",
+  "lan",
 ];
+
+/** A fault of a whole port is shown at the field that most of them concern. */
+export const RENAMED = { "wan.next_hop_mac": "wan.next_hop", wan: "wan.next_hop", lan: "lan.neighbours" };
+
+const orNull = (text: string): string | null => (text.trim() === "" ? null : text.trim());
 
 const linesOf = (lines: string): string[] => lines.split("\n").filter((line) => line.trim() !== "");

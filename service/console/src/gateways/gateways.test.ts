@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { byTable, words } from "./entries";
-import { gatewayOf, NEW, VALIDATE } from "./form";
+import { formOf, gatewayOf, NEW, type GatewayOut, VALIDATE } from "./form";
 import { dropRows, timeTicks, trip } from "./samples";
 import { driftOf, keysOf, silentOf, stateOf } from "./state";
 
@@ -31,10 +31,12 @@ test("a neighbour that does not answer is said with its last MAC address", () =>
 });
 
 test("drift shows its count and the last differences", () => {
-  expect(driftOf({ drift: {} })).toBe("all in place");
-  expect(driftOf({ drift: { repaired: 1, foreign: 2 } })).toBe("put right once; last time 2 not ours");
+  expect(driftOf({ drift: {} })).toBe("Every entry is in place.");
+  expect(driftOf({ drift: { repaired: 1, foreign: 2 } })).toBe(
+    "Corrected once; the last time 2 were not Culvert’s.",
+  );
   expect(driftOf({ drift: { repaired: 3, missing: 1, changed: 1 } })).toBe(
-    "put right 3 times; last time 1 missing, 1 changed",
+    "Corrected 3 times; the last time 1 was missing, 1 had changed.",
   );
 });
 
@@ -82,8 +84,7 @@ test("a gateway's form makes a valid body and names a bad neighbour line", () =>
     "10.20.0.10": "02:00:00:00:02:10",
     "10.20.0.11": "02:00:00:00:02:11",
   });
-  expect(made).not.toHaveProperty("address6");
-  expect(made).not.toHaveProperty("public_address");
+  expect([made.address6, made.public_address]).toEqual([null, null]);
   const behindNat = gatewayOf({ ...NEW, address: "10.0.0.4", public_address: "203.0.113.7" });
   expect(behindNat).toMatchObject({ address: "10.0.0.4", public_address: "203.0.113.7" });
   expect(made.p4runtime).toBeNull();
@@ -91,8 +92,55 @@ test("a gateway's form makes a valid body and names a bad neighbour line", () =>
   expect(gatewayOf(direct).p4runtime).toBe("10.255.0.2:9559");
   // An address that was typed before the choice changed is not sent.
   expect(gatewayOf({ ...direct, connects: "gateway" }).p4runtime).toBeNull();
-  expect(VALIDATE.lan.neighbours("10.20.0.10")).toContain("10.20.0.10");
-  expect(VALIDATE.lan.neighbours("")).toBeNull();
+  expect(VALIDATE.lan.neighbours("10.20.0.10 02:00:00:00:02:10 x")).toContain("10.20.0.10");
+  expect(VALIDATE.lan.neighbours("10.20.0.10\n")).toBeNull();
+  expect(VALIDATE.lan.routes("10.30.0.0/16")).toContain("10.30.0.0/16");
+});
+
+test("a router is an address that the gateway resolves, or a fixed MAC address, or several", () => {
+  const wan = (next_hop: string) => gatewayOf({ ...NEW, wan: { ...NEW.wan, next_hop } }).wan;
+  expect(wan("198.51.100.1")).toEqual({ port: 1, mac: "", next_hop: "198.51.100.1" });
+  expect(wan("2001:db8::1, 198.51.100.1").next_hop).toEqual(["2001:db8::1", "198.51.100.1"]);
+  expect(wan("02:00:00:00:01:02").next_hop_mac).toBe("02:00:00:00:01:02");
+  expect(wan("")).toMatchObject({ next_hop: "" });
+});
+
+test("a gateway that is opened and saved without a change stays as it was", () => {
+  const asked = {
+    name: "gw",
+    kind: "bmv2" as const,
+    address: "198.51.100.2",
+    address6: null,
+    public_address: null,
+    public_address6: "2001:db8::2",
+    p4runtime: "10.255.0.2:9559",
+    device_id: 7,
+    pool: "10.99.0.0/24",
+    pool6: null,
+    suite: "aes-gcm-128" as const,
+    legacy_suites: ["aes-cbc-256-hmac-sha256" as never],
+    wan: {
+      port: 1,
+      mac: "02:00:00:00:01:01",
+      next_hop: ["198.51.100.1", "198.51.100.3"],
+      vlan: 7,
+      mtu: 1400,
+    },
+    lan: {
+      port: 2,
+      mac: "02:00:00:00:02:01",
+      address: "10.20.0.1",
+      prefix: "10.20.0.0/16",
+      neighbours: { "10.20.0.10": null, "10.20.0.254": "02:00:00:00:02:fe" },
+      routes: { "10.30.0.0/16": "10.20.0.254" },
+      address6: null,
+      prefix6: null,
+      vlan: 8,
+      mtu: 9000,
+    },
+  };
+  const shown = { ...asked, state: "online", tunnels: 3 } as unknown as GatewayOut;
+  expect(gatewayOf(formOf(shown), shown)).toEqual(asked);
 });
 
 test("entries are grouped by table and show their fields", () => {

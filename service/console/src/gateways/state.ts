@@ -1,40 +1,45 @@
 /** A gateway's state in a word and a colour. Pure. */
+import { plural, t } from "@lingui/core/macro";
+
 import type { Gateway } from "../live/live";
 
 export function stateOf({ state, draining_since }: Pick<Gateway, "state" | "draining_since">): {
   word: string;
   colour: string;
 } {
-  if (state === "offline") return { word: "offline", colour: "red" };
-  if (draining_since !== null) return { word: "draining", colour: "yellow" };
-  return { word: "online", colour: "culvert" };
+  if (state === "offline") return { word: t`offline`, colour: "red" };
+  if (draining_since !== null) return { word: t`draining`, colour: "yellow" };
+  return { word: t`online`, colour: "culvert" };
 }
 
 /** The number of times that entries were put right, and the last differences. */
 export function driftOf({ drift }: Pick<Gateway, "drift">): string {
   const { repaired = 0, missing = 0, foreign = 0, changed = 0 } = drift;
-  if (repaired === 0) return "all in place";
-  const parts = [
-    [missing, "missing"],
-    [foreign, "not ours"],
-    [changed, "changed"],
-  ] as const;
-  const last = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
-  const often = repaired === 1 ? "once" : `${repaired} times`;
-  return `put right ${often}${last.length > 0 ? `; last time ${last.join(", ")}` : ""}`;
+  if (repaired === 0) return t`Every entry is in place.`;
+  const often = plural(repaired, { one: "once", other: "# times" });
+  const last = [
+    missing > 0 && plural(missing, { one: "# was missing", other: "# were missing" }),
+    foreign > 0 && plural(foreign, { one: "# was not Culvert’s", other: "# were not Culvert’s" }),
+    changed > 0 && plural(changed, { one: "# had changed", other: "# had changed" }),
+  ]
+    .filter(Boolean)
+    .join(", ");
+  return last === "" ? t`Corrected ${often}.` : t`Corrected ${often}; the last time ${last}.`;
 }
 
 /** The state of the gateway's KEK, and the number of SAs to be rekeyed after its change. */
 export function keysOf({ keys }: Pick<Gateway, "keys">): string {
   switch (keys.state) {
     case "new":
-      return "no bundle yet";
+      return t`no bundle yet`;
     case "waiting":
-      return "the new bundle is not installed yet";
+      return t`the new bundle is not installed yet`;
     case "rekeying":
-      return keys.sas_left === null ? "rekeying tunnels" : `${keys.sas_left} SAs wait for a rekey`;
+      return keys.sas_left === null
+        ? t`rekeying tunnels`
+        : plural(keys.sas_left, { one: "# SA waits for a rekey", other: "# SAs wait for a rekey" });
     case "settled":
-      return "of the newest bundle";
+      return t`of the newest bundle`;
   }
 }
 
@@ -43,10 +48,11 @@ export function silentOf({ neighbours }: Pick<Gateway, "neighbours">): string[] 
   return neighbours
     .filter(({ mac, silent_since }) => mac === null || silent_since !== null)
     .map(({ side, address, mac, silent_since }) => {
-      const name = side === "wan" ? "The next hop" : "The neighbour";
+      const name = side === "wan" ? t`The next hop` : t`The neighbour`;
       const question = address.includes(":") ? "Neighbor Solicitation" : "ARP";
-      if (silent_since === null) return `${name} ${address} has not been found yet`;
-      const last = mac === null ? "" : `; packets go to its last MAC address ${mac}`;
-      return `${name} ${address} does not answer ${question}${last}`;
+      if (silent_since === null) return t`${name} ${address} has not been found yet`;
+      return mac === null
+        ? t`${name} ${address} does not answer ${question}`
+        : t`${name} ${address} does not answer ${question}; packets go to its last MAC address ${mac}`;
     });
 }

@@ -10,9 +10,10 @@ import { Loading } from "./Loading";
 import { ButtonLink } from "./links";
 
 const TITLES: Record<
-  "/groups" | "/people" | "/policies" | "/resources" | "/site-tunnels",
+  "/gateways" | "/groups" | "/people" | "/policies" | "/resources" | "/site-tunnels",
   MessageDescriptor
 > = {
+  "/gateways": msg`Gateways`,
   "/groups": msg`Groups`,
   "/people": msg`People`,
   "/policies": msg`Policies`,

@@ -1,0 +1,75 @@
+import { t } from "@lingui/core/macro";
+import { Stack } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+
+import { api, tagged } from "../api/client";
+import { useMayWrite } from "../session/session";
+import { EditForm, type Edited } from "../shared/EditForm";
+import { LoadedPage } from "../shared/LoadedPage";
+import { PageHead } from "../shared/PageHead";
+import {
+  FIELDS,
+  formOf,
+  gatewayOf,
+  RENAMED,
+  VALIDATE,
+  type GatewayForm,
+  type GatewayIn,
+  type GatewayOut,
+} from "./form";
+import { GatewayFields } from "./GatewayFields";
+import { gatewayQuery } from "./queries";
+
+const EDITED: Edited<GatewayOut, GatewayForm, GatewayIn> = {
+  formOf,
+  bodyOf: gatewayOf,
+  fieldsOf: () => FIELDS,
+  renamed: RENAMED,
+  validate: VALIDATE,
+};
+
+/** A gateway's settings. Its name stays, because its certificate and its keys are made for it. */
+export function GatewayEditPage() {
+  const { name } = useParams({ from: "/frame/gateways/edit/$name" });
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const mayWrite = useMayWrite("gateways");
+  const query = useQuery(gatewayQuery(name));
+  return (
+    <LoadedPage query={query} name={name} list="/gateways">
+      {(found) => (
+        <Stack maw={760}>
+          <PageHead
+            title={t`Change ${name}`}
+            about={t`Tunnels that do not fit the gateway any more are closed, and open again.`}
+          />
+          <EditForm
+            label={t`Gateway`}
+            what={name}
+            found={found}
+            edited={EDITED}
+            mayWrite={mayWrite}
+            write={async (body, etag) =>
+              tagged(
+                await api.PUT("/api/v1/gateways/{name}", {
+                  params: { path: { name }, header: { "if-match": etag } },
+                  body,
+                }),
+              )
+            }
+            again={() => void queries.refetchQueries(gatewayQuery(name))}
+            onSaved={(saved) => {
+              queries.setQueryData(gatewayQuery(name).queryKey, saved);
+              notifications.show({ message: t`${name} is saved` });
+              void navigate({ to: "/gateways/of/$name", params: { name } });
+            }}
+          >
+            {(form) => <GatewayFields form={form} isNew={false} />}
+          </EditForm>
+        </Stack>
+      )}
+    </LoadedPage>
+  );
+}

@@ -1,0 +1,177 @@
+/** The fields of a gateway's form, for a new one and for a change. */
+import { i18n } from "@lingui/core";
+import { msg, t } from "@lingui/core/macro";
+import { Fieldset, NumberInput, Select, SimpleGrid, Textarea, TextInput } from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
+
+import { PORT_MAX, SUITES } from "../api/contract";
+import type { GatewayForm } from "./form";
+
+const KINDS = [
+  { value: "sluice", label: msg`sluice` },
+  { value: "bmv2", label: msg`bmv2` },
+  { value: "tofino-cpu", label: msg`Tofino with its CPU module for ESP` },
+  { value: "crypto-host", label: msg`Tofino with a crypto host for ESP` },
+];
+
+const CONNECTIONS = [
+  { value: "gateway", label: msg`The gateway connects to the controller (recommended)` },
+  { value: "controller", label: msg`The controller connects to the gateway` },
+];
+
+// Documentation's addresses (RFC 5737) and locally administered MAC addresses.
+const EXAMPLE = {
+  name: "gw-berlin",
+  address: "198.51.100.2",
+  p4runtime: "10.255.0.2:9559",
+  pool: "10.99.0.0/24",
+  wanMac: "02:00:00:00:01:01",
+  hop: "198.51.100.1",
+  lanMac: "02:00:00:00:02:01",
+  lan: "10.20.0.1",
+  prefix: "10.20.0.0/16",
+  neighbours: "10.20.0.10\n10.20.0.11 02:00:00:00:02:11",
+  routes: "10.30.0.0/16 10.20.0.254",
+};
+
+/** `isNew`: the name can be chosen, because no certificate was made for it yet. */
+export function GatewayFields({ form, isNew }: { form: UseFormReturnType<GatewayForm>; isNew: boolean }) {
+  // A legacy suite is kept, but not offered.
+  const suites = [...new Set([...SUITES, form.values.suite])];
+  return (
+    <>
+      <SimpleGrid cols={{ base: 1, xs: 2 }}>
+        {isNew && (
+          <TextInput label={t`Name`} placeholder={EXAMPLE.name} required {...fieldOf(form, "name")} />
+        )}
+        <Select
+          label={t`Switch`}
+          data={KINDS.map(({ value, label }) => ({ value, label: i18n._(label) }))}
+          allowDeselect={false}
+          {...form.getInputProps("kind")}
+        />
+        <TextInput
+          label={t`Address`}
+          description={t`The WAN port’s own address`}
+          placeholder={EXAMPLE.address}
+          required
+          {...fieldOf(form, "address")}
+        />
+        <TextInput label={t`IPv6 address`} description={t`Optional`} {...fieldOf(form, "address6")} />
+        <TextInput
+          label={t`Public address`}
+          description={t`Only behind a NAT: devices send to this address`}
+          {...fieldOf(form, "public_address")}
+        />
+        <TextInput
+          label={t`Public IPv6 address`}
+          description={t`Optional`}
+          {...fieldOf(form, "public_address6")}
+        />
+        <Select
+          label={t`Connection`}
+          description={
+            form.values.connects === "gateway"
+              ? t`For sluice: no port of the gateway is open for it`
+              : t`For switches that cannot connect themselves`
+          }
+          data={CONNECTIONS.map(({ value, label }) => ({ value, label: i18n._(label) }))}
+          allowDeselect={false}
+          {...form.getInputProps("connects")}
+        />
+        {form.values.connects === "controller" && (
+          <TextInput
+            label="P4Runtime"
+            description={t`The controller connects to this address`}
+            placeholder={EXAMPLE.p4runtime}
+            required
+            {...fieldOf(form, "p4runtime")}
+          />
+        )}
+        <TextInput
+          label={t`Addresses of devices`}
+          description={t`Your network routes them to this gateway`}
+          placeholder={EXAMPLE.pool}
+          required
+          {...fieldOf(form, "pool")}
+        />
+        <TextInput
+          label={t`IPv6 addresses of devices`}
+          description={t`Optional`}
+          {...fieldOf(form, "pool6")}
+        />
+        <Select label={t`Encryption`} data={suites} allowDeselect={false} {...form.getInputProps("suite")} />
+      </SimpleGrid>
+      <Fieldset legend={t`Port to the internet`}>
+        <SimpleGrid cols={{ base: 1, xs: 3 }}>
+          <NumberInput
+            label={t`WAN port`}
+            min={1}
+            max={PORT_MAX}
+            required
+            {...form.getInputProps("wan.port")}
+          />
+          <TextInput label={t`WAN MAC`} placeholder={EXAMPLE.wanMac} required {...fieldOf(form, "wan.mac")} />
+          <TextInput
+            label={t`Router`}
+            placeholder={EXAMPLE.hop}
+            required
+            {...fieldOf(form, "wan.next_hop")}
+          />
+        </SimpleGrid>
+      </Fieldset>
+      <Fieldset legend={t`Port to your network`}>
+        <SimpleGrid cols={{ base: 1, xs: 2 }}>
+          <NumberInput
+            label={t`LAN port`}
+            min={1}
+            max={PORT_MAX}
+            required
+            {...form.getInputProps("lan.port")}
+          />
+          <TextInput label={t`LAN MAC`} placeholder={EXAMPLE.lanMac} required {...fieldOf(form, "lan.mac")} />
+          <TextInput
+            label={t`LAN address`}
+            placeholder={EXAMPLE.lan}
+            required
+            {...fieldOf(form, "lan.address")}
+          />
+          <TextInput
+            label={t`LAN prefix`}
+            placeholder={EXAMPLE.prefix}
+            required
+            {...fieldOf(form, "lan.prefix")}
+          />
+          <TextInput
+            label={t`LAN IPv6 address`}
+            description={t`Optional`}
+            {...fieldOf(form, "lan.address6")}
+          />
+          <TextInput label={t`LAN IPv6 prefix`} description={t`Optional`} {...fieldOf(form, "lan.prefix6")} />
+        </SimpleGrid>
+        <Textarea
+          mt="sm"
+          label={t`Neighbours`}
+          description={t`One address per line: servers on the gateway’s LAN. The gateway finds each MAC address; one that is written after it is fixed.`}
+          placeholder={EXAMPLE.neighbours}
+          autosize
+          minRows={2}
+          {...fieldOf(form, "lan.neighbours")}
+        />
+        <Textarea
+          mt="sm"
+          label={t`Routes`}
+          description={t`Networks behind a neighbour, one per line: the prefix, then the neighbour’s address`}
+          placeholder={EXAMPLE.routes}
+          autosize
+          minRows={1}
+          {...fieldOf(form, "lan.routes")}
+        />
+      </Fieldset>
+    </>
+  );
+}
+
+function fieldOf(form: UseFormReturnType<GatewayForm>, path: string) {
+  return { ...form.getInputProps(path), spellCheck: false, autoCapitalize: "none" };
+}
