@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Annotated
 
-from culvert_db import Database, Outcome
+from culvert_db import Database, Outcome, clock
 from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.phrases import Phrase
 from fastapi import APIRouter, Depends, Query
@@ -17,12 +17,21 @@ from culvert_service.audit.cut import CutKey
 from culvert_service.audit.export import ExportResponse, Exports
 from culvert_service.audit.naming import name_lines
 from culvert_service.audit.repository import Filter
-from culvert_service.audit.schemas import BrokenOut, ChainOut, NamedLineOut, RetentionOut, VerificationOut
+from culvert_service.audit.schemas import (
+    BrokenOut,
+    ChainOut,
+    HourOut,
+    NamedLineOut,
+    RetentionOut,
+    VerificationOut,
+)
 from culvert_service.audit.verifier import Verifier
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
 
 _Text = Annotated[str | None, Query(max_length=DNS_NAME_MAX, pattern=r"^[^\x00]+$")]
+# A week.
+HOURS_MAX = 168
 
 
 def _utc(value: datetime.datetime) -> datetime.datetime:
@@ -87,6 +96,23 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
             key=key.public.hex(),
         )
 
+    @routes.get("/hours", summary="Count openings and refusals of the last hours")
+    async def hours(
+        hours: Annotated[
+            int, Query(ge=1, le=HOURS_MAX, description="The number of hours, with this one")
+        ] = 24,
+    ) -> list[HourOut]:
+        """One row for each hour, oldest first, also for an hour without any."""
+        async with database() as session:
+            last = (await clock(session)).replace(minute=0, second=0, microsecond=0)
+            every = [last - datetime.timedelta(hours=ago) for ago in reversed(range(hours))]
+            found = await repository.count_hours(session, every[0])
+        return [
+            HourOut(at=at, opened=opened, denied=denied)
+            for at in every
+            for opened, denied in [found.get(at, (0, 0))]
+        ]
+
     @routes.get(
         "/export",
         summary="Export the audit log as JSON lines, chain by chain",
@@ -100,5 +126,5 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
         """
         return ExportResponse(exports, which)
 
-    _ = (list_newest, verification, retention, export)
+    _ = (list_newest, verification, retention, hours, export)
     return routes

@@ -79,6 +79,21 @@ async def newest(session: AsyncSession, which: Filter, cut: Cut) -> Sequence[Aud
     return (await session.scalars(query)).all()
 
 
+async def count_hours(
+    session: AsyncSession, since: datetime.datetime
+) -> dict[datetime.datetime, tuple[int, int]]:
+    """For each hour with lines since then: the devices' openings, and their refusals."""
+    hour = func.date_trunc("hour", AuditLine.at, "UTC")
+    by_device = AuditLine.actor_kind == ActorKind.DEVICE
+    opened = (AuditLine.action == "tunnel.open", AuditLine.outcome == Outcome.DONE)
+    query = (
+        select(hour, func.count().filter(*opened), func.count().filter(AuditLine.outcome == Outcome.DENIED))
+        .where(AuditLine.at >= since, by_device)
+        .group_by(hour)
+    )
+    return {at: (opened, denied) for at, opened, denied in await session.execute(query)}
+
+
 async def ends(session: AsyncSession) -> dict[int, int]:
     """The number of each chain's last line."""
     last = [

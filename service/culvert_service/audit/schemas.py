@@ -71,6 +71,14 @@ class DeniedOut(BaseModel):
         )
 
 
+class HourOut(BaseModel):
+    """The devices' openings of tunnels, and their refusals, in the hour that begins at `at`."""
+
+    at: datetime
+    opened: int
+    denied: int
+
+
 class ChainOut(BaseModel):
     """A chain's last line."""
 

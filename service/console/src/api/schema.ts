@@ -153,6 +153,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/hours": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count openings and refusals of the last hours
+         * @description One row for each hour, oldest first, also for an hour without any.
+         */
+        get: operations["hours_api_v1_audit_hours_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit/retention": {
         parameters: {
             query?: never;
@@ -2644,6 +2664,21 @@ export interface components {
              */
             stuck?: string[];
         };
+        /**
+         * HourOut
+         * @description The devices' openings of tunnels, and their refusals, in the hour that begins at `at`.
+         */
+        HourOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Denied */
+            denied: number;
+            /** Opened */
+            opened: number;
+        };
         /** Hours */
         Hours: {
             /** Windows */
@@ -4477,6 +4512,42 @@ export interface operations {
                 };
                 content: {
                     "application/jsonl": unknown;
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                    "application/problem+json": unknown;
+                };
+            };
+        };
+    };
+    hours_api_v1_audit_hours_get: {
+        parameters: {
+            query?: {
+                /** @description The number of hours, with this one */
+                hours?: number;
+            };
+            header?: {
+                /** @description The session's csrf_token: needed for each write with the session's cookie */
+                "X-CSRF-Token"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HourOut"][];
                 };
             };
             /** @description Default Response */

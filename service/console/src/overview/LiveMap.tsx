@@ -1,5 +1,7 @@
 import "@xyflow/react/dist/base.css";
 
+import { plural } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Box, Group, Paper, Text } from "@mantine/core";
 import { IconDeviceLaptop, IconServer2, IconWorld } from "@tabler/icons-react";
 import { Handle, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
@@ -8,12 +10,12 @@ import { useLayoutEffect, useMemo, useRef, useState, type RefObject } from "reac
 import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
 import { useNow } from "../shared/useNow";
-import { age, counted, rate } from "../shared/words";
-import { layout, type Column, type Spot } from "./layout";
+import { age, rate } from "../shared/words";
+import { layout, type Column, type Named, type Spot } from "./layout";
 
 const ICONS = { device: IconDeviceLaptop, gateway: IconServer2, resource: IconWorld };
 const PLACE: Record<Column, number> = { device: 0, gateway: 0.5, resource: 1 };
-const COLOURS = { online: "culvert", offline: "red", draining: "yellow" };
+const COLOURS = { online: "culvert", offline: "red", draining: "yellow", idle: "gray" };
 const WIDEST_PX = 230;
 const LABELLED_PX = 700;
 const WIDTH = (whole: number) => Math.min(WIDEST_PX, Math.max(96, whole * 0.28));
@@ -24,17 +26,20 @@ export function LiveMap({
   tunnels,
   gateways,
   rates,
+  resources,
 }: {
   tunnels: readonly Tunnel[];
   gateways: readonly Gateway[];
   rates: Rows<Rate>;
+  /** Shown greyed while no tunnel leads to them. */
+  resources: readonly Named[];
 }) {
   const ref = useRef<HTMLDivElement>(null);
   const width = useWidth(ref);
   const now = useNow();
   const { spots, spans, height, left } = useMemo(
-    () => layout(tunnels, gateways, rates),
-    [tunnels, gateways, rates],
+    () => layout(tunnels, gateways, rates, resources),
+    [tunnels, gateways, rates, resources],
   );
   const nodes = spots.map((spot): SpotNode => {
     const wide = WIDTH(width);
@@ -56,7 +61,7 @@ export function LiveMap({
     animated: bytes > 0,
     ...(width >= LABELLED_PX && {
       label: [
-        count > 1 && counted(count, "tunnel"),
+        count > 1 && plural(count, { one: "# tunnel", other: "# tunnels" }),
         bytes > 0 && rate(bytes),
         from.startsWith("device/") && age(Date.parse(since), now),
       ]
@@ -75,7 +80,10 @@ export function LiveMap({
     <Box
       ref={ref}
       role="img"
-      aria-label={`${tunnels.length} tunnels between devices, gateways and resources`}
+      aria-label={plural(tunnels.length, {
+        one: "# tunnel between devices, gateways and resources",
+        other: "# tunnels between devices, gateways and resources",
+      })}
     >
       <Box h={height}>
         {width > 0 && (
@@ -99,7 +107,7 @@ export function LiveMap({
       </Box>
       {left > 0 && (
         <Text size="sm" c="dimmed" ta="center" mt="sm">
-          and {left} more
+          <Trans>and {left} more</Trans>
         </Text>
       )}
     </Box>
@@ -129,8 +137,11 @@ function SpotCard({ data }: NodeProps<SpotNode>) {
       h="100%"
       px="sm"
       shadow="xs"
+      {...(data.state === "idle" && { bg: "transparent" })}
       bd={
-        data.state === "online" ? undefined : `1px solid var(--mantine-color-${COLOURS[data.state]}-filled)`
+        data.state === "online" || data.state === "idle"
+          ? undefined
+          : `1px solid var(--mantine-color-${COLOURS[data.state]}-filled)`
       }
     >
       {data.column !== "device" && <Hook type="target" at={Position.Left} />}
@@ -139,7 +150,13 @@ function SpotCard({ data }: NodeProps<SpotNode>) {
           <Icon size={20} stroke={1.6} />
         </Text>
         <Box miw={0}>
-          <Text size="sm" fw={550} className="ellipsis" title={data.title}>
+          <Text
+            size="sm"
+            fw={data.state === "idle" ? 400 : 550}
+            {...(data.state === "idle" && { c: "dimmed" })}
+            className="ellipsis"
+            title={data.title}
+          >
             {data.title}
           </Text>
           {data.about !== "" && (

@@ -1,5 +1,8 @@
-import { Alert, Badge, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { Alert, Badge, Grid, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconServerOff } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useMemo } from "react";
 
@@ -10,15 +13,21 @@ import { PageHead } from "../shared/PageHead";
 import { TunnelTable } from "../tunnels/TunnelTable";
 import { Wizard } from "../wizard/Wizard";
 import { LiveMap } from "./LiveMap";
+import type { Named } from "./layout";
+import { LastDay } from "./LastDay";
 import { lossOf, lossWords } from "./losses";
+import { NeedsYou } from "./NeedsYou";
+import { idleQuery } from "./queries";
 
 const NEWEST = 8;
 const NO_RATES: Rows<Rate> = new Map();
+const NO_RESOURCES: readonly Named[] = [];
 
 export function OverviewPage() {
   const tunnels = useTunnels();
   const gateways = useGateways();
   const rates = useTraffic().rows ?? NO_RATES;
+  const resources = useQuery(idleQuery).data ?? NO_RESOURCES;
   const link = useLink();
   const open = useMemo(
     () => [...(tunnels.rows?.values() ?? [])].sort((a, b) => b.opened_at.localeCompare(a.opened_at)),
@@ -26,46 +35,59 @@ export function OverviewPage() {
   );
   const fleet = useMemo(() => [...(gateways.rows?.values() ?? [])], [gateways.rows]);
   const online = fleet.filter(({ state }) => state === "online").length;
+  const all = fleet.length;
   const isKnown = tunnels.rows !== null && gateways.rows !== null;
   return (
     <>
-      <PageHead title="Overview" about="Open tunnels, people, devices and gateways, live.">
+      <PageHead title={t`Overview`} about={t`Open tunnels, people, devices and gateways, live.`}>
         <Badge variant="dot" color={link === "live" ? "culvert" : "gray"} size="lg" tt="none">
-          {link === "live" ? "Live" : link === "lost" ? "Connection lost" : "Connecting"}
+          {link === "live" ? t`Live` : link === "lost" ? t`Connection lost` : t`Connecting`}
         </Badge>
       </PageHead>
       <Wizard />
       <SimpleGrid cols={{ base: 2, md: 4 }} mb="lg">
-        <Figure label="Tunnels open">{isKnown ? open.length : "–"}</Figure>
-        <Figure label="People connected">{isKnown ? new Set(open.map(({ user }) => user)).size : "–"}</Figure>
-        <Figure label="Devices connected">
+        <Figure label={t`Tunnels open`}>{isKnown ? open.length : "–"}</Figure>
+        <Figure label={t`People connected`}>
+          {isKnown ? new Set(open.map(({ user }) => user)).size : "–"}
+        </Figure>
+        <Figure label={t`Devices connected`}>
           {isKnown ? new Set(open.map(({ device_id }) => device_id)).size : "–"}
         </Figure>
-        <Figure label="Gateways online" alarm={isKnown && online < fleet.length}>
-          {isKnown ? `${online} of ${fleet.length}` : "–"}
+        <Figure label={t`Gateways online`} alarm={isKnown && online < fleet.length}>
+          {isKnown ? t`${online} of ${all}` : "–"}
         </Figure>
       </SimpleGrid>
       {isKnown && (
-        <Stack gap="xl">
+        <Stack gap="lg">
           <Losses gateways={fleet} tunnels={open} />
-          <Paper withBorder p="lg">
-            <Group justify="space-between" mb="md" c="dimmed">
-              <Text size="sm">Devices</Text>
-              <Text size="sm">Gateways</Text>
-              <Text size="sm">Resources</Text>
-            </Group>
-            {fleet.length === 0 ? (
-              <Text c="dimmed" ta="center" py="xl">
-                No gateway yet. Tunnels show here as they open.
-              </Text>
-            ) : (
-              <LiveMap tunnels={open} gateways={fleet} rates={rates} />
-            )}
-          </Paper>
+          <Grid gap="lg">
+            <Grid.Col span={{ base: 12, lg: 8 }}>
+              <Paper withBorder p={{ base: "sm", sm: "lg" }} h="100%">
+                <Group justify="space-between" mb="md" c="dimmed">
+                  <Text size="sm">{t`Devices`}</Text>
+                  <Text size="sm">{t`Gateways`}</Text>
+                  <Text size="sm">{t`Resources`}</Text>
+                </Group>
+                {fleet.length === 0 ? (
+                  <Text c="dimmed" ta="center" py="xl">
+                    <Trans>No gateway yet. Tunnels show here as they open.</Trans>
+                  </Text>
+                ) : (
+                  <LiveMap tunnels={open} gateways={fleet} rates={rates} resources={resources} />
+                )}
+              </Paper>
+            </Grid.Col>
+            <Grid.Col span={{ base: 12, lg: 4 }}>
+              <Stack gap="lg">
+                <NeedsYou />
+                <LastDay />
+              </Stack>
+            </Grid.Col>
+          </Grid>
           {open.length > 0 && (
-            <section aria-label="Newest tunnels">
+            <section aria-label={t`Newest tunnels`}>
               <Text fw={600} mb="xs">
-                Newest tunnels
+                <Trans>Newest tunnels</Trans>
               </Text>
               <TunnelTable tunnels={open.slice(0, NEWEST)} rates={rates} />
             </section>
@@ -86,10 +108,10 @@ function Losses({ gateways, tunnels }: { gateways: readonly Gateway[]; tunnels: 
         color="red"
         variant="light"
         icon={<IconServerOff />}
-        title={`${name} is offline`}
+        title={t`${name} is offline`}
         role="status"
       >
-        {lossWords(lossOf(name, tunnels)) || "The gateway had no open tunnels."}
+        {lossWords(lossOf(name, tunnels)) || t`The gateway had no open tunnels.`}
         <Text size="xs" className="name">
           {reason}
         </Text>

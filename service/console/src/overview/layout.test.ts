@@ -107,3 +107,16 @@ test("a rate is shown in bits, with two or three figures", () => {
     "8,000 Tbit/s",
   ]);
 });
+
+test("resources without a tunnel stand greyed below the others, as far as there is room", () => {
+  const known = ["git", "wiki", "zoo"].map((name) => ({ name, display_name: `${name}.corp.example` }));
+  const { spots } = layout([tunnel("a", "gw", "wiki")], [gateway("gw")], undefined, known);
+  const resources = spots.filter(({ column }) => column === "resource");
+  expect(resources.map(({ title, state }) => [title, state])).toEqual([
+    ["wiki.corp.example", "online"],
+    ["git.corp.example", "idle"],
+    ["zoo.corp.example", "idle"],
+  ]);
+  const many = Array.from({ length: 40 }, (_, at) => ({ name: `r${at}`, display_name: `r${at}` }));
+  expect(layout([], [gateway("gw")], undefined, many).spots).toHaveLength(25);
+});

@@ -4,9 +4,10 @@
  *   device ───────► gateway ───────► resource
  *          tunnels          tunnels
  */
+import { plural, t } from "@lingui/core/macro";
+
 import type { Gateway, Rate, Tunnel } from "../live/live";
 import type { Rows } from "../live/rows";
-import { counted } from "../shared/words";
 import { lossOf, lossWords } from "./losses";
 
 export type Column = "device" | "gateway" | "resource";
@@ -16,7 +17,7 @@ export interface Spot {
   column: Column;
   title: string;
   about: string;
-  state: "online" | "offline" | "draining";
+  state: "online" | "offline" | "draining" | "idle";
   y: number;
 }
 
@@ -29,6 +30,12 @@ export interface Span {
   rate: number;
   /** The time at which the oldest tunnel was opened. */
   since: string;
+}
+
+/** A resource, which may have no tunnel now. */
+export interface Named {
+  name: string;
+  display_name: string;
 }
 
 export interface Layout {
@@ -47,12 +54,16 @@ export function layout(
   tunnels: readonly Tunnel[],
   gateways: readonly Gateway[],
   rates: Rows<Rate> = NOTHING,
+  known: readonly Named[] = [],
 ): Layout {
   const newest = [...tunnels].sort((a, b) => b.opened_at.localeCompare(a.opened_at));
   const devices = firstOf(newest, ({ device_id }) => device_id);
   const resources = firstOf(newest, ({ resource }) => resource);
   const hasRoom = ({ device_id, resource }: Tunnel) =>
     devices.shown.has(device_id) && resources.shown.has(resource);
+  const idle = known
+    .filter(({ name }) => !resources.shown.has(name))
+    .slice(0, Math.max(0, SHOWN_MAX - resources.shown.size));
   const drawn = newest.filter(hasRoom);
   const columns: Record<Column, Omit<Spot, "y" | "column">[]> = {
     device: byTitle(
@@ -64,14 +75,25 @@ export function layout(
       })),
     ),
     gateway: byTitle(gateways.map((gateway) => gatewaySpot(gateway, tunnels))),
-    resource: byTitle(
-      [...resources.shown.values()].map(({ resource, display_name }) => ({
-        id: `resource/${resource}`,
-        title: display_name,
-        about: "",
-        state: "online",
-      })),
-    ),
+    // Those with tunnels stand above the idle ones.
+    resource: [
+      ...byTitle(
+        [...resources.shown.values()].map(({ resource, display_name }) => ({
+          id: `resource/${resource}`,
+          title: display_name,
+          about: "",
+          state: "online" as const,
+        })),
+      ),
+      ...byTitle(
+        idle.map(({ name, display_name }) => ({
+          id: `resource/${name}`,
+          title: display_name,
+          about: t`no tunnel now`,
+          state: "idle" as const,
+        })),
+      ),
+    ],
   };
   const longest = Math.max(1, ...Object.values(columns).map((spots) => spots.length));
   const spots = Object.entries(columns).flatMap(([column, found]) =>
@@ -97,10 +119,8 @@ function gatewaySpot(gateway: Gateway, all: readonly Tunnel[]): Omit<Spot, "y" |
     state === "offline"
       ? loss || reason
       : draining
-        ? loss || "draining"
-        : tunnels === 0
-          ? "no open tunnel"
-          : counted(tunnels, "open tunnel");
+        ? loss || t`draining`
+        : plural(tunnels, { 0: "no open tunnel", one: "# open tunnel", other: "# open tunnels" });
   return {
     id: `gateway/${name}`,
     title: name,

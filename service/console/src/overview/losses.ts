@@ -1,6 +1,7 @@
 /** The tunnels that a gateway lost when it went offline or was drained. Pure. */
+import { plural } from "@lingui/core/macro";
+
 import type { Tunnel } from "../live/live";
-import { counted } from "../shared/words";
 
 export interface Loss {
   /** The number of tunnels that moved to each other gateway. */
@@ -21,7 +22,9 @@ export function lossOf(gateway: string, tunnels: readonly Pick<Tunnel, "gateway"
 
 /** "2 tunnels moved to gw-paris, 1 tunnel waits"; empty where there was none. */
 export function lossWords({ moved, left }: Loss): string {
-  const said = [...moved].map(([to, count]) => `${counted(count, "tunnel")} moved to ${to}`);
-  if (left > 0) said.push(`${counted(left, "tunnel")} ${left === 1 ? "waits" : "wait"}`);
+  const said = [...moved].map(([to, count]) =>
+    plural(count, { one: `# tunnel moved to ${to}`, other: `# tunnels moved to ${to}` }),
+  );
+  if (left > 0) said.push(plural(left, { one: "# tunnel waits", other: "# tunnels wait" }));
   return said.join(", ");
 }

@@ -1,0 +1,97 @@
+/** Matters that wait for an administrator, most urgent first. Pure. */
+import { plural, t } from "@lingui/core/macro";
+
+import type { Schemas } from "../api/client";
+import type { Gateway, Zone } from "../live/live";
+import { day } from "../shared/words";
+
+export interface Need {
+  key: string;
+  words: string;
+  /** Something does not work now, or will soon. */
+  isUrgent: boolean;
+  to:
+    | { to: "/devices"; search: { state: "pending" } }
+    | { to: "/activity"; search: { outcome: "denied" } }
+    | { to: "/gateways/of/$name"; params: { name: string } }
+    | { to: "/settings"; search: { part: "controller" } }
+    | { to: "/dns" };
+}
+
+export interface Known {
+  /** Devices that wait for approval; `isMore`: the controller has others. */
+  pending: { count: number; isMore: boolean };
+  deniedToday: number;
+  gateways: readonly Gateway[];
+  zones: readonly Zone[];
+  certificates: readonly Schemas["CertificateOut"][];
+}
+
+const DAY_MS = 86_400_000;
+// As the controller's alert. An authority is replaced over months, because each device has to renew first.
+const GATEWAY_DAYS = 30;
+const CA_DAYS = 90;
+const FAILED: readonly Zone["state"][] = ["refused", "foreign", "occluded", "unreachable"];
+
+/** `now` in milliseconds. */
+export function needsOf(known: Known, now: number): Need[] {
+  const ends = (at: string, days: number) => Date.parse(at) - now < days * DAY_MS;
+  const found: Need[] = [];
+  for (const { name, keys } of known.gateways) {
+    const end = keys.certificate_expires_at;
+    if (end === null || !ends(end, GATEWAY_DAYS)) continue;
+    const until = day(end);
+    found.push({
+      key: `certificate/${name}`,
+      words:
+        Date.parse(end) < now
+          ? t`The certificate of ${name} ended on ${until}`
+          : t`The certificate of ${name} ends on ${until}`,
+      isUrgent: true,
+      to: { to: "/gateways/of/$name", params: { name } },
+    });
+  }
+  for (const { name, kind, expires_at } of known.certificates) {
+    if (kind !== "ca" || !ends(expires_at, CA_DAYS)) continue;
+    const until = day(expires_at);
+    found.push({
+      key: `ca/${name}`,
+      words: t`The authority ${name} ends on ${until}`,
+      isUrgent: true,
+      to: { to: "/settings", search: { part: "controller" } },
+    });
+  }
+  for (const { name, display_name: zone, state, message } of known.zones) {
+    if (!FAILED.includes(state)) continue;
+    found.push({
+      key: `zone/${name}`,
+      words: message ?? t`Records of ${zone} are not live`,
+      isUrgent: true,
+      to: { to: "/dns" },
+    });
+  }
+  const { count, isMore } = known.pending;
+  if (count > 0)
+    found.push({
+      key: "pending",
+      words: isMore
+        ? t`More than ${count} devices wait for approval`
+        : plural(count, { one: "# device waits for approval", other: "# devices wait for approval" }),
+      isUrgent: false,
+      to: { to: "/devices", search: { state: "pending" } },
+    });
+  if (known.deniedToday > 0)
+    found.push({
+      key: "denied",
+      words: plural(known.deniedToday, { one: "# refusal today", other: "# refusals today" }),
+      isUrgent: false,
+      to: { to: "/activity", search: { outcome: "denied" } },
+    });
+  return found;
+}
+
+/** Refusals since midnight in the browser's time zone. */
+export function deniedSince(hours: readonly Schemas["HourOut"][], now: number): number {
+  const midnight = new Date(now).setHours(0, 0, 0, 0);
+  return hours.filter(({ at }) => Date.parse(at) >= midnight).reduce((sum, { denied }) => sum + denied, 0);
+}

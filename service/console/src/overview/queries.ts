@@ -1,0 +1,29 @@
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, body, page } from "../api/client";
+
+const PENDING_MAX = 20;
+const IDLE_MAX = 24;
+const AGAIN_MS = 60_000;
+
+/** Openings and refusals of the last 24 hours; not with each line of the log, of which a busy controller has many. */
+export const hoursQuery = queryOptions({
+  queryKey: ["hours"],
+  queryFn: async () => body(await api.GET("/api/v1/audit/hours")),
+  refetchInterval: AGAIN_MS,
+});
+
+export const pendingQuery = queryOptions({
+  queryKey: ["devices", "pending"],
+  queryFn: async () => {
+    const query = { state: "pending" as const, limit: PENDING_MAX };
+    const { rows, cursor } = page(await api.GET("/api/v1/devices", { params: { query } }));
+    return { count: rows.length, isMore: cursor !== null };
+  },
+});
+
+/** The first resources by name, for the places on the map that no tunnel takes. */
+export const idleQuery = queryOptions({
+  queryKey: ["resources", "map"],
+  queryFn: async () => body(await api.GET("/api/v1/resources", { params: { query: { limit: IDLE_MAX } } })),
+});
