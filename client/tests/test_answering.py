@@ -129,7 +129,7 @@ def test_a_path_for_small_packets_alone_is_never_shown_as_open(capsys: pytest.Ca
     words.say_status(world.status())
     said = capsys.readouterr()
     assert "● Only small packets reach the gateway" in said.out
-    assert "small packets only" in said.out
+    assert "only small packets pass" in said.out
     assert "does not answer" not in said.out + said.err
     world.post(OpenRequested(RequestId(7), "wiki"))
     [settle] = world.take(Settle)
