@@ -285,3 +285,22 @@ def test_a_fault_is_shown_where_it_is(reason: CulvertError, where: Hop) -> None:
 )
 def test_what_is_behind_the_gateway_is_said_to_be_there(hops: list[local_pb2.HopTime], told: str) -> None:
     assert opening(*hops).conclusion == told
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (local_pb2.TUNNEL_STATE_SILENT, "The gateway does not answer."),
+        (local_pb2.TUNNEL_STATE_NARROW, "Only small packets reach the gateway."),
+    ],
+)
+def test_a_gateway_that_fails_now_is_told_whatever_the_opening_took(
+    state: local_pb2.TunnelState.ValueType, told: str
+) -> None:
+    status = local_pb2.Status()
+    click = status.clicks.add(fqdn=WIKI)
+    click.steps.extend(local_pb2.Step(name=name, at_us=at) for name, at in STEPS.items())
+    status.tunnels.add(fqdn=WIKI, state=state)
+    found = last_opening(status)
+    assert found is not None
+    assert (found.conclusion, found.parts[2].text, found.parts[1].text) == (told, "failed", "18 ms")

@@ -58,6 +58,7 @@ from culvert_tray.view import (
     Tunnel,
     View,
     code_ends_soon,
+    code_is_unknown,
     code_needed,
     find_denial,
     gateways_of,
@@ -254,11 +255,12 @@ def _person(status: Status, organisation: str, now: float) -> Menu:
             )
     else:
         left = status.code_valid_until - now
-        code = (
-            tr("no valid code")
-            if code_needed(status, now)
-            else tr("code valid for {duration}", duration=duration(left))
-        )
+        if code_is_unknown(status):
+            code = tr("code not known while offline")
+        elif code_needed(status, now):
+            code = tr("no valid code")
+        else:
+            code = tr("code valid for {duration}", duration=duration(left))
         signed_in = tr("Signed in as {user} · {code}", user=status.user, code=code)
         entries.append(Label(with_organisation(signed_in, organisation)))
         # Only with a controller, which must check the code.

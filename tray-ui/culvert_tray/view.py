@@ -131,8 +131,13 @@ def next_code_end(status: Status, now: float) -> CodeEnd:
     )
 
 
+def code_is_unknown(status: Status) -> bool:
+    """Whether the controller, which has not answered since the daemon's start, may know a valid code."""
+    return status.state == local_pb2.STATE_OFFLINE and not status.code_valid_until
+
+
 def code_ends_soon(status: Status, now: float) -> bool:
-    if status.state == local_pb2.STATE_PAUSED:
+    if status.state == local_pb2.STATE_PAUSED or code_is_unknown(status):
         return False
     end = next_code_end(status, now)
     ends_soon = status.state == local_pb2.STATE_NEEDS_CODE or end.at - now <= end.ahead

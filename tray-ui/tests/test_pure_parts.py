@@ -700,3 +700,11 @@ def test_a_tunnel_that_a_policy_closes_earlier_is_told_in_time() -> None:
     assert told.cause is not None
     assert not holds(told.cause, view, NOW + 400)
     assert observe(memory, view, NOW + 400)[1] == ()
+
+
+def test_a_start_without_the_controller_asks_for_no_code() -> None:
+    """The daemon keeps no code over a restart: the controller says whether the last one is still valid."""
+    view = statuses.status(local_pb2.STATE_OFFLINE, code_seconds=0)
+    assert observe(Memory(), view, NOW)[1] == ()
+    assert "Signed in as alice · code not known while offline" in _labels(menu(view, NOW))
+    assert icon_kind(view, NOW) is IconKind.OFFLINE

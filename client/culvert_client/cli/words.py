@@ -238,6 +238,8 @@ def _say_opening(opening: Opening) -> None:
 
 
 def _code(status: local_pb2.Status) -> str:
+    if status.state == local_pb2.STATE_OFFLINE and not status.code_valid_until:
+        return _("code not known while offline")
     left = status.code_valid_until - int(time.time())
     if left <= 0:
         return _("no valid code")

@@ -148,7 +148,7 @@ def _opening(click: local_pb2.Click, timed: local_pb2.HopTimes, tunnel: local_pb
         end,
         end is not None or error is not None,
         parts,
-        _conclude(click, parts, error, hops, end),
+        _conclude(tunnel, parts, error, hops, end),
     )
 
 
@@ -178,7 +178,10 @@ def _inside(
         Hop.HERE: _between(steps, "reply", "sas_in"),
     }
     for hop, seconds in times.items():
-        if hop is failed:
+        if hop is failed and error is None and hop is Hop.GATEWAY:
+            # It took the keys in that time, and fails now.
+            yield Part(hop, Verdict.FAILED)
+        elif hop is failed:
             is_denial = hop is Hop.CONTROLLER and error is not None and error.reason not in _CONTROLLER_FAULTS
             yield Part(hop, Verdict.REFUSED if is_denial else Verdict.FAILED, seconds)
         else:
@@ -225,7 +228,7 @@ def _failed_hop(error: CulvertError) -> Hop:
 
 
 def _conclude(
-    click: local_pb2.Click,
+    tunnel: local_pb2.Tunnel | None,
     parts: Iterable[Part],
     error: CulvertError | None,
     hops: _Hops,
@@ -236,6 +239,8 @@ def _conclude(
     known = {it.hop: it for it in parts}
     failed = next((it for it in known.values() if it.verdict is Verdict.FAILED), None)
     if failed is not None:
+        if tunnel is not None and tunnel.state == local_pb2.TUNNEL_STATE_NARROW and failed.hop is Hop.GATEWAY:
+            return _("Only small packets reach the gateway.")
         return _failure(failed, hops)
     slow = [it for it in known.values() if it.verdict is Verdict.SLOW and it.seconds is not None]
     if slow:
@@ -258,7 +263,7 @@ def _failure(part: Part, hops: _Hops) -> str:
         case Hop.NAME_SERVER:
             return _("The name server does not answer.")
         case Hop.GATEWAY:
-            return _("The gateway does not answer, or only to small packets.")
+            return _("The gateway does not answer.")
         case Hop.SERVER if server is not None and server.result == local_pb2.HOP_RESULT_REFUSED:
             told = _("The server has no program at port {port}. Culvert reaches the server.")
             return told.format(port=server.port)

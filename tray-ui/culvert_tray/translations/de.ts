@@ -807,5 +807,9 @@
       <source>{name} closes at {time} without a new code</source>
       <translation>{name} wird um {time} ohne neuen Code geschlossen</translation>
     </message>
+    <message>
+      <source>code not known while offline</source>
+      <translation>Code offline nicht bekannt</translation>
+    </message>
 </context>
 </TS>
