@@ -83,6 +83,15 @@ class Container:
         )
         assert code == 0, said
 
+    async def joined(self) -> None:
+        """Until the switch runs as the container's own: the one that `join` has started ends before."""
+
+        async def watches() -> int:
+            code, _ = await self.podman("exec", self.name, "pgrep", "--full", "culvert-gateway watch")
+            return code
+
+        await until(watches, lambda code: code == 0, 60)
+
     async def remove(self) -> None:
         await self.podman("rm", "--force", "--time", "0", self.name)
 
@@ -116,6 +125,7 @@ async def test_a_container_shares_the_address_of_its_kernel(
     await said_in(computer.namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1")
     before = await computer.network()
     await container.start(await link(reached), "--masquerade")
+    await container.joined()
     everything = functools.partial(reached.rest, "GET", "/gateways")
     await until(everything, lambda found: [it["state"] for it in found] == ["online"], 60)
     _, it = await tunnel(reached)
