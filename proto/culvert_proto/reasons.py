@@ -8,6 +8,7 @@ through `str.format` fields; a field that the raiser did not give is an error in
 from __future__ import annotations
 
 import enum
+import re
 import string
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -175,6 +176,16 @@ class Entry:
         """Names that the templates need."""
         parts = [*string.Formatter().parse(self.message), *string.Formatter().parse(self.remedy)]
         return {name for _, name, _, _ in parts if name}
+
+    def localise_stored(self, message: str, language: str) -> str:
+        """A message that was stored in English, in this language; unchanged if an earlier version said it otherwise."""
+        parts = string.Formatter().parse(self.message)
+        pattern = "".join(re.escape(text) + (f"(?P<{name}>.+)" if name else "") for text, name, _, _ in parts)
+        found = re.fullmatch(pattern, message)
+        if found is None:
+            return message
+        fields = {name: words(text, language) for name, text in found.groupdict().items()}
+        return words(self.message, language).format(**fields)
 
 
 _G = grpc.StatusCode

@@ -8,7 +8,7 @@ from typing import Annotated
 from culvert_db import Database, Outcome, clock
 from culvert_proto.contract import DNS_NAME_MAX
 from culvert_proto.phrases import Phrase
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import AfterValidator, AwareDatetime
 from starlette.responses import StreamingResponse
 
@@ -28,6 +28,7 @@ from culvert_service.audit.schemas import (
 from culvert_service.audit.verifier import Verifier
 from culvert_service.rest.api import Api
 from culvert_service.rest.page import Page
+from culvert_service.rest.problem import asked_language
 
 _Text = Annotated[str | None, Query(max_length=DNS_NAME_MAX, pattern=r"^[^\x00]+$")]
 # A week.
@@ -63,11 +64,12 @@ def router(api: Api, database: Database, key: CutKey, keep_days: int | None) -> 
 
     @routes.get("", summary="List the audit log, newest first")
     async def list_newest(
-        page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
+        request: Request, page: Annotated[Page, Depends()], which: Annotated[Filter, Depends(_filter)]
     ) -> list[NamedLineOut]:
         async with database() as session:
             found = await repository.newest(session, which, page.by(datetime.datetime, int, int))
-            return await name_lines(session, page.cut(found, lambda line: (line.at, line.chain, line.seq)))
+            shown = page.cut(found, lambda line: (line.at, line.chain, line.seq))
+            return await name_lines(session, shown, asked_language(request))
 
     @routes.get("/verification", summary="Check the whole audit log")
     async def verification() -> VerificationOut:

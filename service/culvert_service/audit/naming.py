@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from culvert_db import AuditLine
+from culvert_proto import CATALOGUE, Reason
 from culvert_proto.dns_name import make_readable
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -13,13 +14,15 @@ from culvert_service.audit import repository
 from culvert_service.audit.schemas import AuditLineOut, DeniedOut, NamedLineOut
 
 
-async def name_lines(session: AsyncSession, lines: Sequence[AuditLine]) -> list[NamedLineOut]:
+async def name_lines(session: AsyncSession, lines: Sequence[AuditLine], language: str) -> list[NamedLineOut]:
+    """`language`: of the refusals' reasons; the lines themselves stay as they were written."""
     told = [AuditLineOut.of(line) for line in lines]
     mentioned = [set(_devices(line)) for line in told]
     names = await repository.device_names(session, set[uuid.UUID]().union(*mentioned))
     return [
         NamedLineOut(
-            **line.model_dump(), names=_spell_names(line) | {str(it): names[it] for it in its if it in names}
+            **line.model_dump(),
+            names=_spell_texts(line, language) | {str(it): names[it] for it in its if it in names},
         )
         for line, its in zip(told, mentioned, strict=True)
     ]
@@ -37,10 +40,14 @@ async def last_denials_of_people(session: AsyncSession, people: Iterable[str]) -
     return {person: DeniedOut.of(line) for person, line in found.items()}
 
 
-def _spell_names(line: AuditLineOut) -> dict[str, str]:
-    """A line's texts with A-labels, each with its readable form."""
+def _spell_texts(line: AuditLineOut, language: str) -> dict[str, str]:
+    """A line's texts that have a form for a reader: names with A-labels, and the reason in another language."""
     texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
-    return {text: spoken for text in texts if (spoken := make_readable(text)) != text}
+    spoken = {text: make_readable(text) for text in texts}
+    if line.why and line.reason in Reason.__members__:
+        why = CATALOGUE[Reason[line.reason]].localise_stored(line.why, language)
+        spoken[line.why] = make_readable(why)
+    return {text: form for text, form in spoken.items() if form != text}
 
 
 def _devices(line: AuditLineOut) -> Iterator[uuid.UUID]:

@@ -50,8 +50,8 @@ class AuditLineOut(BaseModel):
 
 
 class NamedLineOut(AuditLineOut):
-    """`names`: by id, the names of devices that the line mentions and that still exist; and by text, the readable form of
-    texts with A-labels."""
+    """`names`: by id, the names of devices that the line mentions and that still exist; and by text, the form for a reader
+    of texts with A-labels and, with Accept-Language, of `why`."""
 
     names: dict[str, str]
 

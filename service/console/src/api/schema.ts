@@ -2925,8 +2925,8 @@ export interface components {
         };
         /**
          * NamedLineOut
-         * @description `names`: by id, the names of devices that the line mentions and that still exist; and by text, the readable form of
-         *     texts with A-labels.
+         * @description `names`: by id, the names of devices that the line mentions and that still exist; and by text, the form for a reader
+         *     of texts with A-labels and, with Accept-Language, of `why`.
          */
         NamedLineOut: {
             /** Action */
