@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-import { texts } from "./vite.config";
+import { texts } from "./vite.config.ts";
 
 export default defineConfig({
   plugins: [texts],

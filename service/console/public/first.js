@@ -9,11 +9,11 @@
 
   // The person's language, or else the first of the browser's that is here, with its region.
   const kept = localStorage.getItem("culvert-language");
-  const tags = navigator.languages.filter((tag) => /^(en|de)\b/i.test(tag));
+  const tags = navigator.languages.filter((tag) => /^(en|de)(?![a-z])/i.test(tag));
   const tag = kept === null ? tags[0] : (tags.find((tag) => tag.toLowerCase().startsWith(kept)) ?? kept);
   document.documentElement.lang = tag ?? "en";
   const catalogue = document.querySelector("meta[name=catalogue-de]")?.content;
-  if (catalogue && /^de\b/i.test(document.documentElement.lang)) {
+  if (catalogue && /^de(?![a-z])/i.test(document.documentElement.lang)) {
     const preload = Object.assign(document.createElement("link"), { rel: "modulepreload", href: catalogue });
     preload.crossOrigin = "";
     document.head.append(preload);

@@ -24,9 +24,18 @@ i18n.setMessagesCompiler((message) => {
 
 /** Speaks the language of a tag (RFC 5646) such as `de-AT`; its region sets the form of dates and numbers. */
 export async function speak(tag: string): Promise<void> {
-  const to: Language = /^de\b/i.test(tag) ? "de" : "en";
+  const to: Language = /^de(?![a-z])/i.test(tag) ? "de" : "en";
   i18n.load(to, to === "de" ? await german() : {});
-  i18n.activate(to, [tag]);
+  i18n.activate(to, [isTag(tag) ? tag : to]);
+}
+
+/** False for what some browsers make of an environment: `de_DE`, `en-US@posix`. `Intl` throws for these. */
+function isTag(tag: string): boolean {
+  try {
+    return Intl.getCanonicalLocales(tag).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 async function german(): Promise<Messages> {
