@@ -66,6 +66,11 @@ def test_the_controller_installs_serves_and_leaves_no_trace(debian: Debian, pack
     _is_ready(debian, "culvert-controller", starts=3)
     _serves_what_the_package_has(debian)
 
+    # The package is installed also if its program does not start.
+    debian.run("sh", "-c", "echo 'nonsense = 1' >> /etc/culvert/controller.toml")
+    reinstall = " ".join((*INSTALL, "--reinstall", f"/srv/{package.name}"))
+    assert "journalctl -u culvert-controller has the reason" in debian.run("sh", "-c", f"{reinstall} 2>&1")
+
     debian.run("apt-get", "purge", "-y", "-q", "culvert-controller")
     for unit in UNITS:
         assert debian.run("systemctl", "is-failed", unit, check=False) == "inactive"
