@@ -6,7 +6,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
 import { api, tagged, type Tagged } from "../api/client";
-import { useTunnelsBy } from "../live/live";
+import { useTraffic, useTunnelsBy } from "../live/live";
 import { useMayWrite } from "../session/session";
 import { DeleteButton } from "../shared/DeleteButton";
 import { EditForm, type Edited } from "../shared/EditForm";
@@ -15,6 +15,7 @@ import { LoadedPage } from "../shared/LoadedPage";
 import { PageHead } from "../shared/PageHead";
 import { ResourceDeleteDialog } from "./ResourceDeleteDialog";
 import { ResourceFields } from "./ResourceFields";
+import { ResourceAccess, ResourceDns } from "./ResourceSections";
 import { fieldsOf, formOf, resourceOf, VALIDATE, type ResourceForm } from "./form";
 import { resourceQuery, type Resource, type ResourceIn } from "./queries";
 import { TunnelTable } from "../tunnels/TunnelTable";
@@ -44,6 +45,7 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
   const mayWrite = useMayWrite("resources");
   const [deleting, { open, close }] = useDisclosure();
   const tunnels = useTunnelsBy("resource").get(name) ?? [];
+  const rates = useTraffic().rows ?? undefined;
   return (
     <Stack gap="xl">
       <PageHead
@@ -62,8 +64,10 @@ function ResourceEditor({ found }: { found: Tagged<Resource> }) {
             ? t`No tunnel is open`
             : plural(tunnels.length, { one: "# open tunnel", other: "# open tunnels" })}
         </Text>
-        {tunnels.length > 0 && <TunnelTable tunnels={tunnels} />}
+        {tunnels.length > 0 && <TunnelTable tunnels={tunnels} {...(rates && { rates })} />}
       </section>
+      <ResourceDns fqdn={fqdn} />
+      <ResourceAccess name={name} />
       <EditForm
         label={t`Resource`}
         what={display_name}

@@ -1,0 +1,95 @@
+/** The parts of a resource's page that show what is true now: its DNS records, and who has access. */
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
+import { Badge, Group, Stack, Text, Title } from "@mantine/core";
+
+import { Grants } from "../access/Grants";
+import { api, page, type Schemas } from "../api/client";
+import { COLOURS, STATE_NAMES } from "../dns/records";
+import { useDns, type DnsRow, type Published } from "../live/live";
+import { say } from "../locale/language";
+import { AnchorLink } from "../shared/links";
+import { pages } from "../shared/pages";
+import { PersonName } from "../shared/PersonName";
+import { RowList, type Column } from "../shared/RowList";
+import { TimeSince } from "../shared/TimeSince";
+
+type WithAccess = Schemas["PersonWithAccessOut"];
+
+const isRecord = (row: DnsRow): row is Published => "type" in row;
+
+export function ResourceDns({ fqdn }: { fqdn: string }) {
+  const { rows } = useDns();
+  if (rows === null) return null;
+  const records = [...rows.values()].filter(isRecord).filter(({ name }) => name === fqdn);
+  return (
+    <section aria-label={t`DNS`}>
+      <Title order={2} size="h5" mb="xs">
+        <Trans>DNS</Trans>
+      </Title>
+      {records.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          <Trans>No record is published for this name.</Trans>
+        </Text>
+      ) : (
+        <Stack component="ul" gap={6} m={0} p={0} style={{ listStyle: "none" }}>
+          {records.map(({ zone, type, state, message, remedy, updated_at }) => (
+            <li key={`${zone}/${type}`}>
+              <Group gap="xs">
+                <Badge variant="light" color={COLOURS[state]} tt="none">
+                  {say(STATE_NAMES[state])}
+                </Badge>
+                <Text size="sm" className="name">
+                  {zone === "" ? type : t`${type} in ${zone}`}
+                </Text>
+                <Text span c="dimmed">
+                  <TimeSince at={updated_at} />
+                </Text>
+              </Group>
+              {message !== null && (
+                <Text size="sm" c="dimmed" className="name">
+                  {message} {remedy}
+                </Text>
+              )}
+            </li>
+          ))}
+        </Stack>
+      )}
+    </section>
+  );
+}
+
+export function ResourceAccess({ name }: { name: string }) {
+  return (
+    <section aria-label={t`Access`}>
+      <Title order={2} size="h5" mb="xs">
+        <Trans>Access</Trans>
+      </Title>
+      <RowList
+        label={t`People with access`}
+        options={pages(["policies", "of", "resource", name], async (part) =>
+          page(await api.GET("/api/v1/resources/{name}/access", { params: { path: { name }, query: part } })),
+        )}
+        keyOf={({ user }) => user}
+        columns={columns()}
+        empty={
+          <Text size="sm" c="dimmed">
+            <Trans>No policy lets anybody reach it.</Trans>
+          </Text>
+        }
+      />
+    </section>
+  );
+}
+
+const columns = (): Column<WithAccess>[] => [
+  {
+    title: t`Person`,
+    cell: ({ user, user_display_name }) => (
+      <AnchorLink to="/people/of/$name" params={{ name: user }} size="sm" className="name">
+        <PersonName user={user} displayName={user_display_name} />
+      </AnchorLink>
+    ),
+  },
+  { title: t`By`, cell: ({ grants }) => <Grants grants={grants} /> },
+];
