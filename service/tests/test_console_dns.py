@@ -12,6 +12,7 @@ from playwright.async_api import Browser, expect
 
 from .conftest import World
 from .console_page import BUILT, administrator, chromium_running, console
+from .switch import Switch
 
 BOOKS = "xn--bcher-kva.dev.corp.example"
 
@@ -95,3 +96,44 @@ async def test_a_record_and_why_it_is_not_live(world: World, running: Browser) -
         assert "state=live" in page.url
         await page.get_by_role("button", name="Check and retry now").click()
         await expect(page.get_by_text("corp.example is being checked")).to_be_visible()
+
+
+async def test_a_zone_is_changed_and_deleted_beside_a_resource_that_it_publishes(
+    world: World, running: Browser, switch: Switch
+) -> None:
+    zone = {"name": "corp", "origin": "corp.example", "server": "192.0.2.53", "key": "k"}
+    await world.rest("POST", "/dns/zones", zone)
+    device = await world.enrol()
+    await device.prove()
+    await device.open()
+    async with administrator(world, "olga", "owner") as olga, console(world, running) as shown:
+        page, dialog = shown.page, shown.page.get_by_role("dialog")
+        await shown.open("resources/of/wiki")
+        await shown.sign_in(olga)
+        await expect(page.get_by_role("table", name="People with access")).to_contain_text("alice")
+        await expect(page.get_by_role("table", name="People with access")).to_contain_text("for this person")
+        await shown.picture("resource-access")
+        await page.get_by_role("button", name="Close the tunnel of laptop to wiki.corp.example").click()
+        await expect(page.get_by_text("No tunnel is open")).to_be_visible()
+        assert await world.rest("GET", "/tunnels") == []
+
+        await page.get_by_role("link", name="DNS", exact=True).click()
+        await page.get_by_role("button", name="More about corp.example").click()
+        await page.get_by_role("menuitem", name="Change").click()
+        await dialog.get_by_role("textbox", name="TSIG key").fill("not a key")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.get_by_text("Must have 1 to 63 letters, digits, hyphens")).to_be_visible()
+        await dialog.get_by_role("textbox", name="TSIG key").fill("newer")
+        await dialog.get_by_role("textbox", name="TTL").fill("300")
+        await shown.picture("dns-zone-change")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("corp.example is saved")).to_be_visible()
+        changed = await world.rest("GET", "/dns/zones/corp")
+        assert (changed["key"], changed["ttl"], changed["resources"]) == ("newer", 300, None)
+
+        await page.get_by_role("button", name="More about corp.example").click()
+        await page.get_by_role("menuitem", name="Delete").click()
+        await dialog.get_by_role("checkbox", name="The name server is gone").check()
+        await shown.picture("dns-zone-delete")
+        await dialog.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("heading", name="No zone yet")).to_be_visible()

@@ -20,6 +20,7 @@ import { merged } from "../shared/search";
 import { SearchField } from "../shared/SearchField";
 import { Loading } from "../shared/Loading";
 import { ZoneCreateDialog } from "./ZoneCreateDialog";
+import { ZoneActs } from "./ZoneActs";
 import { chosen, COLOURS, STATES, STATE_NAMES } from "./records";
 import { RecordValues } from "./RecordValues";
 
@@ -202,9 +203,12 @@ function ZoneCard({ zone }: { zone: Zone }) {
           )}
         </Stack>
         {mayWrite && (
-          <Button variant="default" onClick={() => check.mutate()} loading={check.isPending}>
-            <Trans>Check and retry now</Trans>
-          </Button>
+          <Group gap="xs">
+            <Button variant="default" onClick={() => check.mutate()} loading={check.isPending}>
+              <Trans>Check and retry now</Trans>
+            </Button>
+            <ZoneActs zone={zone} />
+          </Group>
         )}
       </Group>
     </Paper>

@@ -1,6 +1,8 @@
+import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Code, CopyButton, Group, Stack, Stepper, Text, TextInput } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, body, type Schemas } from "../api/client";
@@ -87,6 +89,12 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
     mutationFn: () => makeLink({ gateway: made.gateway, pool: made.pool ?? "" }),
     onSuccess: onAnew,
   });
+  const navigate = useNavigate();
+  const withdraw = useMutation({
+    mutationFn: () =>
+      api.DELETE("/api/v1/gateway-enrolments/{number}", { params: { path: { number: made.id } } }),
+    onSuccess: () => navigate({ to: "/gateways" }),
+  });
   const gateway = rows?.get(made.gateway);
   const { state, words } = progressOf(data ?? made, gateway, now);
   const command = commandOf(made.link);
@@ -154,7 +162,13 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
         )}
       </Group>
       {anew.error && <ProblemNote error={anew.error} />}
+      {withdraw.error && <ProblemNote error={withdraw.error} />}
       <Group>
+        {state === "waiting" && (
+          <Button variant="default" onClick={() => withdraw.mutate()} loading={withdraw.isPending}>
+            <Trans>Withdraw the link</Trans>
+          </Button>
+        )}
         {state === "expired" && (
           <Button onClick={() => anew.mutate()} loading={anew.isPending}>
             Make a new link

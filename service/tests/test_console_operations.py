@@ -1,0 +1,66 @@
+"""Each operation of the REST API that a person needs has its place in the console."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from culvert_service.operation.commands import openapi
+
+SOURCES = Path(__file__).parents[1] / "console"
+_METHODS = ("get", "post", "put", "delete")
+_CALL = re.compile(r"""\bapi\.(GET|POST|PUT|DELETE)\(\s*"([^"]+)\"""")
+_ADDRESS = re.compile(r"/api/v1[^\s\"'`?$)]*")
+
+# Operations of programs, and of computers that are no browser.
+OF_PROGRAMS = {
+    ("get", "/healthz"),
+    ("get", "/readyz"),
+    ("get", "/api/v1/ca"),
+    ("get", "/api/v1/metrics"),
+    ("get", "/api/v1/oidc/callback"),
+    ("post", "/api/v1/enrolments"),
+    ("post", "/api/v1/renewals"),
+    ("post", "/api/v1/renewals/challenge"),
+    ("post", "/api/v1/gateway-joins"),
+    ("post", "/api/v1/gateway-joins/check"),
+    ("post", "/api/v1/gateway-leaves"),
+    ("post", "/api/v1/gateway-renewals"),
+    ("post", "/api/v1/gateway-reports"),
+    ("post", "/api/v1/gateway-states"),
+}
+# The console does the same by another operation.
+BY_ANOTHER = {
+    ("get", "/api/v1/tunnels"): "the live view of tunnels",
+    ("get", "/api/v1/devices/{device_id}"): "the list of devices",
+    ("get", "/api/v1/session/sessions"): "the account's page",
+    ("post", "/api/v1/enrolments/invitation"): "the page of an invitation, by fetch",
+    ("put", "/api/v1/groups/{name}/members"): "the form of a group",
+    ("delete", "/api/v1/groups/{name}/members/{user}"): "the form of a group",
+}
+
+
+async def test_the_console_does_whatever_the_rest_api_can(capsys: pytest.CaptureFixture[str]) -> None:
+    await openapi()
+    paths = json.loads(capsys.readouterr().out)["paths"]
+    offered = {(method, path) for path, verbs in paths.items() for method in verbs if method in _METHODS}
+    used = _used()
+    unused = offered - used - OF_PROGRAMS - BY_ANOTHER.keys()
+    assert not unused, f"the console has no place for {sorted(unused)}"
+    # A place that was made since is not excused any more.
+    assert not (used & BY_ANOTHER.keys())
+    assert OF_PROGRAMS | BY_ANOTHER.keys() <= offered
+
+
+def _used() -> set[tuple[str, str]]:
+    """The calls, and the addresses of links and streams, which are read."""
+    used: set[tuple[str, str]] = set()
+    for file in (*SOURCES.glob("src/**/*.ts*"), *SOURCES.glob("public/*.js")):
+        if file.name in ("schema.ts",) or ".test." in file.name:
+            continue
+        text = file.read_text()
+        used |= {(method.lower(), path) for method, path in _CALL.findall(text)}
+        used |= {("get", path) for path in _ADDRESS.findall(text)}
+    return used
