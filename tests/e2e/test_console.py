@@ -88,7 +88,7 @@ async def test_from_an_invitation_to_an_open_page(scene: Scene) -> None:
     page, admin = scene.shown.page, scene.joined.admin
     await scene.goes_to("People")
     await page.get_by_role("button", name="Add a person").click()
-    await page.get_by_role("textbox", name="Name").fill(PERSON)
+    await page.get_by_role("textbox", name="Login name").fill(PERSON)
     await page.get_by_role("textbox", name="E-mail").fill(f"{PERSON}@{net.ZONE}")
     await page.get_by_role("button", name="Add and invite").click()
     await page.get_by_role("button", name="Make a link").click()
@@ -110,7 +110,7 @@ async def test_from_an_invitation_to_an_open_page(scene: Scene) -> None:
     await scene.goes_to("Devices")
     uri = await laptop.enrol(scene.lab, link, LAPTOP)
     await laptop.prove_code(scene.lab, uri)
-    await expect(page.get_by_text("pending", exact=True)).to_be_visible()
+    await expect(page.get_by_text("waits for approval", exact=True)).to_be_visible()
     refused = await scene.culvert("open", GIT)
     assert refused.code == REFUSED
     assert await _traced(scene) in refused.stderr
@@ -200,7 +200,8 @@ async def test_a_revoked_device_is_cut(scene: Scene) -> None:
     await watching.open()
     await expect(watching.page.locator(".react-flow__node", has_text=PERSON)).to_be_visible()
     await scene.goes_to("Devices")
-    await page.get_by_role("button", name=f"Revoke {LAPTOP}").click()
+    await page.get_by_role("button", name=f"More about {LAPTOP}").click()
+    await page.get_by_role("menuitem", name="Revoke").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("Closes 1 tunnel")
     await scene.shown.picture("revoke")

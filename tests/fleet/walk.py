@@ -140,7 +140,7 @@ async def publish_first_name(walk: Walk, shown: Console) -> str:
     page = shown.page
     await page.get_by_role("navigation").get_by_role("link", name="People", exact=True).click()
     await page.get_by_role("button", name="Add a person").first.click()
-    await page.get_by_role("textbox", name="Name").fill("alice")
+    await page.get_by_role("textbox", name="Login name").fill("alice")
     await page.get_by_role("textbox", name="E-mail").fill(f"alice@{net.ZONE}")
     await page.get_by_role("button", name="Add and invite").click()
     await page.get_by_role("button", name="Make a link").click()
