@@ -1,7 +1,7 @@
 import { i18n, type MessageDescriptor } from "@lingui/core";
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Alert, Button, Group, Paper, Stack, Text, TextInput, ThemeIcon } from "@mantine/core";
+import { Autocomplete, Button, Group, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { IconCheck, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -12,6 +12,8 @@ import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
 import { moment } from "../shared/words";
+import { FOUND, useFound } from "./found";
+import { WithoutDevice } from "./WithoutDevice";
 
 type Trace = Schemas["TraceOut"];
 
@@ -32,6 +34,8 @@ export function AccessCheckPage() {
   const asked = useSearch({ from: "/frame/access" });
   const navigate = useNavigate({ from: "/access" });
   const form = useForm({ initialValues: { user: asked.user ?? "", name: asked.name ?? "" } });
+  const people = useFound("users", form.values.user);
+  const resources = useFound("resources", form.values.name);
   const { user, name } = asked;
   const traces = useQuery({
     queryKey: ["access", user, name],
@@ -53,20 +57,24 @@ export function AccessCheckPage() {
         })}
       >
         <Group align="flex-end">
-          <TextInput
+          <Autocomplete
             label={t`Person`}
             placeholder="alice"
             required
             spellCheck={false}
+            data={people}
+            filter={FOUND}
             {...form.getInputProps("user")}
           />
-          <TextInput
+          <Autocomplete
             label={t`Name`}
             placeholder="git.corp.example"
             required
             spellCheck={false}
             flex={1}
             miw={220}
+            data={resources}
+            filter={FOUND}
             {...form.getInputProps("name")}
           />
           <Button type="submit" loading={traces.isFetching}>
@@ -76,10 +84,8 @@ export function AccessCheckPage() {
       </form>
       {traces.isLoading && <Loading forWhat={t`the answer`} />}
       {traces.isError && <ProblemNote error={traces.error} />}
-      {traces.data?.length === 0 && (
-        <Alert variant="light" color="yellow" title={t`This person has no device`}>
-          <Trans>Invite them to enrol a computer first.</Trans>
-        </Alert>
+      {traces.data?.length === 0 && user !== undefined && name !== undefined && (
+        <WithoutDevice user={user} name={name} />
       )}
       {traces.data?.map((trace) => (
         <Answer key={trace.device_id} trace={trace} />
