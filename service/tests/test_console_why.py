@@ -80,3 +80,9 @@ async def test_the_access_check_shows_the_decision(world: World, running: Browse
         assert len(exported) == 2
         await page.get_by_role("textbox", name="Actor").fill("nobody")
         await expect(page.get_by_role("heading", name="No matching lines")).to_be_visible()
+    async with console(world, running, narrow=True) as shown:
+        await shown.open("activity?outcome=denied")
+        await shown.sign_in(arno)
+        # The time stands below the act where the screen has no room for its column.
+        await expect(shown.page.get_by_role("cell").get_by_text("ago").first).to_be_visible()
+        await shown.picture("activity-narrow")

@@ -140,6 +140,9 @@ const COLUMNS: Column<Line>[] = [
           {objectOf(line)}
           {why !== null && ` — ${line.names[why] ?? why}`}
         </Text>
+        <Text size="xs" c="dimmed" hiddenFrom="sm" component="div">
+          <TimeSince at={line.at} />
+        </Text>
       </Stack>
     ),
   },
