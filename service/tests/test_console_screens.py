@@ -25,12 +25,12 @@ async def running() -> AsyncGenerator[Browser]:
 
 # Each page with its heading in English and in German.
 PAGES = {
-    "": ("Overview", "Overview"),
+    "": ("Overview", "Übersicht"),
     "resources": ("Resources", "Ressourcen"),
     "resources/new": ("Add a resource", "Ressource hinzufügen"),
     "resources/of/wiki": ("wiki.corp.example", "wiki.corp.example"),
     "gateways": ("Gateways", "Gateways"),
-    "gateways/join": ("Add a gateway", "Add a gateway"),
+    "gateways/join": ("Add a gateway", "Gateway hinzufügen"),
     "gateways/of/gw-berlin": ("gw-berlin", "gw-berlin"),
     "site-tunnels": ("Site tunnels", "Standorttunnel"),
     "site-tunnels/new": ("Add a site tunnel", "Standorttunnel hinzufügen"),

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
@@ -27,31 +29,38 @@ export function BundleDialog({
       ),
     onSuccess: (archive) => save(`${name}.tar`, archive),
   });
+  const commands = replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`;
   return (
-    <Dialog opened onClose={onClose} title={`Bundle of ${name}`}>
+    <Dialog opened onClose={onClose} title={t`Bundle of ${name}`}>
       <Stack>
         <Text size="sm">
-          An archive with the gateway’s certificate and key, the controller’s CA, and the key under which SA
-          keys travel. Anyone with this archive can act as the gateway: copy it there over a path that you
-          trust, unpack it, and delete it here.
+          <Trans>
+            An archive with the gateway’s certificate and key, the controller’s CA, and the key under which SA
+            keys travel. Anyone with this archive can act as the gateway: copy it there over a path that you
+            trust, unpack it, and delete it here.
+          </Trans>
         </Text>
         <Code block style={{ whiteSpace: "pre-wrap" }}>
-          {replaces ? unpack(name) : `${unpack(name)}\nsystemctl enable --now sluice@${name}`}
+          {commands}
         </Code>
         {replaces ? (
           <Text size="sm" c="dimmed">
-            {name} has had a bundle before. This one has a new certificate and new keys. sluice loads them
-            within seconds; every tunnel is rekeyed without losing a packet, and the old keys are deleted.
+            <Trans>
+              {name} has had a bundle before. This one has a new certificate and new keys. sluice loads them
+              within seconds; every tunnel is rekeyed without losing a packet, and the old keys are deleted.
+            </Trans>
           </Text>
         ) : (
           <Text size="sm" c="dimmed">
-            Each download has new keys. /etc/culvert/sluice/{name}.env assigns interfaces to ports.
+            <Trans>
+              Each download has new keys. /etc/culvert/sluice/{name}.env assigns interfaces to ports.
+            </Trans>
           </Text>
         )}
         {make.error && <ProblemNote error={make.error} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>
-            {make.isSuccess ? "Done" : "Later"}
+            {make.isSuccess ? t`Done` : t`Later`}
           </Button>
           {!make.isSuccess && (
             <Button
@@ -59,7 +68,7 @@ export function BundleDialog({
               onClick={() => make.mutate()}
               loading={make.isPending}
             >
-              Download
+              <Trans>Download</Trans>
             </Button>
           )}
         </Group>

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Button, List, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 
@@ -5,7 +7,6 @@ import { api } from "../api/client";
 import type { Gateway } from "../live/live";
 import { ConfirmDialog } from "../shared/ConfirmDialog";
 import { notifyProblem } from "../shared/ProblemNote";
-import { counted } from "../shared/words";
 
 export function DrainDialog({
   gateway: { name, tunnels, alone_for },
@@ -23,22 +24,29 @@ export function DrainDialog({
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={`Drain ${name}?`}
-      act={anyway ? "Drain anyway" : "Drain"}
+      title={t`Drain ${name}?`}
+      act={anyway ? t`Drain anyway` : t`Drain`}
       mutation={drain}
     >
       <List size="sm" spacing={4}>
-        <List.Item>No new tunnels open through it</List.Item>
+        <List.Item>
+          <Trans>No new tunnels open through it</Trans>
+        </List.Item>
         <List.Item>
           {tunnels === 0
-            ? "No open tunnels will be moved"
-            : `${counted(tunnels, "tunnel")} will move, if another gateway serves the same resource`}
+            ? t`No open tunnels will be moved`
+            : plural(tunnels, {
+                one: "# tunnel will move, if another gateway serves the same resource",
+                other: "# tunnels will move, if another gateway serves the same resource",
+              })}
         </List.Item>
         {anyway && (
           <List.Item>
             <Text span inherit c="var(--mantine-color-error)">
-              No other gateway serves {alone_for.join(", ")}: open tunnels stay, and no new tunnel can be
-              opened
+              <Trans>
+                No other gateway serves {alone_for.join(", ")}: open tunnels stay, and no new tunnel can be
+                opened
+              </Trans>
             </Text>
           </List.Item>
         )}
@@ -54,7 +62,7 @@ export function UndrainButton({ gateway: { name } }: { gateway: Gateway }) {
   });
   return (
     <Button onClick={() => undrain.mutate()} loading={undrain.isPending}>
-      Use it again
+      <Trans>Use it again</Trans>
     </Button>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Group, Paper, SegmentedControl, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useMemo } from "react";
@@ -37,13 +39,15 @@ export function DropsSection({
   const samples = useSamples(name, hours);
   const { rows, causes } = useMemo(() => dropRows(samples.data ?? []), [samples.data]);
   return (
-    <section aria-label="Dropped packets">
+    <section aria-label={t`Dropped packets`}>
       <Group justify="space-between" mb="xs">
-        <Text fw={600}>Dropped packets</Text>
+        <Text fw={600}>
+          <Trans>Dropped packets</Trans>
+        </Text>
         <SegmentedControl
           size="xs"
-          aria-label="Period"
-          data={HOURS.map((one) => ({ value: one, label: `${one} h` }))}
+          aria-label={t`Period`}
+          data={HOURS.map((one) => ({ value: one, label: t`${one} h` }))}
           value={String(hours)}
           onChange={(chosen) => onHours(Number(chosen))}
         />
@@ -52,13 +56,15 @@ export function DropsSection({
         {samples.isError ? (
           <ProblemNote error={samples.error} />
         ) : samples.isPending ? (
-          <Loading forWhat="samples" />
+          <Loading forWhat={t`samples`} />
         ) : causes.length === 0 ? (
           <Text size="sm" c="dimmed">
-            {rows.length === 0 ? "Counters are read every ten seconds while the gateway is online." : "None."}
+            {rows.length === 0
+              ? t`Counters are read every ten seconds while the gateway is online.`
+              : t`None.`}
           </Text>
         ) : (
-          <Suspense fallback={<Loading forWhat="the chart" />}>
+          <Suspense fallback={<Loading forWhat={t`the chart`} />}>
             <DropsChart rows={rows} causes={causes} />
           </Suspense>
         )}

@@ -1,6 +1,6 @@
 /** The fields of a gateway's form, for a new one and for a change. */
-import { i18n } from "@lingui/core";
 import { msg, t } from "@lingui/core/macro";
+import { i18n } from "@lingui/core";
 import { Fieldset, NumberInput, Select, SimpleGrid, Textarea, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 
@@ -81,7 +81,7 @@ export function GatewayFields({ form, isNew }: { form: UseFormReturnType<Gateway
         />
         {form.values.connects === "controller" && (
           <TextInput
-            label="P4Runtime"
+            label={t`P4Runtime`}
             description={t`The controller connects to this address`}
             placeholder={EXAMPLE.p4runtime}
             required

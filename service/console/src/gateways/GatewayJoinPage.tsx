@@ -1,3 +1,5 @@
+import { i18n, type MessageDescriptor } from "@lingui/core";
+import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Badge, Button, Code, CopyButton, Group, Stack, Stepper, Text, TextInput } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
@@ -12,7 +14,7 @@ import { AnchorLink, ButtonLink } from "../shared/links";
 import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { useNow } from "../shared/useNow";
-import { commandOf, progressOf } from "./joining";
+import { commandOf, progressOf, type Progress } from "./joining";
 
 type Made = Schemas["GatewayLinkOut"];
 type Form = { gateway: string; pool: string };
@@ -24,19 +26,26 @@ const CREATED: Created<Form> = {
 };
 
 /** Makes the link with which a computer joins as a gateway, and shows its way from there to online. */
+const STATES: Record<Progress, MessageDescriptor> = {
+  waiting: msg`waiting`,
+  joined: msg`joined`,
+  online: msg`online`,
+  expired: msg`expired`,
+};
+
 export function GatewayJoinPage() {
   const [made, setMade] = useState<Made | null>(null);
   return (
     <Stack maw={760}>
       <PageHead
-        title="Add a gateway"
-        about="A gateway ends tunnels between the internet and your network. It is a computer with two interfaces for the gateway, and a third one of its own."
+        title={t`Add a gateway`}
+        about={t`A gateway ends tunnels between the internet and your network. It is a computer with two interfaces for the gateway, and a third one of its own.`}
       />
       {made === null ? (
         <CreateForm
-          label="Gateway"
+          label={t`Gateway`}
           created={CREATED}
-          submit="Make the link"
+          submit={t`Make the link`}
           create={(form) => makeLink(form)}
           onCreated={setMade}
           list="/gateways"
@@ -44,24 +53,30 @@ export function GatewayJoinPage() {
           {(form) => (
             <>
               <TextInput
-                label="Name"
-                placeholder="gw-berlin"
+                label={t`Name`}
+                placeholder={t`gw-berlin`}
                 required
                 spellCheck={false}
                 autoCapitalize="none"
                 {...form.getInputProps("gateway")}
               />
               <TextInput
-                label="Addresses of devices"
-                description="A prefix that no other network uses; your network routes it to this gateway"
+                label={t`Addresses of devices`}
+                description={t`A prefix that no other network uses; your network routes it to this gateway`}
                 placeholder="10.99.0.0/24"
                 required
                 spellCheck={false}
                 {...form.getInputProps("pool")}
               />
               <Text size="sm" c="dimmed">
-                The gateway finds its addresses, MAC addresses and routers itself. For a switch of another
-                kind, <AnchorLink to="/gateways/new">describe the gateway by hand</AnchorLink>.
+                <Trans>
+                  The gateway finds its addresses, MAC addresses and routers itself. For a switch of another
+                  kind,{" "}
+                  <AnchorLink to="/gateways/new" underline="always">
+                    describe the gateway by hand
+                  </AnchorLink>
+                  .
+                </Trans>
               </Text>
             </>
           )}
@@ -103,12 +118,14 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
       {state === "waiting" && (
         <div>
           <Text size="sm" mb="xs">
-            Copy the package to the computer, and run this line there as root. It shows its plan and asks
-            before it changes anything. The link is good once; it is shown here and kept nowhere.
+            <Trans>
+              Copy the package to the computer, and run this line there as root. It shows its plan and asks
+              before it changes anything. The link is good once; it is shown here and kept nowhere.
+            </Trans>
           </Text>
           <Code
             block
-            aria-label="Command"
+            aria-label={t`Command`}
             className="mono"
             style={{ whiteSpace: "pre-wrap", wordBreak: "break-all" }}
           >
@@ -122,7 +139,7 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
                 leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
                 onClick={copy}
               >
-                {copied ? "Copied" : "Copy"}
+                {copied ? t`Copied` : t`Copy`}
               </Button>
             )}
           </CopyButton>
@@ -133,18 +150,18 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
         size="sm"
         orientation="vertical"
         allowNextStepsSelect={false}
-        aria-label="Progress"
+        aria-label={t`Progress`}
       >
         <Stepper.Step
           loading={state === "waiting"}
           {...(state === "expired" && { color: "red" })}
-          label={state === "expired" ? "The link has expired" : "The computer joins"}
-          description={state === "waiting" || state === "expired" ? words : `${made.gateway} has joined`}
+          label={state === "expired" ? t`The link has expired` : t`The computer joins`}
+          description={state === "waiting" || state === "expired" ? words : t`${made.gateway} has joined`}
         />
         <Stepper.Step
           loading={state === "joined"}
-          label="The gateway is online"
-          description={state === "joined" ? words : state === "online" ? words : "It connects by itself"}
+          label={t`The gateway is online`}
+          description={state === "joined" ? words : state === "online" ? words : t`It connects by itself`}
         />
       </Stepper>
       <Group role="status">
@@ -153,11 +170,11 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
           tt="none"
           color={state === "online" ? "culvert" : state === "expired" ? "red" : "gray"}
         >
-          {state}
+          {i18n._(STATES[state])}
         </Badge>
         {state === "online" && (
           <AnchorLink to="/gateways/of/$name" params={{ name: made.gateway }}>
-            To {made.gateway}
+            <Trans>To {made.gateway}</Trans>
           </AnchorLink>
         )}
       </Group>
@@ -171,11 +188,11 @@ function Waiting({ made, onAnew }: { made: Made; onAnew: (made: Made) => void })
         )}
         {state === "expired" && (
           <Button onClick={() => anew.mutate()} loading={anew.isPending}>
-            Make a new link
+            <Trans>Make a new link</Trans>
           </Button>
         )}
         <ButtonLink variant="default" to="/gateways">
-          {state === "online" ? "Done" : "To the gateways"}
+          {state === "online" ? t`Done` : t`To the gateways`}
         </ButtonLink>
       </Group>
     </Stack>

@@ -1,3 +1,5 @@
+import { msg, plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Badge, Group, Text } from "@mantine/core";
 import { IconPlus, IconServer2 } from "@tabler/icons-react";
 
@@ -16,27 +18,29 @@ export function GatewayListPage() {
   const { rows } = useGateways();
   const add = useMayWrite("gateways") && (
     <ButtonLink to="/gateways/join" leftSection={<IconPlus size={16} />}>
-      Add a gateway
+      <Trans>Add a gateway</Trans>
     </ButtonLink>
   );
   const gateways = [...(rows?.values() ?? [])].sort((a, b) => a.name.localeCompare(b.name));
   return (
     <>
-      <PageHead title="Gateways" about="Gateways end tunnels at your network. Their state is live.">
+      <PageHead title={t`Gateways`} about={t`Gateways end tunnels at your network. Their state is live.`}>
         {gateways.length > 0 && add}
       </PageHead>
       <Group mb="md">
         <PageSwitch at="/gateways" pages={["/gateways", "/site-tunnels"]} />
       </Group>
       {rows === null ? (
-        <Loading forWhat="gateways" />
+        <Loading forWhat={t`gateways`} />
       ) : gateways.length === 0 ? (
-        <EmptyList icon={<IconServer2 />} title="No gateway yet" action={add}>
-          A gateway carries tunnels into your network. Add one, or describe it in a file and register it with
-          “culvert-controller gateway add”; it shows here as soon as it answers.
+        <EmptyList icon={<IconServer2 />} title={t`No gateway yet`} action={add}>
+          <Trans>
+            A gateway carries tunnels into your network. Add one, or describe it in a file and register it
+            with “culvert-controller gateway add”; it shows here as soon as it answers.
+          </Trans>
         </EmptyList>
       ) : (
-        <LiveList label="Gateways" rows={gateways} columns={COLUMNS} keyOf={({ name }) => name} />
+        <LiveList label={t`Gateways`} rows={gateways} columns={COLUMNS} keyOf={({ name }) => name} />
       )}
     </>
   );
@@ -44,7 +48,7 @@ export function GatewayListPage() {
 
 const COLUMNS: Column<Gateway>[] = [
   {
-    title: "Name",
+    title: msg`Name`,
     cell: ({ name, address }) => (
       <>
         <AnchorLink to="/gateways/of/$name" params={{ name }} fw={550} c="bright">
@@ -57,7 +61,7 @@ const COLUMNS: Column<Gateway>[] = [
     ),
   },
   {
-    title: "State",
+    title: msg`State`,
     cell: (gateway) => {
       const { word, colour } = stateOf(gateway);
       const silent = silentOf(gateway);
@@ -68,7 +72,8 @@ const COLUMNS: Column<Gateway>[] = [
           </Badge>
           {silent.length > 0 && (
             <Text size="xs" c="dimmed" mt={2}>
-              {silent.length === 1 ? silent[0] : `${silent[0]}, and ${silent.length - 1} more`}
+              {silent[0]}
+              {silent.length > 1 && ", " + plural(silent.length - 1, { other: "and # more" })}
             </Text>
           )}
           {gateway.reason !== "" && (
@@ -81,10 +86,10 @@ const COLUMNS: Column<Gateway>[] = [
     },
   },
   {
-    title: "Last checked",
+    title: msg`Last checked`,
     from: "sm",
     cell: ({ reconciled_at }) => <TimeSince at={reconciled_at} />,
   },
-  { title: "Entries", from: "md", cell: driftOf },
-  { title: "Tunnels", align: "right", cell: ({ tunnels }) => tunnels },
+  { title: msg`Entries`, from: "md", cell: driftOf },
+  { title: msg`Tunnels`, align: "right", cell: ({ tunnels }) => tunnels },
 ];

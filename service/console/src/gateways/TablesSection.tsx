@@ -1,12 +1,15 @@
+import { i18n, type MessageDescriptor } from "@lingui/core";
+import { msg, plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Accordion, Badge, Box, Button, Group, SegmentedControl, Table, Text } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 
 import { api, body } from "../api/client";
+import { locales } from "../locale/language";
 import { Loading } from "../shared/Loading";
 import { ProblemNote } from "../shared/ProblemNote";
-import { counted } from "../shared/words";
 import { byTable, driftIn, words, type Entry } from "./entries";
 
 const SHOWN_MAX = 100;
@@ -16,11 +19,11 @@ const COLOURS: Record<Entry["standing"], string> = {
   foreign: "orange",
   changed: "yellow",
 };
-const STATES: Record<Entry["standing"], string> = {
-  held: "as desired",
-  missing: "missing",
-  foreign: "foreign",
-  changed: "changed",
+const STATES: Record<Entry["standing"], MessageDescriptor> = {
+  held: msg`as desired`,
+  missing: msg`missing`,
+  foreign: msg`foreign`,
+  changed: msg`changed`,
 };
 
 /** The pipeline's observed entries, beside the desired ones; the controller leaves wrapped keys out. */
@@ -38,15 +41,17 @@ export function TablesSection({ name, isOnline }: { name: string; isOnline: bool
   const drift = driftIn(all);
   const shown = which === "drift" ? drift : all;
   return (
-    <section aria-label="Tables">
+    <section aria-label={t`Tables`}>
       <Group justify="space-between" mb="xs">
         <Group gap="xs">
           <Text fw={600}>
-            Tables{answer && `: ${answer.count} entries, ${answer.tunnel_entries} of tunnels`}
+            {answer ? t`Tables: ${answer.count} entries, ${answer.tunnel_entries} of tunnels` : t`Tables`}
           </Text>
           {answer && (
             <Badge variant="light" tt="none" color={drift.length === 0 ? "culvert" : "red"}>
-              {drift.length === 0 ? "no differences" : counted(drift.length, "difference")}
+              {drift.length === 0
+                ? t`no differences`
+                : plural(drift.length, { one: "# difference", other: "# differences" })}
             </Badge>
           )}
         </Group>
@@ -54,10 +59,10 @@ export function TablesSection({ name, isOnline }: { name: string; isOnline: bool
           <Group gap="xs">
             <SegmentedControl
               size="xs"
-              aria-label="Entries"
+              aria-label={t`Entries`}
               data={[
-                { value: "all", label: "all" },
-                { value: "drift", label: "differences" },
+                { value: "all", label: t`all` },
+                { value: "drift", label: t`differences` },
               ]}
               value={which}
               onChange={setWhich}
@@ -69,21 +74,21 @@ export function TablesSection({ name, isOnline }: { name: string; isOnline: bool
               onClick={() => void entries.refetch()}
               loading={entries.isFetching}
             >
-              Read again
+              <Trans>Read again</Trans>
             </Button>
           </Group>
         )}
       </Group>
       {!isOnline && (
         <Text size="sm" c="dimmed">
-          The tables can be read while the gateway is online.
+          <Trans>The tables can be read while the gateway is online.</Trans>
         </Text>
       )}
-      {isOnline && entries.isPending && <Loading forWhat="tables" />}
+      {isOnline && entries.isPending && <Loading forWhat={t`tables`} />}
       {isOnline && entries.isError && <ProblemNote error={entries.error} />}
       {answer && shown.length === 0 && (
         <Text size="sm" c="dimmed">
-          The gateway has exactly the desired entries.
+          <Trans>The gateway has exactly the desired entries.</Trans>
         </Text>
       )}
       <Accordion variant="contained" chevronPosition="left" multiple>
@@ -99,7 +104,7 @@ export function TablesSection({ name, isOnline }: { name: string; isOnline: bool
                 </Badge>
                 {driftIn(rows).length > 0 && (
                   <Badge size="sm" variant="light" color="red" tt="none">
-                    {counted(driftIn(rows).length, "difference")}
+                    {plural(driftIn(rows).length, { one: "# difference", other: "# differences" })}
                   </Badge>
                 )}
               </Group>
@@ -118,16 +123,32 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
   const counts = rows.some(({ packets }) => packets !== null);
   return (
     <>
-      <Box style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={`Entries of ${table}`}>
+      <Box style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={t`Entries of ${table}`}>
         <Table fz="xs">
           <Table.Thead>
             <Table.Tr>
-              <Table.Th>Match</Table.Th>
-              <Table.Th>Action</Table.Th>
-              <Table.Th>Parameters</Table.Th>
-              {counts && <Table.Th ta="right">Packets</Table.Th>}
-              {counts && <Table.Th ta="right">Bytes</Table.Th>}
-              <Table.Th>State</Table.Th>
+              <Table.Th>
+                <Trans>Match</Trans>
+              </Table.Th>
+              <Table.Th>
+                <Trans>Action</Trans>
+              </Table.Th>
+              <Table.Th>
+                <Trans>Parameters</Trans>
+              </Table.Th>
+              {counts && (
+                <Table.Th ta="right">
+                  <Trans>Packets</Trans>
+                </Table.Th>
+              )}
+              {counts && (
+                <Table.Th ta="right">
+                  <Trans>Bytes</Trans>
+                </Table.Th>
+              )}
+              <Table.Th>
+                <Trans>State</Trans>
+              </Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -144,11 +165,13 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
                     {words(entry.params)}
                     {entry.desired && <Desired>{words(entry.desired.params)}</Desired>}
                   </Table.Td>
-                  {counts && <Table.Td ta="right">{entry.packets?.toLocaleString("en") ?? "–"}</Table.Td>}
-                  {counts && <Table.Td ta="right">{entry.bytes?.toLocaleString("en") ?? "–"}</Table.Td>}
+                  {counts && (
+                    <Table.Td ta="right">{entry.packets?.toLocaleString(locales()) ?? "–"}</Table.Td>
+                  )}
+                  {counts && <Table.Td ta="right">{entry.bytes?.toLocaleString(locales()) ?? "–"}</Table.Td>}
                   <Table.Td>
                     <Badge size="sm" variant="light" tt="none" color={COLOURS[entry.standing]}>
-                      {STATES[entry.standing]}
+                      {i18n._(STATES[entry.standing])}
                     </Badge>
                   </Table.Td>
                 </Table.Tr>
@@ -158,7 +181,7 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
       </Box>
       {rows.length > SHOWN_MAX && (
         <Text size="xs" c="dimmed" mt="xs">
-          and {rows.length - SHOWN_MAX} more
+          {plural(rows.length - SHOWN_MAX, { other: "and # more" })}
         </Text>
       )}
     </>
@@ -168,7 +191,7 @@ function Entries({ table, rows }: { table: string; rows: readonly Entry[] }) {
 function Desired({ children }: { children: ReactNode }) {
   return (
     <Text size="xs" c="dimmed" className="mono">
-      desired: {children}
+      <Trans>desired: {children}</Trans>
     </Text>
   );
 }

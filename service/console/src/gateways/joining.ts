@@ -1,4 +1,5 @@
 /** A new gateway's way from its link to online. Pure. */
+import { plural, t } from "@lingui/core/macro";
 import type { Schemas } from "../api/client";
 import type { Gateway } from "../live/live";
 
@@ -17,14 +18,17 @@ export function progressOf(
   const left = Date.parse(enrolment.expires_at) - now;
   if (enrolment.state === "joined") {
     if (gateway?.state === "online")
-      return { state: "online", words: "The controller has written its tables" };
-    return { state: "joined", words: gateway?.reason ? `Not yet: ${gateway.reason}` : "Not yet connected" };
+      return { state: "online", words: t`The controller has written its tables` };
+    return { state: "joined", words: gateway?.reason ? t`Not yet: ${gateway.reason}` : t`Not yet connected` };
   }
   if (enrolment.state === "expired" || left <= 0)
-    return { state: "expired", words: "A link is good for one hour" };
+    return { state: "expired", words: t`A link is good for one hour` };
   const minutes = Math.ceil(left / 60_000);
   return {
     state: "waiting",
-    words: `The link is good for ${minutes} more ${minutes === 1 ? "minute" : "minutes"}`,
+    words: plural(minutes, {
+      one: "The link is good for # more minute",
+      other: "The link is good for # more minutes",
+    }),
   };
 }

@@ -1,4 +1,6 @@
 /** A gateway's samples as a chart's rows: the drops between two samples, by cause. Pure. */
+import { msg, t } from "@lingui/core/macro";
+import { locales, say, type Text } from "../locale/language";
 import type { GatewayDrop } from "../api/contract";
 import type { Schemas } from "../api/client";
 
@@ -46,37 +48,37 @@ export function timeTicks(times: readonly number[]): number[] {
 /** "0.42 ms", of microseconds. */
 export function trip(microseconds: number | null | undefined): string {
   return microseconds == null
-    ? "not measured yet"
-    : `${(microseconds / 1000).toLocaleString("en", { maximumSignificantDigits: 2 })} ms`;
+    ? t`not measured yet`
+    : `${(microseconds / 1000).toLocaleString(locales(), { maximumSignificantDigits: 2 })} ms`;
 }
 
-const WORDS: Record<GatewayDrop, string> = {
-  malformed: "malformed",
-  no_role: "port without a role",
-  fragment: "fragment to us",
-  not_esp: "no ESP on its port",
-  bad_spi: "unknown SPI",
-  esp_malformed: "malformed ESP",
-  replay: "replayed",
-  icv: "failed authentication",
-  dummy: "dummy",
-  hard_limit: "keys used up",
-  key: "unusable key",
-  selector: "outside its tunnel's policy",
-  policy: "no policy",
-  no_sa: "policy without a tunnel",
-  ttl: "time to live",
-  no_route: "no route",
-  no_nexthop: "no next hop",
-  not_ip: "not IP",
-  arp_not_ours: "ARP for others",
-  not_our_mac: "for another MAC",
-  martian: "impossible address",
-  ip_options: "IP options",
-  not_offered: "no service there",
-  too_big: "too big",
-  ecn: "ECN",
-  leak: "would have left unprotected",
+const WORDS: Record<GatewayDrop, Text> = {
+  malformed: msg`malformed`,
+  no_role: msg`port without a role`,
+  fragment: msg`fragment to us`,
+  not_esp: msg`no ESP on its port`,
+  bad_spi: msg`unknown SPI`,
+  esp_malformed: msg`malformed ESP`,
+  replay: msg`replayed`,
+  icv: msg`failed authentication`,
+  dummy: msg`dummy`,
+  hard_limit: msg`keys used up`,
+  key: msg`unusable key`,
+  selector: msg`outside its tunnel's policy`,
+  policy: msg`no policy`,
+  no_sa: msg`policy without a tunnel`,
+  ttl: msg`time to live`,
+  no_route: msg`no route`,
+  no_nexthop: msg`no next hop`,
+  not_ip: msg`not IP`,
+  arp_not_ours: msg`ARP for others`,
+  not_our_mac: msg`for another MAC`,
+  martian: msg`impossible address`,
+  ip_options: msg`IP options`,
+  not_offered: msg`no service there`,
+  too_big: msg`too big`,
+  ecn: msg`ECN`,
+  leak: msg`would have left unprotected`,
 };
 
-export const causeWords = (cause: string): string => (WORDS as Record<string, string>)[cause] ?? cause;
+export const causeWords = (cause: string): string => say((WORDS as Record<string, Text>)[cause] ?? cause);

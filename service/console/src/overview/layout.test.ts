@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { Gateway, Tunnel } from "../live/live";
 import { mayWrite } from "../session/permission";
-import { age, counted, rate } from "../shared/words";
+import { age, closes, rate } from "../shared/words";
 import { layout } from "./layout";
 import { lossOf, lossWords } from "./losses";
 
@@ -78,11 +78,7 @@ test("the spots of a column do not overlap", () => {
 });
 
 test("numbers and times in words", () => {
-  expect([counted(1, "person", "people"), counted(2, "person", "people"), counted(1200, "tunnel")]).toEqual([
-    "1 person",
-    "2 people",
-    "1,200 tunnels",
-  ]);
+  expect([closes(1), closes(1200)]).toEqual(["Closes 1 tunnel", "Closes 1,200 tunnels"]);
   expect([age(0, 59_000), age(0, 61_000), age(0, 7_200_000), age(5000, 0)]).toEqual([
     "59 s",
     "1 min",

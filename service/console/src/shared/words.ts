@@ -13,10 +13,6 @@ export const either = (names: readonly string[]): string =>
 /** "a, b and c". */
 export const both = (names: readonly string[]): string => new Intl.ListFormat(locales()).format(names);
 
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
-}
-
 /** "3 h ago". `at` and `now` in milliseconds. */
 export function ago(at: number, now: number): string {
   const time = age(at, now);
