@@ -91,7 +91,8 @@ class Debian:
         """`network`: the path of a network namespace; without it, one of its own."""
         with (self._work / "boot.log").open("ab") as log:
             self._runs = subprocess.Popen(
-                [_BOOT, str(self._lower), str(self._work), network],
+                # It ends also with a run of tests that is killed.
+                ["setpriv", "--pdeathsig", "KILL", _BOOT, str(self._lower), str(self._work), network],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
