@@ -44,7 +44,7 @@ def _spell_texts(line: AuditLineOut, language: str) -> dict[str, str]:
     """A line's texts that have a form for a reader: names with A-labels, and the reason in another language."""
     texts = [line.object.partition("/")[2], line.why or "", *map(str, line.details.values())]
     spoken = {text: make_readable(text) for text in texts}
-    if line.why and line.reason in Reason.__members__:
+    if line.why and line.reason and line.reason in Reason.__members__:
         why = CATALOGUE[Reason[line.reason]].localise_stored(line.why, language)
         spoken[line.why] = make_readable(why)
     return {text: form for text, form in spoken.items() if form != text}
