@@ -221,7 +221,8 @@ async def test_undo_restores_a_resource_with_its_policies(
 async def test_an_auditor_sees_policies_and_groups_and_may_change_none(
     world: World, running: Browser, people: None
 ) -> None:
-    hostile = HOSTILE.replace("/", "|")[:151]
+    # A policy's name is refused with a character that turns text; older rows are isolated on the page.
+    hostile = HOSTILE.replace("/", "|").replace("\u202e", "")[:151]
     await world.rest("POST", "/policies", {"name": hostile, "group": "writers", "resources": ["wiki"]})
     async with administrator(world, "arno", "auditor") as arno, console(world, running, narrow=True) as shown:
         page = shown.page
