@@ -202,6 +202,8 @@ const activityRoute = createRoute({
     ...text(search, "object"),
     ...text(search, "outcome"),
     ...text(search, "reason"),
+    ...text(search, "from"),
+    ...text(search, "to"),
   }),
   component: view(() => import("./activity/ActivityPage"), "ActivityPage"),
 });

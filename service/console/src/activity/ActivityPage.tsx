@@ -1,11 +1,12 @@
 import { msg, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Autocomplete, Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { FOUND, useFound } from "../access/found";
 import { DNS_NAME_MAX } from "../api/contract";
 import { say, type Text as Label } from "../locale/language";
 import { EmptyList } from "../shared/EmptyList";
@@ -14,16 +15,20 @@ import { PageHead } from "../shared/PageHead";
 import { RowList, type Column } from "../shared/RowList";
 import { merged } from "../shared/search";
 import { ChainVerification } from "./ChainVerification";
-import { actorOf, objectOf } from "./lines";
+import { listActs, sentenceOf } from "./lines";
 import { asked, linesQuery, type Filter, type Line } from "./queries";
 
 const PAUSE_MS = 250;
 const TEXTS = [
-  ["actor", msg`Actor`],
-  ["action", msg`Action, e.g. tunnel.open`],
+  ["actor", msg`Actor, e.g. olga`],
   ["object", msg`Object, e.g. resource/wiki`],
   ["reason", msg`Reason, e.g. NO_POLICY`],
 ] as const;
+const DAYS = [
+  ["from", msg`From this day`],
+  ["to", msg`Until this day`],
+] as const;
+const FIELD = { base: "100%", xs: 215 };
 
 const KINDS: Record<Line["actor_kind"], Label> = {
   admin: msg`administrator`,
@@ -40,6 +45,11 @@ export function ActivityPage() {
   const show = (change: Filter) =>
     void navigate({ search: (before) => merged(before, change), replace: true });
   const showSoon = useDebouncedCallback(show, PAUSE_MS);
+  const people = useFound("users", typed.person ?? "");
+  const type = (field: keyof Filter, value: string) => {
+    setTyped((before) => ({ ...before, [field]: value }));
+    showSoon({ [field]: value.trim() });
+  };
   return (
     <>
       <PageHead
@@ -57,23 +67,31 @@ export function ActivityPage() {
         </Button>
       </PageHead>
       <ChainVerification />
-      <Group mb="md">
-        {TEXTS.map(([field, label]) => (
-          <TextInput
-            key={field}
-            aria-label={say(label)}
-            placeholder={say(label)}
-            maxLength={DNS_NAME_MAX}
-            w={{ base: "100%", xs: 215 }}
-            value={typed[field] ?? ""}
-            onChange={({ currentTarget: { value } }) => {
-              setTyped((before) => ({ ...before, [field]: value }));
-              showSoon({ [field]: value.trim() });
-            }}
-          />
-        ))}
+      <Group mb="md" align="flex-end">
+        <Autocomplete
+          label={t`Person`}
+          placeholder="alice"
+          w={FIELD}
+          spellCheck={false}
+          maxLength={DNS_NAME_MAX}
+          data={people}
+          filter={FOUND}
+          value={typed.person ?? ""}
+          onChange={(person) => type("person", person)}
+        />
         <Select
-          aria-label={t`Outcome`}
+          label={t`Act`}
+          placeholder={t`Any act`}
+          clearable
+          searchable
+          clearButtonProps={{ "aria-label": t`Any act` }}
+          w={FIELD}
+          data={listActs()}
+          value={filter.action ?? null}
+          onChange={(action) => show({ action: action ?? "" })}
+        />
+        <Select
+          label={t`Outcome`}
           placeholder={t`Any outcome`}
           clearable
           clearButtonProps={{ "aria-label": t`Any outcome` }}
@@ -85,6 +103,27 @@ export function ActivityPage() {
           value={filter.outcome ?? null}
           onChange={(outcome) => show({ outcome: outcome ?? "" })}
         />
+        {DAYS.map(([field, label]) => (
+          <TextInput
+            key={field}
+            type="date"
+            label={say(label)}
+            w={{ base: "100%", xs: 150 }}
+            value={filter[field] ?? ""}
+            onChange={({ currentTarget: { value } }) => show({ [field]: value })}
+          />
+        ))}
+        {TEXTS.map(([field, label]) => (
+          <TextInput
+            key={field}
+            aria-label={say(label)}
+            placeholder={say(label)}
+            maxLength={DNS_NAME_MAX}
+            w={FIELD}
+            value={typed[field] ?? ""}
+            onChange={({ currentTarget: { value } }) => type(field, value)}
+          />
+        ))}
       </Group>
       <RowList
         label={t`Activity`}
@@ -123,23 +162,22 @@ export function ActivityPage() {
 
 const COLUMNS: Column<Line>[] = [
   {
-    title: msg`Action`,
-    cell: ({ action, outcome, why, ...line }) => (
+    title: msg`What happened`,
+    cell: ({ why, ...line }) => (
       <Stack gap={0}>
-        <Group gap="xs" wrap="nowrap">
-          <Text size="sm" fw={550} className="mono">
-            {action}
-          </Text>
-          {outcome === "denied" && (
-            <Badge size="sm" color="red" variant="light" tt="none">
+        <Text size="sm" className="name">
+          {line.outcome === "denied" && (
+            <Badge size="sm" color="red" variant="light" tt="none" mr="xs">
               <Trans>denied</Trans>
             </Badge>
           )}
-        </Group>
-        <Text size="xs" c="dimmed" className="name">
-          {objectOf(line)}
-          {why !== null && ` — ${line.names[why] ?? why}`}
+          {sentenceOf(line)}
         </Text>
+        {why !== null && (
+          <Text size="xs" c="dimmed" className="name">
+            {line.names[why] ?? why}
+          </Text>
+        )}
         <Text size="xs" c="dimmed" hiddenFrom="sm" component="div">
           <TimeSince at={line.at} />
         </Text>
@@ -147,16 +185,12 @@ const COLUMNS: Column<Line>[] = [
     ),
   },
   {
-    title: msg`Actor`,
-    cell: ({ actor_kind, source, ...line }) => (
-      <Stack gap={0}>
-        <Text size="sm" className="name">
-          {actorOf(line)}
-        </Text>
-        <Text size="xs" c="dimmed">
-          {[say(KINDS[actor_kind]), source].filter(Boolean).join(", ")}
-        </Text>
-      </Stack>
+    title: msg`By`,
+    from: "sm",
+    cell: ({ actor_kind, source }) => (
+      <Text size="xs" c="dimmed">
+        {[say(KINDS[actor_kind]), source].filter(Boolean).join(", ")}
+      </Text>
     ),
   },
   { title: msg`Time`, from: "sm", cell: ({ at }) => <TimeSince at={at} /> },

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { actorOf, objectOf } from "./lines";
+import { actOf, actorOf, listActs, objectOf, sentenceOf } from "./lines";
 
 const ID = "5a3c0c9e-0000-4000-8000-000000000001";
 const names = { [ID]: "laptop of alice" };
@@ -30,4 +30,32 @@ test("a tunnel's line has its name, device, gateway and previous gateway", () =>
   expect(objectOf({ object: "tunnel/x", details: { name: "wiki", device: ID }, names })).toBe(
     "tunnel to wiki, of laptop of alice",
   );
+});
+
+test("a line is a sentence: the actor, the act, and its object", () => {
+  const opened = { name: "wiki.corp.example", user: "alice", gateway: "gw-paris" };
+  const line = { actor: ID, action: "tunnel.open", outcome: "done", object: "tunnel/x", names } as const;
+  expect(sentenceOf({ ...line, details: opened })).toBe(
+    "laptop of alice opened wiki.corp.example through gw-paris",
+  );
+  expect(sentenceOf({ ...line, details: { ...opened, from: "gw-berlin" } })).toBe(
+    "laptop of alice moved from gw-berlin to gw-paris with wiki.corp.example",
+  );
+  expect(sentenceOf({ ...line, object: "name/git.corp.example", outcome: "denied", details: {} })).toBe(
+    "laptop of alice was refused: name git.corp.example",
+  );
+  const olgas = { actor: "olga", outcome: "done", details: {}, names } as const;
+  expect(sentenceOf({ ...olgas, action: "resource.replace", object: "resource/wiki" })).toBe(
+    "olga changed resource wiki",
+  );
+  expect(sentenceOf({ ...olgas, action: "gateway.drain", object: "gateway/gw-paris" })).toBe(
+    "olga: gateway gw-paris, drained",
+  );
+});
+
+test("an act that is new shows as the log names it, and each known act can be chosen once", () => {
+  expect(actOf("planet.found")).toBe("planet.found");
+  expect(actOf("resource.replace")).toBe("resource: changed");
+  const labels = listActs().flatMap(({ items }) => items.map(({ label }) => label));
+  expect(new Set(labels).size).toBe(labels.length);
 });

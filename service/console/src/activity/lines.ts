@@ -1,4 +1,4 @@
-/** The actor and the object of an audit log line in words. Pure. */
+/** A line of the audit log in words. Pure. */
 import { i18n, type MessageDescriptor } from "@lingui/core";
 import { msg, t } from "@lingui/core/macro";
 import type { Line } from "./queries";
@@ -7,6 +7,8 @@ type About = Pick<Line, "object" | "details" | "names">;
 
 const KINDS: Readonly<Record<string, MessageDescriptor>> = {
   admin: msg`administrator`,
+  audit: msg`log`,
+  ca: msg`certificate authority`,
   controller: msg`controller`,
   device: msg`device`,
   gateway: msg`gateway`,
@@ -17,8 +19,88 @@ const KINDS: Readonly<Record<string, MessageDescriptor>> = {
   role: msg`role`,
   "site-tunnel": msg`site tunnel`,
   token: msg`API token`,
+  tunnel: msg`tunnel`,
   user: msg`person`,
   zone: msg`zone`,
+};
+
+/** Each act that the log names, in words that follow the kind of its object. */
+const ACTS: Readonly<Record<string, MessageDescriptor>> = {
+  "tunnel.open": msg`opened`,
+  "tunnel.close": msg`closed`,
+  "tunnel.activate": msg`keys used`,
+  "tunnel.renew": msg`renewed`,
+  "device.enrol": msg`enrolled`,
+  "device.approve": msg`approved`,
+  "device.unapprove": msg`approval withdrawn`,
+  "device.revoke": msg`revoked`,
+  "device.renew": msg`renewed`,
+  "device.renew-late": msg`renewed after its end`,
+  "device.prove": msg`code given`,
+  "device.authenticator": msg`new authenticator`,
+  "device.watch": msg`connected`,
+  "device.call": msg`calls`,
+  "user.create": msg`added`,
+  "user.change": msg`changed`,
+  "user.delete": msg`deleted`,
+  "user.invite": msg`invited`,
+  "user.withdraw-invitation": msg`invitation withdrawn`,
+  "group.create": msg`added`,
+  "group.replace": msg`changed`,
+  "group.delete": msg`deleted`,
+  "group.members": msg`members changed`,
+  "group.add": msg`member added`,
+  "group.remove": msg`member removed`,
+  "policy.create": msg`added`,
+  "policy.replace": msg`changed`,
+  "policy.delete": msg`deleted`,
+  "resource.create": msg`added`,
+  "resource.replace": msg`changed`,
+  "resource.delete": msg`deleted`,
+  "zone.create": msg`added`,
+  "zone.replace": msg`changed`,
+  "zone.delete": msg`deleted`,
+  "zone.check": msg`checked`,
+  "gateway.create": msg`added`,
+  "gateway.replace": msg`changed`,
+  "gateway.delete": msg`deleted`,
+  "gateway.enrol": msg`link made`,
+  "gateway.withdraw-enrolment": msg`link withdrawn`,
+  "gateway.join": msg`joined`,
+  "gateway.leave": msg`left`,
+  "gateway.bundle": msg`bundle taken`,
+  "gateway.renew": msg`renewed`,
+  "gateway.drain": msg`drained`,
+  "gateway.undrain": msg`in use again`,
+  "gateway.address": msg`address changed`,
+  "gateway.neighbours": msg`neighbours found`,
+  "gateway.restore": msg`tunnels written again`,
+  "gateway.report": msg`reports`,
+  "gateway.state": msg`state read`,
+  "gateway.reader": msg`certificate for reading made`,
+  "site-tunnel.create": msg`added`,
+  "site-tunnel.change": msg`changed`,
+  "site-tunnel.delete": msg`deleted`,
+  "site-tunnel.up": msg`opened`,
+  "site-tunnel.down": msg`closed`,
+  "site-tunnel.follow": msg`a gateway’s change followed`,
+  "admin.sign-in": msg`signed in`,
+  "admin.sign-out": msg`signed out`,
+  "admin.proof": msg`identity confirmed`,
+  "admin.wrong-codes": msg`wrong codes`,
+  "admin.create": msg`account made`,
+  "admin.invite": msg`invited`,
+  "admin.role": msg`role changed`,
+  "admin.password": msg`password changed`,
+  "admin.authenticator": msg`new authenticator`,
+  "admin.recovery-codes": msg`recovery codes changed`,
+  "admin.delete": msg`deleted`,
+  "token.create": msg`added`,
+  "token.delete": msg`deleted`,
+  "ca.rotate": msg`replaced`,
+  "controller.restore": msg`restored from a backup`,
+  "audit.cut": msg`old lines removed`,
+  "audit.left-out": msg`refusals left out`,
 };
 
 /** A kind of objects, in words; as the log names it if it is new. */
@@ -48,4 +130,68 @@ export function objectOf({ object, details, names }: About): string {
   ]
     .filter(Boolean)
     .join(", ");
+}
+
+/** "resource: changed"; the log's own word for an act that is new. */
+export function actOf(action: string): string {
+  const known = ACTS[action];
+  return known ? `${kindOf(kindIn(action))}: ${i18n._(known)}` : action;
+}
+
+/** All acts to choose from, by the kind of their object. */
+export const listActs = () =>
+  [...new Set(Object.keys(ACTS).map(kindIn))].map((kind) => ({
+    group: kindOf(kind),
+    items: Object.keys(ACTS)
+      .filter((act) => kindIn(act) === kind)
+      .map((value) => ({ value, label: actOf(value) })),
+  }));
+
+const kindIn = (action: string): string => action.split(".")[0] ?? "";
+
+/** "laptop of alice opened wiki.corp.example through gw-berlin"; "olga: gateway gw-paris, drained" for a rarer act. */
+export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & About): string {
+  const [who, what, { details, names }] = [actorOf(line), objectOf(line), line];
+  const told = (name: string) => String(names[String(details[name])] ?? details[name] ?? "");
+  const [name, gateway, from] = [told("name"), told("gateway"), told("from")];
+  const [device, user] = [told("device"), told("user")];
+  const known = ACTS[line.action];
+  const done = known ? i18n._(known) : line.action;
+  if (line.outcome === "denied")
+    return line.action === "tunnel.open"
+      ? t`${who} was refused: ${what}`
+      : t`${who} was refused: ${what}, ${done}`;
+  switch (line.action) {
+    case "tunnel.open":
+      return from
+        ? t`${who} moved from ${from} to ${gateway} with ${name}`
+        : t`${who} opened ${name} through ${gateway}`;
+    case "tunnel.close":
+      return t`The tunnel of ${device} to ${name} was closed`;
+    case "admin.sign-in":
+      return t`${who} signed in`;
+    case "admin.sign-out":
+      return t`${who} signed out`;
+    case "group.add":
+      return t`${who} added ${user} to the ${what}`;
+    case "group.remove":
+      return t`${who} removed ${user} from the ${what}`;
+  }
+  switch (line.action.split(".")[1]) {
+    case "create":
+      return t`${who} added ${what}`;
+    case "change":
+    case "replace":
+      return t`${who} changed ${what}`;
+    case "delete":
+      return t`${who} deleted ${what}`;
+    case "approve":
+      return t`${who} approved ${what}`;
+    case "revoke":
+      return t`${who} revoked ${what}`;
+    case "invite":
+      return t`${who} invited ${what}`;
+    default:
+      return `${who}: ${what}, ${done}`;
+  }
 }

@@ -11,13 +11,32 @@ export interface Filter {
   object?: string;
   outcome?: string;
   reason?: string;
+  /** Days in local time, as 2026-11-27; the last is included. */
+  from?: string;
+  to?: string;
 }
 
-type Asked = Omit<Filter, "outcome"> & { outcome?: Line["outcome"] };
+type Asked = Omit<Filter, "outcome" | "from" | "to"> & {
+  outcome?: Line["outcome"];
+  since?: string;
+  until?: string;
+};
 
-/** The API's query: an address may have any text as the outcome. */
-export function asked({ outcome, ...rest }: Filter): Asked {
-  return outcome === "done" || outcome === "denied" ? { ...rest, outcome } : rest;
+/** The API's query: an address may have any text as the outcome and as a day. */
+export function asked({ outcome, from, to, ...rest }: Filter): Asked {
+  const [since, until] = [midnight(from, 0), midnight(to, 1)];
+  return {
+    ...rest,
+    ...((outcome === "done" || outcome === "denied") && { outcome }),
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && { until }),
+  };
+}
+
+function midnight(day: string | undefined, later: number): string | undefined {
+  const at = new Date(`${day}T00:00`);
+  at.setDate(at.getDate() + later);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }
 
 export const linesQuery = (filter: Filter): Pages<Line> =>
