@@ -20,15 +20,16 @@ import { asked, linesQuery, type Filter, type Line } from "./queries";
 
 const PAUSE_MS = 250;
 const TEXTS = [
-  ["actor", msg`Actor, e.g. olga`],
-  ["object", msg`Object, e.g. resource/wiki`],
-  ["reason", msg`Reason, e.g. NO_POLICY`],
+  ["actor", msg`Actor`, "olga"],
+  ["object", msg`Object`, "resource/wiki"],
+  ["reason", msg`Reason`, "NO_POLICY"],
 ] as const;
 const DAYS = [
   ["from", msg`From this day`],
   ["to", msg`Until this day`],
 ] as const;
-const FIELD = { base: "100%", xs: 215 };
+const HALF = "calc(50% - 8px)";
+const FIELD = { base: HALF, xs: 215 };
 
 const KINDS: Record<Line["actor_kind"], Label> = {
   admin: msg`administrator`,
@@ -95,7 +96,7 @@ export function ActivityPage() {
           placeholder={t`Any outcome`}
           clearable
           clearButtonProps={{ "aria-label": t`Any outcome` }}
-          w={{ base: "100%", xs: 150 }}
+          w={{ base: HALF, xs: 150 }}
           data={[
             { value: "done", label: t`done` },
             { value: "denied", label: t`denied` },
@@ -108,16 +109,16 @@ export function ActivityPage() {
             key={field}
             type="date"
             label={say(label)}
-            w={{ base: "100%", xs: 150 }}
+            w={{ base: HALF, xs: 150 }}
             value={filter[field] ?? ""}
             onChange={({ currentTarget: { value } }) => show({ [field]: value })}
           />
         ))}
-        {TEXTS.map(([field, label]) => (
+        {TEXTS.map(([field, label, example]) => (
           <TextInput
             key={field}
-            aria-label={say(label)}
-            placeholder={say(label)}
+            label={say(label)}
+            placeholder={example}
             maxLength={DNS_NAME_MAX}
             w={FIELD}
             value={typed[field] ?? ""}

@@ -51,6 +51,9 @@ test("a line is a sentence: the actor, the act, and its object", () => {
   expect(sentenceOf({ ...olgas, action: "gateway.drain", object: "gateway/gw-paris" })).toBe(
     "olga: gateway gw-paris, drained",
   );
+  expect(sentenceOf({ ...line, action: "device.prove", object: `device/${ID}`, details: {} })).toBe(
+    "laptop of alice: code given",
+  );
 });
 
 test("an act that is new shows as the log names it, and each known act can be chosen once", () => {

@@ -192,6 +192,6 @@ export function sentenceOf(line: Pick<Line, "actor" | "action" | "outcome"> & Ab
     case "invite":
       return t`${who} invited ${what}`;
     default:
-      return `${who}: ${what}, ${done}`;
+      return line.object.endsWith(`/${line.actor}`) ? `${who}: ${done}` : `${who}: ${what}, ${done}`;
   }
 }
