@@ -223,7 +223,7 @@ async def test_the_first_to_enrol_owns_the_computer(lab: Lab) -> None:
     shown = await culvert(daemon, ALICE, "status")
     assert "Signed in as alice on laptop" in shown.out
     assert "Packets go through none" in shown.out
-    assert re.search(r"wiki\.corp\.example +gw-berlin +up +none yet +10\.99\.0\.2", shown.out)
+    assert re.search(r"wiki\.corp\.example +gw-berlin +not used yet +none yet +10\.99\.0\.2", shown.out)
     assert "\x1b" not in shown.out
     resources = (await culvert(daemon, ALICE, "resources")).out.splitlines()
     assert resources[1].split() == ["wiki", "wiki.corp.example", "10.20.0.10"]
