@@ -5,6 +5,8 @@ from __future__ import annotations
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from culvert_db.tls import UntrustedDatabaseError
+
 READ_ONLY = "25006"
 # lock_not_available, and deadlock_detected: Postgres has ended the transaction, which had no effect.
 _HELD = frozenset({"55P03", "40P01"})
@@ -80,6 +82,12 @@ def remedy(error: BaseException | None) -> str:
 
 def describe(error: BaseException | None) -> str:
     """The outage, the server's own words, and the remedy; empty for other errors."""
+    one = error
+    while one is not None:
+        # Its text has the remedy, and its cause is a connection that broke.
+        if isinstance(one, UntrustedDatabaseError):
+            return str(one)
+        one = getattr(one, "orig", None) or one.__cause__
     # Without DETAIL and HINT.
     own = (refusal(error) or "").partition("\n")[0]
     words = dict.fromkeys(filter(None, (why_away(error), own)))

@@ -26,9 +26,11 @@ async def lists(world: World) -> list[str]:
         schema = answer.get("application/json", {}).get("schema", {})
         if schema.get("type") == "array" and "$ref" in schema["items"]:
             found.append(path)
-    # The answer about one person's devices, the keys and sessions of who is signed in, and a chart's points.
+    # The answers about one person and one resource, the keys and sessions of who is signed in, and charts' points.
     session = ("/api/v1/session/passkeys", "/api/v1/session/sessions", "/api/v1/session/notices")
-    for path in ("/api/v1/access", *session, "/api/v1/gateways/{name}/samples"):
+    about_one = ("/api/v1/access", "/api/v1/users/{name}/access", "/api/v1/resources/{name}/access")
+    charts = ("/api/v1/audit/hours", "/api/v1/gateways/{name}/samples")
+    for path in (*about_one, *session, *charts):
         found.remove(path)
     return found
 

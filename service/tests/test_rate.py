@@ -216,7 +216,7 @@ async def test_a_device_that_loops_refused_calls_fills_neither_log_nor_database(
         loop = await asyncio.gather(*(refused(device.renew(tunnel, 1)) for tunnel in ids))
         assert {one.reason for one in loop} == {Reason.TUNNEL_UNKNOWN, Reason.RATE_LIMITED}
         limited = next(one for one in loop if one.reason is Reason.RATE_LIMITED)
-        assert re.search(r"Wait \d+ seconds", limited.remedy)
+        assert re.search(r"Wait \d+ s ", limited.remedy)
         # Meanwhile a slow machine's bucket has refilled by a few calls.
         streams = await asyncio.gather(*(anext(device.watch()) for _ in range(40)), return_exceptions=True)
         assert Reason.RATE_LIMITED in {one.reason for one in streams if isinstance(one, CulvertError)}
