@@ -110,13 +110,14 @@ async def test_from_an_invitation_to_an_open_page(scene: Scene) -> None:
     await scene.goes_to("Devices")
     uri = await laptop.enrol(scene.lab, link, LAPTOP)
     await laptop.prove_code(scene.lab, uri)
-    await expect(page.get_by_text("waits for approval", exact=True)).to_be_visible()
+    devices = page.get_by_role("table", name="Devices")
+    await expect(devices.get_by_text("waits for approval", exact=True)).to_be_visible()
     refused = await scene.culvert("open", GIT)
     assert refused.code == REFUSED
     assert await _traced(scene) in refused.stderr
 
     await page.get_by_role("button", name=f"Approve {LAPTOP}").click()
-    await expect(page.get_by_text("approved", exact=True)).to_be_visible()
+    await expect(devices.get_by_text("approved", exact=True)).to_be_visible()
     await scene.shown.open()
     await expect(page.get_by_text("2 of 2")).to_be_visible()
     fetched = await scene.lab.run(Site.LAPTOP, ["curl", "-sS", "--max-time", "10", f"http://{GIT}/"])

@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Group, Paper, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -28,7 +28,9 @@ export function LastDay() {
         <Trans>Last 24 hours</Trans>
       </Title>
       <Group gap="md" mb="sm">
-        <Mark colour="var(--mantine-color-culvert-filled)">{t`${opened} tunnels opened`}</Mark>
+        <Mark colour="var(--mantine-color-culvert-filled)">
+          {plural(opened, { one: "# tunnel opened", other: "# tunnels opened" })}
+        </Mark>
         <Mark colour="var(--mantine-color-red-filled)">{t`${denied} refused`}</Mark>
       </Group>
       <Group

@@ -61,7 +61,7 @@ export function OverviewPage() {
         <Stack gap="lg">
           <Losses gateways={fleet} tunnels={open} />
           <Grid gap="lg">
-            <Grid.Col span={{ base: 12, lg: 8 }}>
+            <Grid.Col span={{ base: 12, xl: 9 }}>
               <Paper withBorder p={{ base: "sm", sm: "lg" }} h="100%">
                 <Group justify="space-between" mb="md" c="dimmed">
                   <Text size="sm">{t`Devices`}</Text>
@@ -77,11 +77,11 @@ export function OverviewPage() {
                 )}
               </Paper>
             </Grid.Col>
-            <Grid.Col span={{ base: 12, lg: 4 }}>
-              <Stack gap="lg">
+            <Grid.Col span={{ base: 12, xl: 3 }}>
+              <SimpleGrid cols={{ base: 1, sm: 2, xl: 1 }} spacing="lg">
                 <NeedsYou />
                 <LastDay />
-              </Stack>
+              </SimpleGrid>
             </Grid.Col>
           </Grid>
           {open.length > 0 && (
