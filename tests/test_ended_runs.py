@@ -31,6 +31,7 @@ async def test_waits_in_a_loop(program):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["test_waits", "test_waits_in_a_loop"])
 def test_sigterm_ends_fixtures(tmp_path: Path, test: str) -> None:
     (tmp_path / "test_it.py").write_text(WAITS)

@@ -72,6 +72,7 @@ async def test_the_certificate_is_renewed_with_a_new_key_and_used_at_once(tmp_pa
         assert controller.open == {}
 
 
+@pytest.mark.slow
 async def test_a_failed_renewal_is_repeated_before_the_certificate_ends(tmp_path: Path) -> None:
     lab, tries = Lab(tmp_path), list[bytes]()
 

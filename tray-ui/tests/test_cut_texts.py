@@ -13,6 +13,7 @@ import pytest
 SCREEN = {"name": "low", "x": 0, "y": 0, "width": 1024, "height": 600, "logicalDpi": 96, "dpr": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["en_GB.UTF-8", "de_DE.UTF-8"])
 def test_no_text_is_cut(tmp_path: Path, locale: str) -> None:
     screens = tmp_path / "screens.json"
