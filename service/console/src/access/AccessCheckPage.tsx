@@ -12,7 +12,7 @@ import { PageHead } from "../shared/PageHead";
 import { ProblemNote } from "../shared/ProblemNote";
 import { Loading } from "../shared/Loading";
 import { moment } from "../shared/words";
-import { FOUND, useFound } from "./found";
+import { FOUND, useFound } from "../shared/found";
 import { WithoutDevice } from "./WithoutDevice";
 
 type Trace = Schemas["TraceOut"];

@@ -6,7 +6,7 @@ import { IconDownload, IconHistory, IconSearchOff } from "@tabler/icons-react";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { FOUND, useFound } from "../access/found";
+import { FOUND, useFound } from "../shared/found";
 import { DNS_NAME_MAX } from "../api/contract";
 import { say, type Text as Label } from "../locale/language";
 import { EmptyList } from "../shared/EmptyList";

@@ -19,8 +19,8 @@ const LABELLED_EACH = 6;
 export function LastDay() {
   const hours = useQuery(hoursQuery).data;
   if (!hours) return null;
-  const opened = hours.reduce((sum, one) => sum + one.opened, 0).toLocaleString();
-  const denied = hours.reduce((sum, one) => sum + one.denied, 0).toLocaleString();
+  const opened = hours.reduce((sum, one) => sum + one.opened, 0);
+  const denied = hours.reduce((sum, one) => sum + one.denied, 0);
   const most = Math.max(1, ...hours.map((hour) => hour.opened + hour.denied));
   return (
     <Paper withBorder p="md" component="section" aria-label={t`Last 24 hours`}>
@@ -31,16 +31,9 @@ export function LastDay() {
         <Mark colour="var(--mantine-color-culvert-filled)">
           {plural(opened, { one: "# tunnel opened", other: "# tunnels opened" })}
         </Mark>
-        <Mark colour="var(--mantine-color-red-filled)">{t`${denied} refused`}</Mark>
+        <Mark colour="var(--mantine-color-red-filled)">{plural(denied, { other: "# refused" })}</Mark>
       </Group>
-      <Group
-        gap={2}
-        wrap="nowrap"
-        align="flex-end"
-        h={HEIGHT}
-        role="img"
-        aria-label={t`${opened} tunnels opened and ${denied} refused in the last 24 hours`}
-      >
+      <Group gap={2} wrap="nowrap" align="flex-end" h={HEIGHT} role="img" aria-label={t`Last 24 hours`}>
         {hours.map((hour) => (
           <Bar key={hour.at} hour={hour} most={most} />
         ))}
