@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -34,6 +36,13 @@ _REMEDIES = {
 }
 
 
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, the driver's inside of SQLAlchemy's, and the errors that led to it."""
+    while error is not None:
+        yield error
+        error = getattr(error, "orig", None) or error.__cause__
+
+
 def sqlstate(error: BaseException | None) -> str:
     """The SQLSTATE of the driver's error, also inside of SQLAlchemy's; empty without one."""
     found = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
@@ -42,11 +51,7 @@ def sqlstate(error: BaseException | None) -> str:
 
 def refusal(error: BaseException | None) -> str | None:
     """The text of the server's error, such as a wrong password; None for other errors."""
-    while error is not None:
-        if isinstance(error, PostgresError):
-            return str(error)
-        error = error.__cause__ or getattr(error, "orig", None)
-    return None
+    return next((str(it) for it in _causes(error) if isinstance(it, PostgresError)), None)
 
 
 def is_held(error: BaseException | None) -> bool:
@@ -56,38 +61,30 @@ def is_held(error: BaseException | None) -> bool:
 
 def why_away(error: BaseException | None) -> str | None:
     """The reason of a database outage, if the error or one of its causes is an outage; otherwise None."""
-    while error is not None:
-        state = sqlstate(error)
+    for one in _causes(error):
+        state = sqlstate(one)
         if why := _AWAY.get(state) or _AWAY.get(state[:2]):
             return why
-        if isinstance(error, PoolTimeoutError):
+        if isinstance(one, PoolTimeoutError):
             return "all connections to it are in use"
         # asyncpg raises an InterfaceError that is also a ValueError for an invalid value: no outage.
-        if isinstance(error, ConnectionError | InterfaceError | InternalClientError) and not isinstance(
-            error, ValueError
+        if isinstance(one, ConnectionError | InterfaceError | InternalClientError) and not isinstance(
+            one, ValueError
         ):
             return "the connection broke"
-        error = getattr(error, "orig", None) or error.__cause__
     return None
 
 
 def remedy(error: BaseException | None) -> str:
     """The remedy of an outage, if there is one alone; otherwise empty."""
-    while error is not None:
-        if found := _REMEDIES.get(sqlstate(error)):
-            return found
-        error = getattr(error, "orig", None) or error.__cause__
-    return ""
+    return next((found for it in _causes(error) if (found := _REMEDIES.get(sqlstate(it)))), "")
 
 
 def describe(error: BaseException | None) -> str:
     """The outage, the server's own words, and the remedy; empty for other errors."""
-    one = error
-    while one is not None:
-        # Its text has the remedy, and its cause is a connection that broke.
-        if isinstance(one, UntrustedDatabaseError):
-            return str(one)
-        one = getattr(one, "orig", None) or one.__cause__
+    # Its text has the remedy, and its cause is a connection that broke.
+    if untrusted := next((it for it in _causes(error) if isinstance(it, UntrustedDatabaseError)), None):
+        return str(untrusted)
     # Without DETAIL and HINT.
     own = (refusal(error) or "").partition("\n")[0]
     words = dict.fromkeys(filter(None, (why_away(error), own)))
