@@ -78,18 +78,28 @@ enum Command {
     /// Join with a link from the console: finds interfaces and neighbours, shows its plan, asks, and then acts
     Join(Box<JoinArguments>),
     /// Show the gateway: its switch, the controller's view, certificate, ports
-    Status { gateway: Option<String> },
+    Status {
+        /// The gateway; needed only if this computer has several
+        gateway: Option<String>,
+    },
     /// Check each part of the gateway, with the remedy of what is wrong
-    Doctor { gateway: Option<String> },
+    Doctor {
+        /// The gateway; needed only if this computer has several
+        gateway: Option<String>,
+    },
     /// Renew the certificate when two thirds of its time are over
+    #[command(override_usage = "culvert-gateway renew [OPTIONS]\n       [GATEWAY]")]
     Renew {
+        /// The gateway; needed only if this computer has several
         gateway: Option<String>,
         /// At once
         #[arg(long)]
         now: bool,
     },
     /// Stop the gateway, remove what join has made, and tell the controller
+    #[command(override_usage = "culvert-gateway leave [OPTIONS]\n       [GATEWAY]")]
     Leave {
+        /// The gateway; needed only if this computer has several
         gateway: Option<String>,
         /// Ask nothing
         #[arg(long)]
@@ -343,4 +353,27 @@ fn chosen(host: &Host, name: Option<&str>) -> Outcome<Vec<Joined>> {
         ));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Arguments;
+
+    #[test]
+    fn help_fits_into_45_columns_and_has_no_trailing_blanks() {
+        let mut all = Arguments::command().term_width(45);
+        all.build();
+        let mut helps = vec![all.render_help().to_string()];
+        for command in all.get_subcommands_mut().filter(|it| !it.is_hide_set()) {
+            helps.push(command.render_help().to_string());
+        }
+        for line in helps.iter().flat_map(|it| it.lines()) {
+            assert!(
+                line.chars().count() <= 45 && line.trim_end() == line,
+                "{line:?}"
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from pathlib import Path
 
 import grpc
@@ -17,7 +18,10 @@ pytestmark = pytest.mark.slow
 
 async def ask(address: str, credentials: grpc.ChannelCredentials) -> str:
     async with grpc.aio.secure_channel(address, credentials) as channel:
-        reply = await p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=5)
+        call = p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=5)
+        reply, told = await call, dict(await call.initial_metadata())
+        manifest = tomllib.loads((Path(__file__).parents[3] / "Cargo.toml").read_text())
+        assert told["server"] == f"sluice/{manifest['workspace']['package']['version']}"
         return reply.p4runtime_api_version
 
 

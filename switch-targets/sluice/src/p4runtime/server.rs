@@ -9,6 +9,7 @@ use prost_types::Any;
 use tokio::sync::mpsc;
 use tokio_stream::Iter;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataValue;
 use tonic::transport::Server;
 use tonic::transport::server::Router;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -28,6 +29,8 @@ use crate::proto::p4rt::{
 
 /// The specification that this follows.
 const API_VERSION: &str = "1.5.0";
+/// This program and its version (RFC 9110 section 10.2.4), for clients that have the right to ask.
+const PRODUCT: &str = concat!("sluice/", env!("CARGO_PKG_VERSION"));
 /// Bytes of a controller's longest request; a program's JSON is the reason.
 const MAX_REQUEST: usize = 64 << 20;
 /// Bytes of a reader's longest request.
@@ -181,9 +184,12 @@ impl P4Runtime for Service {
         if device_id != 0 {
             self.0.check_id(device_id)?;
         }
-        Ok(Response::new(CapabilitiesResponse {
+        let mut answer = Response::new(CapabilitiesResponse {
             p4runtime_api_version: API_VERSION.into(),
             experimental: self.0.keks.is_none().then(unprotected),
-        }))
+        });
+        let product = MetadataValue::from_static(PRODUCT);
+        answer.metadata_mut().insert("server", product);
+        Ok(answer)
     }
 }
