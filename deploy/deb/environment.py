@@ -63,7 +63,19 @@ def install(stage: Stage, prefix: Path, parts: Sequence[str], native: Sequence[N
     site_packages = find_site_packages(stage, prefix)
     lock = stage.folder / "requirements.lock"
     lock.write_text(_output(sys.executable, str(_DEPENDENCIES / "artefacts.py"), stage.name))
-    command = (str(_UV), "pip", "install", "-q", "--python", "/usr/bin/python3", "--no-deps")
+    # Files that are shared with uv's cache would get the package's times there too, and in each environment that has them:
+    # Python compiles a library again at each start when its bytecode has another time.
+    command = (
+        str(_UV),
+        "pip",
+        "install",
+        "-q",
+        "--link-mode",
+        "copy",
+        "--python",
+        "/usr/bin/python3",
+        "--no-deps",
+    )
     command += ("--python-version", stage.release.python, "--target", str(site_packages))
     _run(*command, "--only-binary", ":all:", "--require-hashes", "-r", str(lock))
     _run(*command, "--no-index", *(str(_build_wheel(part)) for part in parts))

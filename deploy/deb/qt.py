@@ -11,7 +11,7 @@ from pathlib import Path
 
 from environment import find_linked
 
-MODULES = ("QtCore", "QtDBus", "QtGui", "QtNetwork", "QtSvg", "QtWidgets", "sip")
+MODULES = ("QtCore", "QtDBus", "QtGui", "QtNetwork", "QtPrintSupport", "QtSvg", "QtWidgets", "sip")
 PLUGINS = (
     "iconengines/*",
     "imageformats/libqsvg.so",
@@ -20,6 +20,7 @@ PLUGINS = (
     "platforms/libqwayland.so",
     "platforms/libqxcb.so",
     "platformthemes/*",
+    "printsupport/*",
     "wayland-decoration-client/*",
     "wayland-graphics-integration-client/libqt-plugin-wayland-egl.so",
     "wayland-shell-integration/libxdg-shell.so",

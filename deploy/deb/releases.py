@@ -24,7 +24,7 @@ _LIBRARIES = (
     *("libxcb-icccm4", "libxcb-image0", "libxcb-keysyms1", "libxcb-randr0", "libxcb-render-util0"),
     *("libxcb-shape0", "libxcb-xinerama0", "libxcb-xkb1"),
 )
-_TIME_64 = ("libglib2.0-0t64", "libgtk-3-0t64")
+_TIME_64 = ("libcups2t64", "libglib2.0-0t64", "libgtk-3-0t64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class Release:
         return ("python3", "dpkg-dev", *_LIBRARIES, *self.libraries)
 
 
-DEBIAN_12 = Release("deb12", "Debian 12", "bookworm", "3.11", (2, 36), ("libglib2.0-0", "libgtk-3-0"))
+DEBIAN_12 = Release(
+    "deb12", "Debian 12", "bookworm", "3.11", (2, 36), ("libcups2", "libglib2.0-0", "libgtk-3-0")
+)
 DEBIAN_13 = Release("deb13", "Debian 13", "trixie", "3.13", (2, 41))
 UBUNTU_24_04 = Release(
     *("ubuntu24.04", "Ubuntu 24.04", "noble", "3.12", (2, 39)),

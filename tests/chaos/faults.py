@@ -250,7 +250,7 @@ def _set(file: Path, nanoseconds: int) -> None:
 async def _loss(lab: Lab, wire: str, percent: int) -> AsyncGenerator[None]:
     site, interface, match = WIRES[wire]
     chains = "".join(
-        f"chain {hook} {{ type filter hook {hook} device {interface} priority 0;"
+        f'chain {hook} {{ type filter hook {hook} device "{interface}" priority 0;'
         f" {match} numgen random mod 100 < {percent} drop; }}\n"
         for hook in ("ingress", "egress")
     )

@@ -32,6 +32,8 @@ def build(release: Release) -> Path:
     stage.copy(_PLACES)
     stage.manuals(ROOT / "tray-ui/man")
     stage.documents(site_packages)
-    # The theme is of use only with GTK's settings.
+    # The theme is of use only with GTK's settings, and a printer only with CUPS.
     libraries = environment.find_libraries(site_packages)
-    return stage.pack(stage.find_link_dependencies(libraries, optional=["libqgtk3.so"]))
+    return stage.pack(
+        stage.find_link_dependencies(libraries, optional=["libqgtk3.so", "libcupsprintersupport.so"])
+    )
